@@ -1,7 +1,7 @@
 """What the Lambda handlers cost to load: processor time of a cold start, part by part, and the size of their archive.
 
-A cold start is everything until a handler can make its first call to AWS: the interpreter, boto3, Powertools, pydantic,
-the handler's own modules, its properties read once, and its clients. ``python bench/handlers.py`` prints it.
+A cold start is everything until a handler can make its first call to AWS: the interpreter, botocore, Powertools,
+pydantic, the handler's own modules, its properties read once, and its clients. ``python bench/handlers.py`` prints it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HANDLERS = (
     "model_handler",
     "recommendation_handler",
 )
-# What a handler imports of the Powertools layer; boto3 and what that needs are the runtime's.
+# What a handler imports of the Powertools layer; botocore and what that needs are the runtime's.
 _LAYER = (
     "annotated_types",
     "aws_lambda_powertools",
@@ -38,7 +38,7 @@ _LAYER = (
     "typing_extensions",
     "typing_inspection",
 )
-_PARTS = ("boto3", "Powertools", "pydantic", "own modules", "properties", "clients", "all")
+_PARTS = ("botocore", "Powertools", "pydantic", "own modules", "properties", "clients", "all")
 
 # The job handler's cold start took 427 ms with properties read by hand (the median of six, without bytecode, on a busy
 # machine with two cores); pydantic may make it 1.3 times that.
@@ -51,7 +51,7 @@ import json, time
 marks = [0.0]
 mark = lambda: marks.append(time.process_time())
 import runtime.handlers
-import boto3, botocore.config, botocore.exceptions; mark()
+import botocore.session, botocore.exceptions; mark()
 import aws_lambda_powertools.logging, aws_lambda_powertools.metrics; mark()
 import runtime.requests.fields; mark()
 import runtime.handlers.{module}; mark()

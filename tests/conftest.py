@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
+import botocore.session
 import pytest
 from hypothesis import settings
+
+from constructs_optim.runtime import aws
 
 from .support.telemetry import Said, StandardOutput
 
@@ -65,8 +69,18 @@ def boto3_has_the_credentials_of_the_environment() -> Iterator[None]:
             boto3.DEFAULT_SESSION = None
         return default()
 
+    cached = aws.session
+
+    @functools.wraps(cached)
+    def current_of_handlers() -> botocore.session.Session:
+        found, wanted = cached().get_credentials(), os.environ.get("AWS_SECRET_ACCESS_KEY")
+        if wanted is not None and (found is None or found.secret_key != wanted):
+            cached.cache_clear()
+        return cached()
+
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(boto3, "_get_default_session", current)
+        patched.setattr(aws, "session", current_of_handlers)
         yield
 
 

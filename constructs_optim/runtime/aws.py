@@ -1,19 +1,21 @@
-"""boto3's clients, as patient as handlers are."""
+"""AWS's clients, as patient as handlers are: botocore's own, for boto3 adds nothing here but time to a cold start."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-import boto3
 import botocore.session
 from botocore.config import Config
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation.client import CloudFormationClient
     from mypy_boto3_cloudwatch.client import CloudWatchClient
+    from mypy_boto3_pricing.client import PricingClient
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sagemaker.client import SageMakerClient
+    from mypy_boto3_sagemaker_runtime.client import SageMakerRuntimeClient
     from mypy_boto3_stepfunctions.client import SFNClient
 
 # Standard retries back off over throttling and 5xx; eight attempts stay well below a function's timeout.
@@ -25,24 +27,33 @@ def client(name: Literal["cloudformation"]) -> CloudFormationClient: ...
 @overload
 def client(name: Literal["cloudwatch"]) -> CloudWatchClient: ...
 @overload
+def client(name: Literal["pricing"], config: Config = ..., *, region: str) -> PricingClient: ...
+@overload
 def client(name: Literal["s3"]) -> S3Client: ...
 @overload
 def client(name: Literal["sagemaker"]) -> SageMakerClient: ...
 @overload
+def client(name: Literal["sagemaker-runtime"], config: Config) -> SageMakerRuntimeClient: ...
+@overload
 def client(name: Literal["stepfunctions"]) -> SFNClient: ...
-def client(name: str) -> object:
-    """boto3's client of a service, as patient as handlers are."""
-    if boto3.DEFAULT_SESSION is None:
-        boto3.setup_default_session(botocore_session=_knowing_newest_operations())
-    return boto3.client(name, config=CLIENT)
+def client(name: str, config: Config = CLIENT, *, region: str | None = None) -> object:
+    """The client of a service."""
+    return session().create_client(name, region_name=region, config=config)
 
 
-def _knowing_newest_operations() -> botocore.session.Session:
-    """A session that knows SageMaker's newest operations, whichever boto3 the Lambda runtime brings.
+@functools.cache
+def session() -> botocore.session.Session:
+    """The session of all clients, which knows SageMaker's newest operations, whatever the Lambda runtime brings.
 
-    botocore adds what it finds in "sdk-extras" to its own model of a service (botocore/loaders.py); boto3 adds its own
-    folder to the same list.
+    botocore adds what it finds in "sdk-extras" to its own model of a service (botocore/loaders.py).
     """
-    made = botocore.session.get_session()
-    made.get_component("data_loader").search_paths.append(str(Path(__file__).with_name("botocore_data")))
-    return made
+    created = botocore.session.get_session()
+    loader = created.get_component("data_loader")
+    loader.search_paths.append(str(Path(__file__).with_name("botocore_data")))
+    loader.list_available_services = _available_services
+    return created
+
+
+def _available_services(type_name: str) -> list[str]:
+    # Those of client(). botocore would look through the folders of every service, twice in a cold start.
+    return ["cloudformation", "cloudwatch", "pricing", "s3", "sagemaker", "sagemaker-runtime", "stepfunctions"]

@@ -1,7 +1,6 @@
 """CloudFormation's two call-backs: a custom resource's response and a wait condition's signal.
 
-Both are PUT requests to pre-signed URLs, which are secrets: they are never logged. A reason is read by all readers of
-the stack, so it goes through the same redaction as a log line.
+Both are PUT requests to pre-signed URLs, which are secrets. A reason is redacted as a log line is.
 Sources: AWS CloudFormation user guide, "Custom resource response objects" and "Create wait conditions".
 """
 
@@ -19,18 +18,13 @@ from urllib.parse import parse_qs, urlsplit
 from .telemetry import log, redacted
 
 # "The total size of the response body can't exceed 4096 bytes" (Custom resource response objects), and a wait condition
-# takes as many (CloudFormation quotas, "Wait condition data"). A body that is refused leaves the stack waiting for its
-# timeout, so a little is left over.
+# takes as many (CloudFormation quotas, "Wait condition data").
 _BODY_LIMIT = 4000
 _ATTEMPTS = 5
-_TIMEOUT_SECONDS = 10
 
 
 class Event(TypedDict):
-    """A request of CloudFormation's for a custom resource.
-
-    Source: AWS CloudFormation user guide, "Custom resource request objects".
-    """
+    """A request of CloudFormation's (user guide, "Custom resource request objects")."""
 
     RequestType: str
     RequestId: str
@@ -113,7 +107,7 @@ def _put(url: str, body: Mapping[str, object]) -> None:
     request = urllib.request.Request(url, data=payload, method="PUT", headers={"Content-Type": ""})  # noqa: S310
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):  # noqa: S310
+            with urllib.request.urlopen(request, timeout=10):  # noqa: S310
                 return
         except urllib.error.HTTPError as error:
             if error.code < 500 or attempt == _ATTEMPTS:

@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 def custom_resource(
     *, ensure: Callable[[Event], tuple[str, dict[str, str]]], delete: Callable[[Event], None]
 ) -> Callable[[Event, LambdaContext], None]:
-    """The entry point of a custom resource's function. Whatever happens, CloudFormation gets a response.
+    """The entry point of a custom resource's function.
 
-    Args:
-        ensure: for Create and Update; returns the physical id and the attributes. It may be repeated.
-        delete: for Delete.
+    ``ensure`` is for Create and Update, and may be repeated; it returns the physical id and the attributes.
     """
 
     @entry_point
@@ -34,12 +32,7 @@ def custom_resource(
         physical_id = event.get("PhysicalResourceId") or not_created(event["RequestId"])
         data: dict[str, str] = {}
         failure = None
-        log(
-            "received",
-            request_type=event["RequestType"],
-            stack_id=event["StackId"],
-            logical_id=event["LogicalResourceId"],
-        )
+        log("received", request_type=event["RequestType"])
         try:
             if event["RequestType"] == "Delete":
                 delete(event)
@@ -72,8 +65,7 @@ def _patiently(
 ) -> tuple[str, dict[str, str]]:
     """Ensure, and again while permissions may still be on their way: half of the function's time at most.
 
-    A role and its policies are there a while before every service knows of them. Source: IAM user guide, "Changes
-    that I make are not always immediately visible".
+    Source: IAM user guide, "Changes that I make are not always immediately visible".
     """
     deadline = time.monotonic() + context.get_remaining_time_in_millis() / 2000
     pause = 1.0
@@ -101,9 +93,6 @@ _NEXT_STEPS = {
     "ResourceLimitExceeded": "ask for a higher limit in Service Quotas, or deploy when other jobs have ended",
     "ThrottlingException": "the service kept throttling the call; deploy again",
     "SlowDown": "S3 kept throttling the call; deploy again",
-    "InternalFailure": "the service failed; deploy again",
-    "InternalError": "the service failed; deploy again",
-    "ServiceUnavailable": "the service is not available at the moment; deploy again",
     "NoSuchBucket": "the artifact store's bucket is gone; create it again, or name another store",
     "AccessDenied": _PERMISSIONS,
     "AccessDeniedException": _PERMISSIONS,

@@ -40,17 +40,12 @@ def nested(value: object, *names: str) -> object:
     return value
 
 
-# The physical ids of custom resources whose creation failed.
-_NOT_CREATED = "not-created-"
-
-
 def not_created(request: str) -> str:
     """The physical id of a resource whose creation by ``request`` failed: its deletion knows the request by it."""
-    return f"{_NOT_CREATED}{request}"
+    return f"not-created-{request}"
 
 
 def failed_request(physical_id: object) -> str | None:
     """The request whose failed creation :func:`not_created` gave ``physical_id``; None for any other id."""
-    if not isinstance(physical_id, str) or not physical_id.startswith(_NOT_CREATED):
-        return None
-    return physical_id.removeprefix(_NOT_CREATED)
+    prefix, _, request = str(physical_id).partition("not-created-")
+    return request if request and not prefix else None

@@ -1,8 +1,4 @@
-"""Hides secrets in logs, traces and stack events: credentials, tokens, URLs' queries, containers' environments.
-
-A value under a secret's name is hidden whatever it is. The secrets of the event at hand are hidden wherever they turn
-up, in the text of an exception as well. And what looks like a secret is hidden wherever it came from.
-"""
+"""Hides secrets in logs, traces and stack events: by their names, by their values in the event, and by their shapes."""
 
 from __future__ import annotations
 

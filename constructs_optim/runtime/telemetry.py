@@ -1,8 +1,4 @@
-"""Log lines, metrics and traces of the handlers, by Powertools for AWS Lambda.
-
-:func:`log` writes a line, and counts the event if it is a :class:`Counted` one: a metric and its line cannot disagree.
-All of it passes through :mod:`.redaction` on its way out. docs/observability.md lists fields, metrics and queries.
-"""
+"""Redacted log lines, metrics and traces of the handlers, by Powertools for AWS Lambda (docs/observability.md)."""
 
 from __future__ import annotations
 
@@ -49,7 +45,7 @@ _metrics = Metrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "
 
 
 class HandlerFailed(Exception):
-    """Replaces an unexpected exception that carries a secret."""
+    """Replaces an exception whose text has a secret."""
 
 
 class Counted(Enum):
@@ -72,10 +68,7 @@ class Counted(Enum):
 
 
 def log(event: str | Counted, **fields: object) -> None:
-    """Write a line; a counted event adds to its metric, and is an ERROR if it is a failure.
-
-    Queries go by ``event``: its words never change. The fields of ``_KEPT`` stay on the invocation's later lines.
-    """
+    """Write a line; a counted event adds to its metric. Queries go by ``event``: its words never change."""
     _logger.append_keys(**{name: value for name, value in fields.items() if name in _KEPT})
     details = {name: value for name, value in fields.items() if name not in _KEPT}
     # 3: the line of the caller, not this one.
@@ -97,11 +90,7 @@ def redacted(text: str) -> str:
 
 
 def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
-    """Decorate what Lambda calls: every line names what it is about, metrics are published, the work is traced.
-
-    An exception is logged and raised again for Lambda to see. Lambda logs its text as well, so one that carries a
-    secret is raised as :class:`HandlerFailed`, with the text as it was logged.
-    """
+    """Decorate what Lambda calls. Lambda logs exceptions: one with a secret is raised as :class:`HandlerFailed`."""
 
     def identified(event: E, context: LambdaContext) -> T:
         _logger.append_keys(**{key: event[name] for key, name in _OF_EVENT.items() if isinstance(event.get(name), str)})
@@ -132,10 +121,8 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
 
 
 def _traced(handler: Handler[E, T]) -> Handler[E, T]:
-    """``handler`` with a subsegment of its own and one for each call to AWS, where this invocation is sampled.
-
-    X-Ray's SDK takes longer to import than all else together, so an invocation that is not sampled goes without.
-    """
+    """``handler`` with a subsegment of its own and one for each call to AWS, where this invocation is sampled."""
+    # X-Ray's SDK takes longer to import than all else together.
     sampled = "Sampled=1" in os.environ.get("_X_AMZN_TRACE_ID", "")
     if not sampled or os.environ.get("POWERTOOLS_TRACE_DISABLED", "").lower() in ("1", "true"):
         return handler

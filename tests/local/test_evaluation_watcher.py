@@ -5,17 +5,17 @@ The state machine's and CloudFormation's own parts are played here, because it i
 
 from __future__ import annotations
 
+import inspect
 import json
 import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-import boto3
 import pytest
 
 from constructs_optim.recipe.evaluation import Workload
-from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime import aws, custom_resource
 from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
 from constructs_optim.runtime.requests.fields import validate
 from constructs_optim.runtime.requests.run_properties import EvaluationRequest
@@ -122,14 +122,14 @@ def after_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], N
     """Has something done right after the n-th call to AWS that a function makes from now on."""
     plan: dict[int, Callable[[], None]] = {}
     made = count()
-    session = boto3.Session()
+    session = inspect.unwrap(aws.session)()
 
     def called(**_: Any) -> None:
         if act := plan.pop(next(made), None):
             act()
 
-    session.events.register_first("after-call", called)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", session)
+    session.get_component("event_emitter").register_first("after-call", called)
+    monkeypatch.setattr(aws, "session", lambda: session)
 
     def arm(number: int, act: Callable[[], None]) -> None:
         nonlocal made

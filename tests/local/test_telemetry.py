@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import inspect
 import io
 import json
 import os
@@ -15,11 +16,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 import constructs_optim.runtime as runtime
 from constructs_optim.recipe.catalog import layers
+from constructs_optim.runtime import aws
 from constructs_optim.runtime.handlers import job_handler, job_watcher, model_handler
 from constructs_optim.runtime.telemetry import HandlerFailed
 from constructs_optim_local.access.credentials import ACCOUNT
@@ -77,8 +78,9 @@ def account(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in cloud.environment().items():
         monkeypatch.setenv(name, value)
     # Calls are signed with what the cloud takes, whatever the environment says of it.
-    session = boto3.Session(ACCOUNT, cloud.environment()["AWS_SECRET_ACCESS_KEY"], region_name=cloud.region)
-    monkeypatch.setattr(boto3, "_get_default_session", lambda: session)
+    session = inspect.unwrap(aws.session)()
+    session.set_credentials(ACCOUNT, cloud.environment()["AWS_SECRET_ACCESS_KEY"])
+    monkeypatch.setattr(aws, "session", lambda: session)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", f"{MARK}5secret")
     monkeypatch.setenv("AWS_SESSION_TOKEN", f"{MARK}6session")
     cloud.client("s3").put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"weights")

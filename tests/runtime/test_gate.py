@@ -10,7 +10,7 @@ import pytest
 from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation.completions import completion_text, read_prompts
-from constructs_optim.runtime.evaluation.gate import CompletionComparison, compare, misses
+from constructs_optim.runtime.evaluation.gate import Completions, misses
 from constructs_optim.runtime.requests.run_properties import Comparison, Gate, Limit, Quality
 
 TTFT = Limit(formula="time_to_first_token_p99", title="Time to first token, p99", unit="ms", at_most=500.0)
@@ -76,7 +76,7 @@ def test_what_is_better_or_as_good_or_has_nothing_before_it_passes() -> None:
 
 
 def test_a_technique_that_leaves_the_weights_alone_has_to_answer_the_same() -> None:
-    answers = compare(["yes", "no", "a"], ["yes", "nope", "a"], same_weights=True, with_what="those before")
+    answers = Completions(["yes", "no", "a"], ["yes", "nope", "a"], same_weights=True, with_what="those before")
     (told,) = misses(gate(quality=QUALITY), {}, {}, answers)
     assert "66.7% of 3 completions are identical to those before" in told
     assert "prompt 2 is the first" in told
@@ -84,16 +84,15 @@ def test_a_technique_that_leaves_the_weights_alone_has_to_answer_the_same() -> N
 
 def test_a_technique_that_changes_the_weights_may_answer_a_little_differently() -> None:
     words = " ".join(f"word{number}" for number in range(20))
-    close = compare([words], [f"{words} more"], same_weights=False, with_what="those before")
-    assert 0 < close.difference < 0.1
+    close = Completions([words], [f"{words} more"], same_weights=False, with_what="those before")
     assert misses(gate(quality=QUALITY), {}, {}, close) == []
-    far = compare(["one two"], ["three four"], same_weights=False, with_what="those before")
+    far = Completions(["one two"], ["three four"], same_weights=False, with_what="those before")
     (told,) = misses(gate(quality=QUALITY), {}, {}, far)
     assert "differ from those before by 100.0% of their words" in told
 
 
 def test_prompts_that_were_not_answered_are_told_of() -> None:
-    answers = compare([None, "yes"], ["no", "yes"], same_weights=True, with_what="those before")
+    answers = Completions([None, "yes"], ["no", "yes"], same_weights=True, with_what="those before")
     assert misses(gate(quality=QUALITY), {}, {}, answers) == ["1 of 2 prompts have no completion"]
 
 
@@ -143,9 +142,8 @@ def test_a_lossless_technique_passes_by_default_and_a_broken_draft_does_not(chan
     quality = QUALITY.model_copy(
         update={"min_identical": default.min_identical, "max_difference": default.max_difference}
     )
-    answers = CompletionComparison(
-        50, 0, 50 - changed, 0.01 * changed, int(changed > 0), same_weights=True, with_what="the baseline"
-    )
+    others = ["another"] * changed + ["the same"] * (50 - changed)
+    answers = Completions(["the same"] * 50, others, same_weights=True, with_what="the baseline")
     assert (misses(gate(quality=quality), {}, {}, answers) == []) is passes
 
 

@@ -22,5 +22,6 @@ def test_no_module_imports_what_only_its_types_are_made_of() -> None:
     done = subprocess.run([sys.executable, "-c", _EVERY_MODULE], capture_output=True, text=True, check=True)
     names, imported = json.loads(done.stdout)
     assert "constructs_optim.runtime.handlers.job_handler" in names, runtime.__path__
-    assert "boto3" in imported
+    assert "botocore" in imported
+    assert "boto3" not in imported, "it takes its time in a cold start"
     assert not [name for name in imported if name.startswith("mypy_boto3")]

@@ -42,7 +42,7 @@ def test_a_hub_source_is_read_with_its_booleans_as_cloudformation_writes_them() 
 def test_an_s3_prefix_ends_in_a_slash_so_that_its_neighbours_are_left_out(uri: str, prefix: str) -> None:
     source = validate(JobProperties, {**VALID, "Source": {"Kind": "s3", "S3Uri": uri}}).source
     assert isinstance(source, S3Source)
-    assert (source.bucket, source.prefix) == ("bucket", prefix)
+    assert source.location == ("bucket", prefix)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_model_s_properties_are_read_with_their_types() -> None:
     assert parsed.vpc_config == MODEL["VpcConfig"]
     assert parsed.tags == MODEL["Tags"]
     (channel,) = parsed.channels
-    assert (channel.name, channel.source) == ("draft_model", S3Source(s3_uri="s3://bucket/draft/"))
+    assert (channel.name, channel.source) == ("draft_model", S3Source(S3Uri="s3://bucket/draft/"))
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import runpy
 from pathlib import Path
 from typing import Any
 
-import boto3
 import botocore
 import botocore.session
 import pytest
@@ -45,7 +45,7 @@ def old_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "AWS_DEFAULT_REGION": "us-west-2",
     }.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    monkeypatch.setattr(aws, "session", inspect.unwrap(aws.session))
 
 
 def test_the_newest_operations_can_be_called_with_an_older_boto3(old_boto3: None) -> None:

@@ -83,7 +83,7 @@ def test_an_archive_is_refused_because_jobs_read_uncompressed_files() -> None:
 
 
 def test_an_s3_models_identity_follows_its_objects(s3: Any) -> None:
-    source = S3Source(s3_uri=f"s3://{BUCKET}/models/mine/")
+    source = S3Source(S3Uri=f"s3://{BUCKET}/models/mine/")
     s3.put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"one")
     first = resolve(source, sagemaker=None, s3=s3)
     assert resolve(source, sagemaker=None, s3=s3) == first
@@ -92,7 +92,7 @@ def test_an_s3_models_identity_follows_its_objects(s3: Any) -> None:
 
 
 def test_a_neighbouring_prefix_is_not_part_of_the_model(s3: Any) -> None:
-    source = S3Source(s3_uri=f"s3://{BUCKET}/models/mine/")
+    source = S3Source(S3Uri=f"s3://{BUCKET}/models/mine/")
     s3.put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"one")
     first = resolve(source, sagemaker=None, s3=s3)
     s3.put_object(Bucket=BUCKET, Key="models/mine-too/model.safetensors", Body=b"else")
@@ -101,9 +101,9 @@ def test_a_neighbouring_prefix_is_not_part_of_the_model(s3: Any) -> None:
 
 def test_an_empty_prefix_is_refused(s3: Any) -> None:
     with pytest.raises(DeploymentError, match="no model files under s3://artifacts-of-the-team/empty/"):
-        resolve(S3Source(s3_uri=f"s3://{BUCKET}/empty/"), sagemaker=None, s3=s3)
+        resolve(S3Source(S3Uri=f"s3://{BUCKET}/empty/"), sagemaker=None, s3=s3)
 
 
 def test_a_missing_bucket_is_refused(s3: Any) -> None:
     with pytest.raises(DeploymentError, match="cannot be listed: NoSuchBucket"):
-        resolve(S3Source(s3_uri="s3://no-such-bucket-anywhere/x/"), sagemaker=None, s3=s3)
+        resolve(S3Source(S3Uri="s3://no-such-bucket-anywhere/x/"), sagemaker=None, s3=s3)

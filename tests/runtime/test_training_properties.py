@@ -16,7 +16,7 @@ from tests.support.properties import OPTIMIZATION, training_properties, training
 def test_every_request_of_a_plan_is_taken(request_: dict[str, Any]) -> None:
     parsed = validate(JobProperties, training_properties(Request=as_delivered(request_)))
     assert parsed.job_kind == "TrainingJob"
-    assert parsed.reads == (S3Source(s3_uri="s3://data/train/"),)
+    assert parsed.reads == (S3Source(S3Uri="s3://data/train/"),)
     assert parsed.model_channel == "model"
 
 

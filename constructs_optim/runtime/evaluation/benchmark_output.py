@@ -1,8 +1,7 @@
 """A benchmark job's output: an archive with aiperf's summary of each concurrency.
 
 Source: SageMaker Python SDK 3 (``output/output.tar.gz`` below the job's output location, a folder
-``concurrency_<n>`` for each measurement of a sweep) and aiperf's ``common/models/export_models.py``. The metrics of an
-evaluation follow from it by ``evaluation_metrics.json``.
+``concurrency_<n>`` for each measurement of a sweep) and aiperf's ``common/models/export_models.py``.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "secon
 
 
 class MetricDefinition(TypedDict):
-    """A metric of an evaluation; it follows from ``aiperf`` or ``formula``, where it has one."""
+    """A metric of an evaluation, by ``aiperf``'s own or a ``formula``."""
 
     name: str
     metric_name: str
@@ -69,11 +68,7 @@ class Level:
 
 
 def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int]) -> list[Level]:
-    """The measurements in a gzip-compressed archive, by rising concurrency; a single one has no folder of its own.
-
-    Raises:
-        DeploymentError: where it is no such archive, or a measurement is missing.
-    """
+    """The measurements in a gzip-compressed archive, by rising concurrency; a single one has no folder of its own."""
     found: dict[int, Level] = {}
     try:
         for path, content in _summaries(archive):

@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
@@ -25,7 +24,6 @@ from ..telemetry import log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from mypy_boto3_sagemaker_runtime.client import SageMakerRuntimeClient
     from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
 
 # One completion at a time, of a model that other requests wait for as well.
@@ -33,7 +31,6 @@ _CLIENT = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeou
 # One completion may take a minute, and an invocation has three.
 _ROOM_MILLISECONDS = 90_000
 _LARGEST_PROMPTS = 16_000_000
-_TEXTS = ("text", "prompt", "inputs")
 
 
 class Prompt(NamedTuple):
@@ -44,11 +41,7 @@ class Prompt(NamedTuple):
 
 
 def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> list[Prompt]:
-    """The first ``most`` prompts of a JSON Lines file, as requests for greedy completions.
-
-    Raises:
-        DeploymentError: naming every line that is none.
-    """
+    """The first ``most`` prompts of a JSON Lines file, as requests for greedy completions."""
     prompts, faults = list[Prompt](), list[str]()
     lines = [(n, line) for n, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1) if line.strip()]
     for number, line in lines[:most]:
@@ -73,10 +66,10 @@ def _body(row: Mapping[str, object], max_tokens: int) -> dict[str, object] | Non
     messages = row.get("messages")
     if is_list(messages) and messages:
         return {"messages": messages, "max_tokens": max_tokens, "temperature": 0}
-    text = next((row[name] for name in _TEXTS if isinstance(row.get(name), str) and row[name]), None)
-    if text is None:
-        return None
-    return {"inputs": text, "parameters": {"do_sample": False, "max_new_tokens": max_tokens}}
+    for name in ("text", "prompt", "inputs"):
+        if isinstance(row.get(name), str) and row[name]:
+            return {"inputs": row[name], "parameters": {"do_sample": False, "max_new_tokens": max_tokens}}
+    return None
 
 
 def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
@@ -90,9 +83,8 @@ def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
         invocation["InferenceComponentName"] = request.inference_component_name
     elif request.variant_name:
         invocation["TargetVariant"] = request.variant_name
-    sagemaker: SageMakerRuntimeClient = boto3.client("sagemaker-runtime", config=_CLIENT)
     try:
-        response = sagemaker.invoke_endpoint(**invocation)
+        response = client("sagemaker-runtime", _CLIENT).invoke_endpoint(**invocation)
         return completion_text(json.loads(response["Body"].read()))
     except ValueError:
         return None
@@ -118,11 +110,7 @@ def completion_text(body: object) -> str | None:
 
 
 def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, context: LambdaContext) -> bool:
-    """Send as many prompts as there is time for; whether all have a completion.
-
-    Raises:
-        DeploymentError: when the prompts cannot be read.
-    """
+    """Send as many prompts as there is time for; whether all have a completion."""
     quality = request.gate.quality if request.gate is not None else None
     if quality is None:
         return True

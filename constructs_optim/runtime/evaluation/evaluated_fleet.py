@@ -19,20 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The instances that served.
-
-    Attributes:
-        artifact_key: of what most of them served.
-        instance_type: of most of them.
-        count: how many instances, or the share of them that the copies of a component took.
-        price_per_hour: of all of them, in US dollars, before any discount; None where it is not known.
-        price_source: where the price comes from.
-        notes: remarks for the report.
-    """
+    """The instances that served, with artifact and type of most of them, and remarks for the report."""
 
     artifact_key: str
     instance_type: str
+    # Of instances, or the share of them that the copies of a component took.
     count: float
+    # Of all of them, in US dollars, before any discount; None where it is not known.
     price_per_hour: float | None
     price_source: str
     notes: tuple[str, ...]
@@ -42,7 +35,7 @@ def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, f
     """What serves the endpoint, or the component, at the moment."""
     endpoint = sagemaker.describe_endpoint(EndpointName=request.endpoint_name)
     counts = _counts(request, endpoint)
-    notes = list[str]()
+    notes: list[str] = []
     if request.inference_component_name and request.share_of_instance is not None:
         component = sagemaker.describe_inference_component(InferenceComponentName=request.inference_component_name)
         copies = component.get("RuntimeConfig", {}).get("CurrentCopyCount", 1)
@@ -54,8 +47,9 @@ def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, f
     by_type = {subject.instance_type: subject for subject in request.subjects}
     main = max(counts, key=lambda name: counts[name], default=request.subjects[0].instance_type)
     subject = by_type.get(main, request.subjects[0])
-    price, source, unknown = _price(counts, by_type, region, function_arn.split(":")[1])
-    notes += unknown
+    price, source = _price(counts, by_type, region, function_arn.split(":")[1])
+    if price is None:
+        notes.append(f"No price is known of {source}: metrics of price are left out. State it, if you know it.")
     return Fleet(subject.artifact_key, subject.instance_type, sum(counts.values()), price, source, tuple(notes))
 
 
@@ -74,7 +68,8 @@ def _counts(request: EvaluationRequest, endpoint: DescribeEndpointOutputTypeDef)
 
 def _price(
     counts: Mapping[str, float], subjects: Mapping[str, Subject], region: str, partition: str
-) -> tuple[float | None, str, list[str]]:
+) -> tuple[float | None, str]:
+    """The price of all and its source; None and the instance type of which none is known."""
     total, sources = 0.0, dict[str, None]()
     for name, count in counts.items():
         stated = subjects[name].price_per_hour if name in subjects else None
@@ -85,6 +80,6 @@ def _price(
             log("no price", instance_type=name, reason=str(error))
             price = None
         if price is None:
-            return None, "", [f"No price is known of {name}: metrics of price are left out. State it, if you know it."]
+            return None, name
         total += price * count
-    return total, " and ".join(sources), []
+    return total, " and ".join(sources)

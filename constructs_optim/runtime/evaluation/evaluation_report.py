@@ -1,12 +1,9 @@
-"""An evaluation's result as a document, and as a page.
-
-The document is the one that ``constructs-optim evaluate`` writes (``recipe/evaluation_result.py``): its report command
-draws both.
-"""
+"""An evaluation's result as a document, that of ``recipe/evaluation_result.py``, and as a page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ..documents import object_in
@@ -33,10 +30,11 @@ def result(
     """The document."""
     parameters = object_in(request.workload.get("parameters"))
     requests, seconds = parameters.get("request_count"), parameters.get("benchmark_duration")
-    price: dict[str, Any] | None = None
-    if evaluated.price_per_hour is not None:
-        price = {"instance_price_per_hour": evaluated.price_per_hour, "discount": request.discount}
-        price["source"] = evaluated.price_source
+    price = {
+        "instance_price_per_hour": evaluated.price_per_hour,
+        "discount": request.discount,
+        "source": evaluated.price_source,
+    }
     component = request.inference_component_name
     return {
         "subject": {
@@ -61,16 +59,8 @@ def result(
             **({"tokenizer": str(parameters["tokenizer"])} if parameters.get("tokenizer") else {}),
         },
         "started": (job.get("StartTime") or job["CreationTime"]).isoformat(),
-        "levels": [
-            {
-                "concurrency": level.concurrency,
-                "seconds": level.seconds,
-                "metrics": dict(level.metrics),
-                "errors": dict(level.errors),
-            }
-            for level in levels
-        ],
-        **({} if price is None else {"price": price}),
+        "levels": [asdict(level) for level in levels],
+        **({"price": price} if evaluated.price_per_hour is not None else {}),
         "notes": list(evaluated.notes),
     }
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
 from ..store.run_records import COMPLETIONS, CURRENT, RESULT, RunRecords
@@ -16,59 +15,18 @@ Values = Mapping[int, Mapping[str, float]]
 """Values by concurrency and name."""
 
 
-@dataclass(frozen=True)
-class CompletionComparison:
-    """How completions compare with others of the same prompts.
+class Completions(NamedTuple):
+    """Completions and others of the same prompts: the reference, or those of what is replaced."""
 
-    Attributes:
-        compared: how many prompts have a completion on both sides.
-        failed: how many have none.
-        identical: how many are the same.
-        difference: by which share of their words they differ on average.
-        first_different: the number of the first prompt with another completion, from 1 on; 0 where there is none.
-        same_weights: whether neither side's techniques change the weights.
-        with_what: what they are compared with.
-    """
-
-    compared: int
-    failed: int
-    identical: int
-    difference: float
-    first_different: int
+    completions: Sequence[str | None]
+    others: Sequence[str | None]
+    # Whether neither side's techniques change the weights.
     same_weights: bool
     with_what: str
 
 
-def compare(
-    completions: Sequence[str | None], others: Sequence[str | None], *, same_weights: bool, with_what: str
-) -> CompletionComparison:
-    """Compare completions with others of the same prompts; those that have no other are left out."""
-    pairs = [
-        (number, ours, theirs)
-        for number, (ours, theirs) in enumerate(zip(completions, others, strict=False), 1)
-        if ours is not None and theirs is not None
-    ]
-    different = [(number, ours, theirs) for number, ours, theirs in pairs if ours != theirs]
-    apart = sum(
-        1 - difflib.SequenceMatcher(None, ours.split(), theirs.split(), autojunk=False).ratio()
-        for _, ours, theirs in different
-    )
-    return CompletionComparison(
-        compared=len(pairs),
-        failed=sum(completion is None for completion in completions),
-        identical=len(pairs) - len(different),
-        difference=apart / len(pairs) if pairs else 0.0,
-        first_different=different[0][0] if different else 0,
-        same_weights=same_weights,
-        with_what=with_what,
-    )
-
-
-def misses(gate: Gate, levels: Values, before: Values, completions: CompletionComparison | None) -> list[str]:
-    """A message for every requirement that is not met: which metric, its value, and by how much it misses.
-
-    ``before`` is empty where nothing is replaced, and ``completions`` None where they were not compared.
-    """
+def misses(gate: Gate, levels: Values, before: Values, completions: Completions | None) -> list[str]:
+    """A message for every requirement that is not met: which metric, its value, and by how much it misses."""
     concurrencies = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
     found = list[str]()
     for users in concurrencies:
@@ -111,22 +69,33 @@ def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], 
             )
 
 
-def _different(quality: Quality, completions: CompletionComparison) -> Iterator[str]:
-    if completions.failed:
-        yield f"{completions.failed} of {completions.failed + completions.compared} prompts have no completion"
-    if not completions.compared:
+def _different(quality: Quality, compared: Completions) -> Iterator[str]:
+    completions, with_what = compared.completions, compared.with_what
+    if failed := sum(completion is None for completion in completions):
+        yield f"{failed} of {len(completions)} prompts have no completion"
+    pairs = [
+        (number, ours, theirs)
+        for number, (ours, theirs) in enumerate(zip(completions, compared.others, strict=False), 1)
+        if ours is not None and theirs is not None
+    ]
+    different = [pair for pair in pairs if pair[1] != pair[2]]
+    if not different:
         return
-    share = completions.identical / completions.compared
-    first = f"(prompt {completions.first_different} is the first with another completion)"
-    if completions.same_weights and share < quality.min_identical:
+    first = f"(prompt {different[0][0]} is the first with another completion)"
+    share = 1 - len(different) / len(pairs)
+    if compared.same_weights and share < quality.min_identical:
         yield (
-            f"{share:.1%} of {completions.compared} completions are identical to {completions.with_what}, and "
-            f"{quality.min_identical:.1%} is required of techniques that leave the weights alone {first}"
+            f"{share:.1%} of {len(pairs)} completions are identical to {with_what}, and {quality.min_identical:.1%} is "
+            f"required of techniques that leave the weights alone {first}"
         )
-    if not completions.same_weights and completions.difference > quality.max_difference:
+    apart = sum(
+        1 - difflib.SequenceMatcher(None, ours.split(), theirs.split(), autojunk=False).ratio()
+        for _, ours, theirs in different
+    )
+    if not compared.same_weights and apart / len(pairs) > quality.max_difference:
         yield (
-            f"completions differ from {completions.with_what} by {completions.difference:.1%} of their words on "
-            f"average, and at most {quality.max_difference:.1%} is allowed {first}"
+            f"completions differ from {with_what} by {apart / len(pairs):.1%} of their words on average, and at most "
+            f"{quality.max_difference:.1%} is allowed {first}"
         )
 
 
@@ -171,19 +140,19 @@ class Verdict:
             "run": run,
         }
 
-    def _compared(self, run: str) -> CompletionComparison | None:
+    def _compared(self, run: str) -> Completions | None:
         kept = self._records.read(COMPLETIONS, run)
         if kept is None or self._request.gate is None or self._request.gate.quality is None:
             return None
         completions, references = kept["answers"], kept["references"]
         if any(reference is not None for reference in references):
-            return compare(completions, references, same_weights=False, with_what="the reference completions")
+            return Completions(completions, references, same_weights=False, with_what="the reference completions")
         earlier = self._before.read(COMPLETIONS, self._decision_before["run"]) if self._before else None
         if earlier is None or earlier.get("prompts_digest") != kept["prompts_digest"]:
             # Nothing to compare with: all there is to require is that there are completions.
-            return compare(completions, [], same_weights=False, with_what="nothing")
+            return Completions(completions, [], same_weights=False, with_what="nothing")
         lossless = self._request.lossless and bool(self._decision_before.get("lossless"))
-        return compare(completions, earlier["answers"], same_weights=lossless, with_what="those of what it replaces")
+        return Completions(completions, earlier["answers"], lossless, with_what="those of what it replaces")
 
 
 def _values(result: Mapping[str, Any] | None) -> Values:

@@ -7,34 +7,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
-import boto3
-
-from ..aws import CLIENT
+from ..aws import client
 from ..documents import nested, object_in
-
-if TYPE_CHECKING:
-    from mypy_boto3_pricing.client import PricingClient
 
 # Regions of the API, which has the prices of every region of the partition.
 _ENDPOINTS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
 
 
 def instance_price_per_hour(instance_type: str, *, region: str, partition: str = "aws") -> float | None:
-    """The on-demand price of hosting on one instance, in US dollars; None where the list has none.
-
-    Raises:
-        ClientError: when the Price List cannot be read.
-    """
+    """The on-demand price of hosting on one instance, in US dollars; None where the list has none."""
     home = _ENDPOINTS.get(partition)
     if home is None:
         return None
-    pricing: PricingClient = boto3.client("pricing", region_name=home, config=CLIENT)
     filters = {"regionCode": region, "instanceName": instance_type, "component": "Hosting"}
-    listed = pricing.get_paginator("get_products").paginate(
-        ServiceCode="AmazonSageMaker",
-        Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()],
+    listed = (
+        client("pricing", region=home)
+        .get_paginator("get_products")
+        .paginate(
+            ServiceCode="AmazonSageMaker",
+            Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()],
+        )
     )
     prices = {price for page in listed for text in page["PriceList"] for price in hourly_prices(json.loads(text))}
     return min(prices, default=None)

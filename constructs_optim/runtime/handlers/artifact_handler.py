@@ -1,10 +1,8 @@
 """``Custom::OptimizedArtifact``: an artifact that is there already, referred to by its key.
 
-Nothing in the store is changed but this owner's record, which counts the reference: the store may be another account's,
-shared for reading. The physical id is the artifact key, so that another key is a replacement.
-
-The reference is written down before the artifact is read. Whoever removes artifacts closes the claim first and reads
-the references then: one of the two sees the other.
+Nothing in the store is changed but this owner's record: the store may be another account's, shared for reading. The
+physical id is the artifact key. The reference is written before the artifact is read, and a pruning closes the claim
+before it reads references: one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
             records.withdraw(owner, request, key)
             records.left(owner, request, key)
         raise
-    # During an update the artifact before it is still referred to: all else is left from requests that died.
+    # Left from requests that died.
     for stale in sorted(record.keys_in(LEAVING)):
         records.left(owner, request, stale)
     log("referred", artifact_key=key, job_name=manifest["job_name"])
@@ -109,11 +107,7 @@ def _owner(event: Event) -> Owner:
 
 
 def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) -> dict[str, Any]:
-    """The artifact's manifest, which is there and is that of the declared recipe.
-
-    Raises:
-        DeploymentError: when it is not, with what is known about it, or when the manifest does not hold.
-    """
+    """The artifact's manifest, which must be there and be that of the declared recipe."""
     key = wanted.artifact_key
     claim = store.claim(key)
     # A released claim: the artifact's files may be about to go.
@@ -141,22 +135,23 @@ def _missing(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | No
     """Why an artifact is not there, and what to do about it."""
     written = store.written_manifest(wanted.artifact_key)
     if claim is None and written is None:
-        return (
-            f"no job has made it there, and none is making it. It would be {_described(wanted.description)}",
+        problem = f"no job has made it there, and none is making it. It would be {_described(wanted.description)}"
+        next_step = (
             "deploy a stack with an OptimizationJob of this recipe on this store, and this one when its job has "
-            "ended; or check key and store",
         )
+        return problem, f"{next_step}ended; or check key and store"
     if claim is None or (written is not None and written.get("attempt", claim.attempt) == claim.attempt):
-        if claim is not None and claim.released:
-            return "it was given up, and its files may be about to be removed", _DEPLOY_ITS_MAKER
-        return "its manifest is there, but files were removed or changed since", _DEPLOY_ITS_MAKER
+        is_released = claim is not None and claim.released
+        problem = "it was given up, and its files may be about to be removed"
+        changed = "its manifest is there, but files were removed or changed since"
+        return problem if is_released else changed, _DEPLOY_ITS_MAKER
     if claim.failure:
         return f"the last attempt failed: {_quoted(claim.failure)}", _DEPLOY_ITS_MAKER
     if claim.released:
         return "the stacks that had it made gave it up before it was there", _DEPLOY_ITS_MAKER
     # The second part of a stack's ARN is its name.
-    parts = [owner.stack_id.split("/") for owner in claim.owners if claim.made_in(owner.account)]
-    names = list(dict.fromkeys(part[1] for part in parts if len(part) > 1))
+    ids = [owner.stack_id for owner in claim.owners if claim.made_in(owner.account) and "/" in owner.stack_id]
+    names = list(dict.fromkeys(stack_id.split("/")[1] for stack_id in ids))
     stacks = f" for the stack{'s' if len(names) > 1 else ''} {', '.join(names[:3])}" if names else ""
     if not claim.made_in(owner.account):
         until = f", by {_minute(dt.datetime.fromtimestamp(claim.due, dt.UTC))} at the latest" if claim.due else ""
@@ -169,16 +164,11 @@ def _missing(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | No
     status = kind.status(job)
     if kind.is_running(job):
         since = _minute(job["CreationTime"].astimezone(dt.UTC))
-        return (
-            f"the {kind.title} {name} makes it{stacks} and is {status} (created {since})",
-            f"`constructs-optim jobs watch {name}`, and deploy again when it has ended",
-        )
+        problem = f"the {kind.title} {name} makes it{stacks} and is {status} (created {since})"
+        return problem, f"`constructs-optim jobs watch {name}`, and deploy again when it has ended"
     if kind.has_completed(job):
-        return (
-            f"the {kind.title} {name} has completed, and its manifest is not written yet",
-            "deploy again in a few minutes. Where that does not help, deploy the stack that makes it, which writes the "
-            "manifest",
-        )
+        problem = f"the {kind.title} {name} has completed, and its manifest is not written yet"
+        return problem, f"deploy again in a few minutes. Where that does not help, {_DEPLOY_ITS_MAKER}"
     reason = _quoted(job.get("FailureReason") or "no reason is given")
     return f"the {kind.title} {name} is {status}: {reason}", _DEPLOY_ITS_MAKER
 

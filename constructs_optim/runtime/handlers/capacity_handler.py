@@ -1,8 +1,7 @@
 """``Custom::ComponentCapacity``: how many copies an inference component has now, for its next definition.
 
 CloudFormation sends an inference component's number of copies with every update, and would undo what scaling has set.
-This resource has the component's definition for a property, so it runs before each change of the component. It creates
-nothing and has nothing to delete.
+This resource has the component's definition for a property, so it runs before each change of the component.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """``Custom::EndpointEvaluation``: evaluate what an endpoint serves now, and signal whether it may stay.
 
-Create and Update end within seconds: a state machine watches the benchmark job, reads its measurements and signals the
-stack's wait condition, where the deployment depends on it. The physical id is the evaluation's key, which changes with
-what is served: an update knows by it what is replaced, and its rollback finds the old evaluation as it was.
+A state machine watches the benchmark job and signals the stack's wait condition. The physical id is the evaluation's
+key, which changes with what is served: an update knows by it what is replaced, and a rollback finds the old evaluation.
 """
 
 from __future__ import annotations

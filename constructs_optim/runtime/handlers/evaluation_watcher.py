@@ -1,7 +1,6 @@
-"""One poll of an evaluation, made by the watching state machine each time it wakes.
+"""One poll of an evaluation by the state machine: benchmark, completions, results, verdict.
 
-Benchmark, completions, results, verdict, in that order; each step is written down, so that a repeated poll goes on from
-there. Returns ``{"Done": false, "WaitSeconds": n}`` until the stack has its signal.
+Each step is written down: a repeated poll goes on from there.
 """
 
 from __future__ import annotations
@@ -10,17 +9,15 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from ..aws import client
-from ..errors import DeploymentError, code_of, message_of
+from ..errors import DeploymentError
 from ..evaluation import evaluation_report
 from ..evaluation.benchmark_output import ARCHIVE, publish, read_levels
 from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import fleet
 from ..evaluation.gate import Verdict
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
-from ..jobs.watching import DONE, Output, again, end, poll, send_signal
+from ..jobs.watching import DONE, Output, again, create_run, end, poll, send_signal
 from ..requests.fields import validate
 from ..requests.run_properties import EvaluationWatch
 from ..store.run_records import CURRENT, RESULT, RUN, RunRecords, run_job_name
@@ -28,11 +25,6 @@ from ..telemetry import Counted, entry_point, log
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
-
-_NOT_HERE = (
-    "Benchmark jobs are not open to every account and region: an account team or AWS Support can tell, and without "
-    "evaluate(...) the endpoint is deployed as before"
-)
 
 
 @entry_point
@@ -56,11 +48,8 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
 
 def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: LambdaContext) -> Output | None:
     """Keep the results of the run; the output of a poll where there is something to wait for."""
-    name, jobs, request = (
-        run_job_name(records.key, watch.run),
-        SageMakerJobs(client("sagemaker"), BENCHMARK),
-        watch.request,
-    )
+    name, request = run_job_name(records.key, watch.run), watch.request
+    jobs = SageMakerJobs(client("sagemaker"), BENCHMARK)
     job = jobs.describe(name)
     if job is None:
         return _create(watch, records, jobs, name)
@@ -87,28 +76,17 @@ def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, na
     request, component = watch.request, watch.request.inference_component_name
     records.write(RUN, {"job_name": name}, watch.run)
     listed: dict[str, Any] = {"InferenceComponents": [{"Identifier": component}]} if component else {}
-    try:
-        jobs.create(
-            {
-                "AIBenchmarkJobName": name,
-                "BenchmarkTarget": {"Endpoint": {"Identifier": request.endpoint_name, **listed}},
-                "OutputConfig": {"S3OutputLocation": records.uri(run=watch.run)},
-                "AIWorkloadConfigIdentifier": request.workload_config_name,
-                "RoleArn": request.role_arn,
-                "Tags": request.tags,
-                **({"NetworkConfig": {"VpcConfig": request.vpc_config}} if request.vpc_config else {}),
-            }
-        )
-    except ClientError as error:
-        code = code_of(error)
-        if code not in ("AccessDeniedException", "ResourceLimitExceeded", "ValidationException"):
-            raise
-        reason = f"CreateAIBenchmarkJob failed with {code}: {message_of(error)}"
-        raise DeploymentError(f"{reason}. {_NOT_HERE}") from error
-    log(Counted.job_created, job_name=name)
-    if records.is_given_up(watch.issued):
-        # Whoever gave it up may have listed the jobs before this one was there.
-        jobs.stop(name)
+    job = {
+        "AIBenchmarkJobName": name,
+        "BenchmarkTarget": {"Endpoint": {"Identifier": request.endpoint_name, **listed}},
+        "OutputConfig": {"S3OutputLocation": records.uri(run=watch.run)},
+        "AIWorkloadConfigIdentifier": request.workload_config_name,
+        "RoleArn": request.role_arn,
+        "Tags": request.tags,
+        **({"NetworkConfig": {"VpcConfig": request.vpc_config}} if request.vpc_config else {}),
+    }
+    advice = "without evaluate(...) the endpoint is deployed as before"
+    create_run(jobs, records, job, watch.issued, advice=advice, is_retried=False)
     return again(5)
 
 

@@ -1,15 +1,8 @@
 """``Custom::OptimizationJob`` and ``Custom::TrainingJob``: make sure that the artifact exists or is being made.
 
-Create and Update end within seconds: what takes hours is watched by a state machine, which signals the stack's wait
-condition. The physical id is the artifact key, so a changed recipe replaces the resource and CloudFormation itself
-asks for the old one's deletion, or for the new one's when the update is rolled back.
-
-The order of the steps is what makes every one of them repeatable: the request is written down first, the artifact
-before it is claimed, the claim before the job, the watcher last (docs/reliability.md).
-
-The owner's record says which artifacts the owner wants, and their claims follow. Requests overtake one another, so
-whoever takes an owner off a claim reads the record again afterwards, and puts the owner back where a later request has
-come back to the artifact.
+Create and Update end within seconds: a state machine watches the job and signals the stack's wait condition. The
+physical id is the artifact key, so a changed recipe replaces the resource. docs/reliability.md explains the order of
+the steps, which makes each of them repeatable.
 """
 
 from __future__ import annotations
@@ -18,8 +11,8 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -40,15 +33,9 @@ from ..store.json_records import NewerRecord
 from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, Owner, OwnerRecord, OwnerRecords
 from ..telemetry import Counted, log
 
-if TYPE_CHECKING:
-    from mypy_boto3_cloudformation.client import CloudFormationClient
-
 _MOST_ATTEMPTS = 50
-# 28 days, the most a job may be given (API reference, StoppingCondition).
-_LONGEST_SECONDS = 2_419_200
 # A function has 180. SageMaker ends a training job's code 120 seconds after the signal to end, and uploads then.
 _STOPPING_SECONDS = 150.0
-_REJOIN_ATTEMPTS = 6
 # What decides the artifact and who waits for it. Without the handle, the redeployment of an unrelated property would
 # pick up whatever a model's unpinned version or an S3 prefix has become, behind a wait condition that is satisfied.
 _DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
@@ -59,6 +46,7 @@ class _Deployment:
 
     def __init__(self, event: Event, wanted: StoreProperties) -> None:
         self.event = event
+        self.physical_id = event.get("PhysicalResourceId")
         self.owner = Owner(event["StackId"], event["LogicalResourceId"])
         self.request: str = event["RequestId"]
         self.sagemaker = client("sagemaker")
@@ -78,7 +66,7 @@ class _Deployment:
             self.owner,
             self.request,
             issued=issued_at(self.event["ResponseURL"]),
-            physical_id=self.event.get("PhysicalResourceId"),
+            physical_id=self.physical_id,
             properties=_digest(before) if before is not None else "",
             gives_up=gives_up,
         )
@@ -89,10 +77,7 @@ class _Deployment:
         return self.made_by.request(name, key, output, wanted, source, self.store)
 
     def abandon(self, key: str) -> None:
-        """Give up the owner's interest in an artifact that its record does not want any more.
-
-        The job is stopped when nobody else has an interest and it is not finished.
-        """
+        """Take the owner off an artifact that its record does not want any more; stop a job that nobody else wants."""
         claim = self._agreed(key)
         if claim is not None and self.store.manifest(key, claim.attempt) is None:
             claim = self.store.give_up_job(key)
@@ -104,11 +89,9 @@ class _Deployment:
         self.records.left(self.owner, self.request, key)
 
     def _agreed(self, key: str) -> Claim | None:
-        """Make the claim agree with the owner's record; the claim that the owner has left, or None.
-
-        A later request may come back to the artifact between the read of the record and the change of the claim, where
-        it finds its owner still. So the record is read again after every change, and the job released only then.
-        """
+        """Make the claim agree with the owner's record; the claim that the owner has left, or None."""
+        # A later request may come back to the artifact between the read of the record and the change of the claim,
+        # where it finds its owner still: the record is read again after every change, and the job released only then.
         wanted = self._is_wanted(key)
         while True:
             claim = self._rejoin(key) if wanted else self._left(key)
@@ -120,12 +103,14 @@ class _Deployment:
         claim = self.store.claim(key)
         if claim is None:
             return None
-        others = [owner for owner in claim.owners if owner != self.owner]
-        dead = _gone(others, self.owner, client("cloudformation")) if others else ()
-        return self.store.leave(key, self.owner, finished=True, gone=dead)
+        # CloudFormation describes stacks of the same account and region alone.
+        near = self.owner.stack_id.split(":")[:5]
+        others = [owner for owner in claim.owners if owner.stack_id != self.owner.stack_id]
+        gone = [owner for owner in others if owner.stack_id.split(":")[:5] == near and _is_gone(owner.stack_id)]
+        return self.store.leave(key, self.owner, finished=True, gone=gone)
 
     def _rejoin(self, key: str) -> None:
-        for attempt in range(_REJOIN_ATTEMPTS):
+        for attempt in range(6):
             if self.store.rejoin(key, self.owner):
                 return
             # A pruning was about to remove the artifact. It finds the reference, and opens the claim again.
@@ -135,13 +120,11 @@ class _Deployment:
         return self.records.get(self.owner).wants(key)
 
     def undo(self, key: str) -> None:
-        """Undo what this request did that failed or was superseded, unless the artifact was its owner's before.
-
-        A job that it created too late is one of an attempt that others have followed since.
-        """
+        """Undo what this request did that failed or was superseded, unless the artifact was its owner's before."""
         self.records.withdraw(self.owner, self.request, key)
         self.abandon(key)
         claim = self.store.claim(key)
+        # A job that it created too late is one of an attempt that others have followed since.
         for attempt in range(1, claim.attempt if claim is not None else 1):
             self.jobs.stop(job_name(self.store.bucket, key, attempt))
 
@@ -150,17 +133,16 @@ class _Deployment:
         record = self.records.get(self.owner)
         if chosen := record.chosen.get(self.request):
             self.undo(chosen)
-        physical_id = self.event.get("PhysicalResourceId")
-        deleted = {str(physical_id)} if is_artifact_key(physical_id) else set[str]()
-        for key in sorted((record.keys.keys() | deleted) - {chosen}):
+        for key in sorted((record.keys.keys() | self.present) - {chosen}):
             self.abandon(key)
 
-    def wait_for_stopped_jobs(self) -> None:
-        """Give stopped jobs the time to end before CloudFormation goes on.
+    @property
+    def present(self) -> set[str]:
+        """The artifact that the resource has, if any."""
+        return {self.physical_id} if is_artifact_key(self.physical_id) else set()
 
-        It deletes their role next, without which a training job cannot write its checkpoint, and their security
-        groups, which cannot be deleted while a job uses them. A failure here fails nothing.
-        """
+    def wait_for_stopped_jobs(self) -> None:
+        """Give stopped jobs the time to end: CloudFormation deletes their role and security groups next."""
         until = time.monotonic() + _STOPPING_SECONDS
         for name in self.stopped:
             with contextlib.suppress(ClientError, BotoCoreError):
@@ -185,15 +167,15 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         raise
     try:
         job, uri = _make(deployment, key, wanted, source)
-        before = event.get("PhysicalResourceId")
-        record = deployment.records.settle(deployment.owner, deployment.request, key, properties=digest, before=before)
+        record = deployment.records.settle(
+            deployment.owner, deployment.request, key, properties=digest, before=deployment.physical_id
+        )
     except Exception:
         # CloudFormation's next request for the resource gives up what cannot be given up now.
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
             deployment.undo(key)
         raise
-    # A resource has one artifact, and during an update the one before: all else is left from requests that died, or
-    # from a deletion that failed and that CloudFormation has forgotten.
+    # Left from requests that died, or from a deletion that failed and that CloudFormation has forgotten.
     for stale in sorted(record.keys_in(LEAVING)):
         deployment.abandon(stale)
     return key, {"ArtifactKey": key, "JobName": job, "ModelDataUri": uri, **source.timeout_attributes}
@@ -246,11 +228,7 @@ def _digest(properties: Mapping[str, object]) -> str:
 
 
 def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str) -> str | None:
-    """The artifact that an update brings back, or does not touch; None for one of a new recipe, source or wait handle.
-
-    A rollback brings back properties that were applied before. The model's files may be others by now, and the
-    endpoint serves what was made of those before.
-    """
+    """The artifact that an update brings back, whatever the model's files are by now, or does not touch; or None."""
     pinned = not wanted.reads and (
         isinstance(wanted.source, ArtifactSource)
         or (isinstance(wanted.source, HubSource) and wanted.source.version is not None)
@@ -305,8 +283,8 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
 def _due(wanted: JobProperties) -> int:
     """When a job that starts now must have ended: its longest runtime, and an hour for waiting and stopping."""
     limits = object_in(wanted.request.get("StoppingCondition")).values()
-    # Waiting for spot capacity is longer than running.
-    longest = max((int(str(seconds)) for seconds in limits), default=0) or _LONGEST_SECONDS
+    # Waiting for spot capacity is longer than running. 28 days are the most (API reference, StoppingCondition).
+    longest = max((int(str(seconds)) for seconds in limits), default=0) or 2_419_200
     return int(time.time()) + longest + 3600
 
 
@@ -327,15 +305,14 @@ def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: 
 
 def _delete(event: Event) -> None:
     deployment = _Deployment(event, validate(StoreProperties, event["ResourceProperties"]))
-    physical_id = event.get("PhysicalResourceId")
+    physical_id = deployment.physical_id
     try:
         try:
             record = deployment.begin(gives_up=lambda record: record.deleted_with(physical_id))
         except Superseded:
             deployment.make_up_for_earlier_tries()
             raise
-        left = {str(physical_id)} if is_artifact_key(physical_id) else set[str]()
-        for key in sorted(record.keys_in(LEAVING) | left):
+        for key in sorted(record.keys_in(LEAVING) | deployment.present):
             deployment.abandon(key)
         deployment.wait_for_stopped_jobs()
     except NewerRecord as newer:
@@ -344,27 +321,17 @@ def _delete(event: Event) -> None:
     except ClientError as error:
         if code_of(error) == "NoSuchBucket":
             # With the bucket went the claims, and where a job's output would go: it is of no use.
-            if is_artifact_key(physical_id):
-                deployment.jobs.stop_all(deployment.store.bucket, str(physical_id))
+            for key in deployment.present:
+                deployment.jobs.stop_all(deployment.store.bucket, key)
         elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):
             raise
         # Otherwise the creation failed before it referred to anything, maybe for the same reason.
 
 
-def _gone(owners: Iterable[Owner], asking: Owner, cloudformation: CloudFormationClient) -> frozenset[Owner]:
-    """Those of ``owners`` whose stack does not exist any more.
-
-    Only stacks of the same account and region can be looked up; an owner that cannot be, or about which CloudFormation
-    gives no clear answer, counts as there.
-    """
-    region = asking.stack_id.split(":")[:5]
-    near = (owner for owner in owners if owner.stack_id != asking.stack_id and owner.stack_id.split(":")[:5] == region)
-    return frozenset(owner for owner in near if _is_gone(owner.stack_id, cloudformation))
-
-
-def _is_gone(stack_id: str, cloudformation: CloudFormationClient) -> bool:
+def _is_gone(stack_id: str) -> bool:
+    """Whether the stack does not exist any more; one that cannot be described counts as there."""
     try:
-        stacks = cloudformation.describe_stacks(StackName=stack_id)["Stacks"]
+        stacks = client("cloudformation").describe_stacks(StackName=stack_id)["Stacks"]
     except ClientError as error:
         return "does not exist" in message_of(error)
     except BotoCoreError:

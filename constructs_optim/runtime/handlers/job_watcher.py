@@ -1,7 +1,6 @@
-"""One poll of a running job, made by the watching state machine each time it wakes.
+"""One poll of a job by the state machine.
 
-Returns ``{"Done": false, "WaitSeconds": n}`` while the job runs. When it has ended, the manifest is written and the
-wait condition signalled, in that order: a repeated poll does both again, to the same effect.
+When the job has ended, the manifest is written and the wait condition signalled: a repeated poll does both again.
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
 
 
 def _follow(watch: ArtifactWatch, store: ArtifactStore, claim: Claim, title: str) -> Output:
-    """Wait for a job that another account runs: of that one there are only the records.
-
-    There is nothing to do but signal to a stack, which waits for 12 hours at most.
-    """
+    """Wait for a job that another account runs: all that can be read of it is its claim and manifest."""
     if not watch.wait_handle:
         return DONE
     manifest = store.manifest(watch.artifact_key, claim.attempt)
@@ -62,14 +58,17 @@ def _follow(watch: ArtifactWatch, store: ArtifactStore, claim: Claim, title: str
         except DeploymentError as error:
             return end(watch, failure=str(error))
         return end(watch, data=artifact_data(manifest))
-    of_account = f"the {title} of account {claim.maker} for the artifact {watch.artifact_key}"
+    failure = None
     if claim.failure:
-        return end(watch, failure=f"{of_account} failed: {claim.failure}. Deploy again to run it here")
-    if claim.released:
-        return end(watch, failure=f"{of_account} was given up there. Deploy again to run it here")
-    if is_out_of_time(watch):
-        reason = "has not ended in the time this deployment waits. Deploy again later"
-        return end(watch, failure=f"{of_account} {reason}")
+        failure = f"failed: {claim.failure}. Deploy again to run it here"
+    elif claim.released:
+        failure = "was given up there. Deploy again to run it here"
+    elif is_out_of_time(watch):
+        failure = "has not ended in the time this deployment waits. Deploy again later"
+    if failure is not None:
+        return end(
+            watch, failure=f"the {title} of account {claim.maker} for the artifact {watch.artifact_key} {failure}"
+        )
     log("followed", artifact_key=watch.artifact_key, maker=claim.maker)
     return again(60)
 

@@ -1,8 +1,7 @@
 """``Custom::OptimizedModel``: a SageMaker model with files beside it, or one that the hub describes.
 
 CloudFormation's own model has no additional data sources. The physical id is the model's name, which follows from the
-stack, the resource and the model's definition: a repeated or rolled back request finds the model it made before, and a
-changed definition is another model, whose predecessor CloudFormation asks to delete when nothing refers to it any more.
+stack, the resource and the model's definition: a repeated or rolled back request finds the model that it made before.
 """
 
 from __future__ import annotations

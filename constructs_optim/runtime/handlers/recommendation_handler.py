@@ -1,31 +1,23 @@
-"""``Custom::ModelRecommendation``: have SageMaker recommend how to serve a model, once for all that ask the same.
+"""``Custom::ModelRecommendation``: have SageMaker recommend how to serve a model, once for equal requests.
 
-Create and Update end within seconds: the job is created, and a state machine watches it and signals the stack's wait
-condition. The physical id is the key of the request: an update with another request is a replacement, whose
-predecessor CloudFormation asks to delete, and a rollback finds the earlier result.
+A state machine watches the job and signals the stack's wait condition. The physical id is the key of the request: a
+rollback finds the earlier result.
 """
 
 from __future__ import annotations
-
-from botocore.exceptions import ClientError
 
 from ..aws import client
 from ..cloudformation import Event, account_and_region, issued_at, signal
 from ..custom_resource import custom_resource
 from ..documents import is_artifact_key
-from ..errors import DeploymentError, code_of, message_of
+from ..errors import DeploymentError
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
 from ..jobs.source import resolve
-from ..jobs.watching import give_up_runs, recommendation_data, start_watching
+from ..jobs.watching import create_run, give_up_runs, recommendation_data, start_watching
 from ..requests.fields import validate
 from ..requests.run_properties import RecommendationProperties, RecommendationRequest
 from ..store.run_records import RESULT, RUN, RunRecords, owner_of, run_job_name, run_of
 from ..telemetry import Counted, log
-
-_NOT_HERE = (
-    "Recommendation jobs are not open to every account and region: an account team or AWS Support can tell, and "
-    "Service Quotas has their limits"
-)
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -59,24 +51,16 @@ def _start(event: Event, wanted: RecommendationProperties, records: RunRecords, 
         log(Counted.job_attached, job_name=run_job_name(records.key, run))
     else:
         run = records.owner + of_event[: -len(records.owner)]
-        name = run_job_name(records.key, run)
-        records.write(RUN, {"job_name": name, "fingerprint": fingerprint}, run)
-        created = _create(wanted, records, run, jobs)
-        log(Counted.job_created if created else Counted.job_attached, job_name=name)
-        if records.is_given_up(issued):
-            # Whoever gave it up may have listed the jobs before this one was there.
-            jobs.stop(name)
+        records.write(RUN, {"job_name": run_job_name(records.key, run), "fingerprint": fingerprint}, run)
+        advice = "Service Quotas has their limits"
+        create_run(jobs, records, _job(wanted, records, run), issued, advice=advice, is_retried=True)
     document = {"Request": event["ResourceProperties"]["Request"], "Run": run, "Fingerprint": fingerprint}
     start_watching(wanted, f"{records.key[:32]}-{of_event}", document)
     return run_job_name(records.key, run)
 
 
 def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
-    """A run of this resource whose job still runs, or whose result nobody has read, with its files' fingerprint.
-
-    Without it, a change of tags would pay for a second job beside the first. ``fingerprint`` is that of the files that
-    it must be about; None for any.
-    """
+    """A run of this resource whose job still runs, or whose result nobody has read, with its files' fingerprint."""
     for run in records.runs():
         files = (records.read(RUN, run) or {}).get("fingerprint")
         if not files or fingerprint not in (None, files):
@@ -89,7 +73,7 @@ def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | Non
     return None
 
 
-def _create(wanted: RecommendationProperties, records: RunRecords, run: str, jobs: SageMakerJobs) -> bool:
+def _job(wanted: RecommendationProperties, records: RunRecords, run: str) -> dict[str, object]:
     request = wanted.request
     reserved = {
         "CapacityReservationPreference": "capacity-reservations-only",
@@ -99,28 +83,18 @@ def _create(wanted: RecommendationProperties, records: RunRecords, run: str, job
         **({"InstanceTypes": list(request.instance_types)} if request.instance_types else {}),
         **({"CapacityReservationConfig": reserved} if request.reservation_arns else {}),
     }
-    try:
-        return jobs.create(
-            {
-                "AIRecommendationJobName": run_job_name(records.key, run),
-                "ModelSource": {"S3": {"S3Uri": request.model_uri}},
-                "OutputConfig": {"S3OutputLocation": records.uri("output/", run)},
-                "AIWorkloadConfigIdentifier": request.workload_config_name,
-                "PerformanceTarget": {"Constraints": [{"Metric": request.metric}]},
-                "RoleArn": request.role_arn,
-                "OptimizeModel": request.optimize_model,
-                **({"InferenceSpecification": {"Framework": request.framework}} if request.framework else {}),
-                **({"ComputeSpec": compute} if compute else {}),
-                "Tags": wanted.tags,
-            }
-        )
-    except ClientError as error:
-        code, message = code_of(error), message_of(error)
-        # A role that was made a moment ago: tried again, as whatever is denied is.
-        too_early = "assume" in message.lower()
-        if code not in ("ResourceLimitExceeded", "ValidationException") or too_early:
-            raise
-        raise DeploymentError(f"CreateAIRecommendationJob failed with {code}: {message}. {_NOT_HERE}") from error
+    return {
+        "AIRecommendationJobName": run_job_name(records.key, run),
+        "ModelSource": {"S3": {"S3Uri": request.model_uri}},
+        "OutputConfig": {"S3OutputLocation": records.uri("output/", run)},
+        "AIWorkloadConfigIdentifier": request.workload_config_name,
+        "PerformanceTarget": {"Constraints": [{"Metric": request.metric}]},
+        "RoleArn": request.role_arn,
+        "OptimizeModel": request.optimize_model,
+        **({"InferenceSpecification": {"Framework": request.framework}} if request.framework else {}),
+        **({"ComputeSpec": compute} if compute else {}),
+        "Tags": wanted.tags,
+    }
 
 
 def _delete(event: Event) -> None:

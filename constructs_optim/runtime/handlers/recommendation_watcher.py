@@ -1,8 +1,4 @@
-"""One poll of a recommendation job, made by the watching state machine each time it wakes.
-
-Returns ``{"Done": false, "WaitSeconds": n}`` until the job has ended, its result is in the store and the stack has its
-signal.
-"""
+"""One poll of a recommendation job by the state machine, until its result is in the store and the stack signalled."""
 
 from __future__ import annotations
 

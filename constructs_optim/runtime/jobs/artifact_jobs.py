@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 
 from ..documents import list_in
 from ..errors import DeploymentError, InvalidEvent
-from ..store.json_records import CHANGED_MEANWHILE, encryption, lacks
-from .sagemaker_jobs import OPTIMIZATION, TRAINING
+from ..store.json_records import CHANGED_MEANWHILE, WriteOptions, encryption, lacks
+from .sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -24,43 +24,17 @@ if TYPE_CHECKING:
     from .source import ResolvedSource
 
 Job = Mapping[str, Any]
-_ATTEMPTS = 5
-_TENSORBOARD = "/opt/ml/output/tensorboard"
 
 
-class OptimizationJobs:
-    """Jobs of SageMaker's inference optimization."""
+class _Jobs:
+    """What descriptions of jobs of both kinds mean."""
 
-    kind = OPTIMIZATION
+    kind: JobKind
+    recorded_members: tuple[str, ...]
 
     def artifact_uri(self, output: str, name: str) -> str:
         """S3 prefix of the artifact of the job ``name``, which writes below ``output``; it ends in a slash."""
         return output
-
-    def request(
-        self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
-    ) -> dict[str, object]:
-        """The body of CreateOptimizationJob: the plan's members, model source and output."""
-        return _completed(
-            wanted.request,
-            {
-                "OptimizationJobName": name,
-                "RoleArn": wanted.role_arn,
-                "ModelSource": source.model_source,
-                "OutputConfig": {"S3OutputLocation": output, **_encryption(wanted)},
-                "Tags": wanted.tags,
-            },
-        )
-
-    def output(self, job: Job) -> str:
-        """S3 prefix that a job writes below."""
-        return job["OutputConfig"]["S3OutputLocation"]
-
-    def image(self, job: Job) -> str:
-        """The image that the service recommends to serve with; otherwise one that a part of the job ran in."""
-        recommended = job.get("OptimizationOutput", {}).get("RecommendedInferenceImage")
-        used = (member["Image"] for part in job["OptimizationConfigs"] for member in part.values() if "Image" in member)
-        return recommended or next(used, "")
 
     def failure(self, job: Job) -> str:
         """The reason of its failure."""
@@ -68,16 +42,47 @@ class OptimizationJobs:
 
     def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
         """The start and the end of its work."""
-        began = job.get("OptimizationStartTime") or job["CreationTime"]
-        return began, job.get("OptimizationEndTime") or job["LastModifiedTime"]
+        work = self.kind.name.removesuffix("Job")
+        return job.get(f"{work}StartTime") or job["CreationTime"], job.get(f"{work}EndTime") or job["LastModifiedTime"]
 
     def recorded(self, job: Job) -> dict[str, Any]:
         """Its part of the manifest."""
-        members = ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
-        return {"request": {member: job[member] for member in members if member in job}}
+        return {"request": {member: job[member] for member in self.recorded_members if member in job}}
 
     def superfluous_settings(self, job: Job) -> tuple[str, ...]:
-        """Settings of serving.properties that hinder the artifact's use: ``option.quantize`` of quantized weights.
+        """Settings of serving.properties that hinder the artifact's use."""
+        return ()
+
+
+class OptimizationJobs(_Jobs):
+    """Jobs of SageMaker's inference optimization."""
+
+    kind = OPTIMIZATION
+    recorded_members = ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
+
+    def request(
+        self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
+    ) -> dict[str, object]:
+        """The body of CreateOptimizationJob."""
+        members: dict[str, object] = {
+            "OptimizationJobName": name,
+            "ModelSource": source.model_source,
+            "OutputConfig": {"S3OutputLocation": output, **_encryption(wanted)},
+        }
+        return _completed(wanted.request, members, wanted)
+
+    def output(self, job: Job) -> str:
+        """``OutputConfig``."""
+        return job["OutputConfig"]["S3OutputLocation"]
+
+    def image(self, job: Job) -> str:
+        """The image that the service recommends; otherwise one that a part of the job ran in."""
+        recommended = job.get("OptimizationOutput", {}).get("RecommendedInferenceImage")
+        used = (member["Image"] for part in job["OptimizationConfigs"] for member in part.values() if "Image" in member)
+        return recommended or next(used, "")
+
+    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
+        """``option.quantize`` of quantized weights.
 
         The container refuses to shard such an artifact ("Sharding & Quantization are mutually exclusive", djl-serving,
         serving/docker/partition/sm_neo_dispatcher.py), and a server with the setting does without the faster Marlin
@@ -88,13 +93,14 @@ class OptimizationJobs:
         return ("option.quantize",) if members == {"ModelQuantizationConfig"} else ()
 
 
-class TrainingJobs:
-    """Jobs of this library's training code.
-
-    Every attempt at an artifact has the same checkpoints: the next one goes on where the last one ended.
-    """
+class TrainingJobs(_Jobs):
+    """Jobs of this library's training code. An artifact's attempts share checkpoints: each goes on with the last."""
 
     kind = TRAINING
+    recorded_members = (
+        "AlgorithmSpecification", "Environment", "HyperParameters", "InputDataConfig", "ResourceConfig",
+        "StoppingCondition", "EnableManagedSpotTraining",
+    )  # fmt: skip
 
     def artifact_uri(self, output: str, name: str) -> str:
         """SageMaker's prefix of an uncompressed model."""
@@ -103,23 +109,20 @@ class TrainingJobs:
     def request(
         self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
-        """The plan's members, the model's channel, output, checkpoints and TensorBoard's files."""
+        """The body of CreateTrainingJob; the model's channel comes before the plan's."""
         model = {**source.data_source, "S3DataDistributionType": "FullyReplicated"}
         model.pop("CompressionType")
         channel = {"ChannelName": wanted.model_channel, "DataSource": {"S3DataSource": model}}
+        events = {"LocalPath": "/opt/ml/output/tensorboard", "S3OutputPath": store.tensorboard_uri(key)}
         request = dict(wanted.request)
-        return _completed(
-            request,
-            {
-                "TrainingJobName": name,
-                "RoleArn": wanted.role_arn,
-                "InputDataConfig": [channel, *list_in(request.pop("InputDataConfig", None))],
-                "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(wanted)},
-                "CheckpointConfig": {"S3Uri": store.checkpoints_uri(key)},
-                "TensorBoardOutputConfig": {"LocalPath": _TENSORBOARD, "S3OutputPath": store.tensorboard_uri(key)},
-                "Tags": wanted.tags,
-            },
-        )
+        members: dict[str, object] = {
+            "TrainingJobName": name,
+            "InputDataConfig": [channel, *list_in(request.pop("InputDataConfig", None))],
+            "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(wanted)},
+            "CheckpointConfig": {"S3Uri": store.checkpoints_uri(key)},
+            "TensorBoardOutputConfig": events,
+        }
+        return _completed(request, members, wanted)
 
     def output(self, job: Job) -> str:
         """``OutputDataConfig``."""
@@ -144,43 +147,29 @@ class TrainingJobs:
                     "(TrainingCompute(spot_wait_seconds=...)); another one goes on from its last checkpoint"
                 )
             case _:
-                return job.get("FailureReason") or "it was stopped from outside this deployment"
-
-    def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
-        """From the first instance to the last."""
-        began = job.get("TrainingStartTime") or job["CreationTime"]
-        return began, job.get("TrainingEndTime") or job["LastModifiedTime"]
+                return super().failure(job)
 
     def recorded(self, job: Job) -> dict[str, Any]:
         """Its request, what it cost, and its last metrics."""
-        members = (
-            "AlgorithmSpecification", "Environment", "HyperParameters", "InputDataConfig", "ResourceConfig",
-            "StoppingCondition", "EnableManagedSpotTraining",
-        )  # fmt: skip
-        metrics = {metric["MetricName"]: metric["Value"] for metric in job.get("FinalMetricDataList", ())}
-        return {
-            "request": {member: job[member] for member in members if member in job},
-            "metrics": metrics,
-            **({"billable_seconds": job["BillableTimeInSeconds"]} if "BillableTimeInSeconds" in job else {}),
-        }
-
-    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
-        """None."""
-        return ()
+        recorded = super().recorded(job)
+        recorded["metrics"] = {metric["MetricName"]: metric["Value"] for metric in job.get("FinalMetricDataList", ())}
+        if "BillableTimeInSeconds" in job:
+            recorded["billable_seconds"] = job["BillableTimeInSeconds"]
+        return recorded
 
 
 ArtifactJobs = OptimizationJobs | TrainingJobs
-"""Jobs of one kind: their requests, and what their descriptions mean."""
-
 KINDS: Mapping[str, ArtifactJobs] = {jobs.kind.name: jobs for jobs in (OptimizationJobs(), TrainingJobs())}
 """By the name of their kind."""
 
 
-def _completed(request: Mapping[str, object], members: Mapping[str, object]) -> dict[str, object]:
-    """The request with the handler's own members, none of which a template may set."""
-    if common := sorted(request.keys() & members.keys()):
+def _completed(
+    request: Mapping[str, object], members: Mapping[str, object], wanted: JobProperties
+) -> dict[str, object]:
+    completed = {**members, "RoleArn": wanted.role_arn, "Tags": wanted.tags}
+    if common := sorted(request.keys() & completed.keys()):
         raise InvalidEvent(f"these members of Request are the handler's to set: {', '.join(common)}")
-    return {**request, **members}
+    return {**request, **completed}
 
 
 def _encryption(wanted: JobProperties) -> dict[str, str]:
@@ -188,15 +177,9 @@ def _encryption(wanted: JobProperties) -> dict[str, str]:
 
 
 def remove_setting(s3: S3Client, bucket: str, prefix: str, name: str, kms_key_arn: str | None = None) -> None:
-    """Take the setting ``name`` out of the file below ``prefix``; nothing happens where there is none.
-
-    May be repeated, and by several at once: of those that see the file with the setting, one writes.
-
-    Raises:
-        DeploymentError: when others keep changing the file.
-    """
+    """Take a setting out of the serving.properties below ``prefix``. May be repeated, and by several at once."""
     key = f"{prefix}serving.properties"
-    for _ in range(_ATTEMPTS):
+    for _ in range(5):
         try:
             found = s3.get_object(Bucket=bucket, Key=key)
         except ClientError as error:
@@ -207,8 +190,9 @@ def remove_setting(s3: S3Client, bucket: str, prefix: str, name: str, kms_key_ar
         kept = [line for line in lines if line.partition(b"=")[0].strip() != name.encode()]
         if kept == lines:
             return
+        options: WriteOptions = {**encryption(kms_key_arn), "IfMatch": found["ETag"]}
         try:
-            s3.put_object(Bucket=bucket, Key=key, Body=b"".join(kept), IfMatch=found["ETag"], **encryption(kms_key_arn))
+            s3.put_object(Bucket=bucket, Key=key, Body=b"".join(kept), **options)
             return
         except ClientError as error:
             if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in CHANGED_MEANWHILE:

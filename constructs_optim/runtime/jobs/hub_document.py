@@ -1,7 +1,7 @@
-"""JumpStart's documents, as ``DescribeHubContent`` returns them: regionalized, with keys that differ in case.
+"""JumpStart's documents, as ``DescribeHubContent`` returns them.
 
 Keys are read without case and underscores ("HostingEcrUri", "image_uri"). An inference configuration names components,
-which are laid over the base document in their order; without a name, the first of the overall ranking is the default.
+which are laid over the base document in their order; the first of the overall ranking is the default.
 """
 
 from __future__ import annotations
@@ -23,13 +23,7 @@ _ARTIFACTS = ("hostingprepackedartifacturi", "hostingartifacturi")
 
 
 class HubDocument:
-    """One model's document, with one of its inference configurations laid over it.
-
-    ``model`` is the model's name in errors; without ``configuration``, the document's own default is taken, if any.
-
-    Raises:
-        DeploymentError: by every method, where the document lacks what is read.
-    """
+    """The document of ``model``, with one of its inference configurations laid over it. Default: the document's own."""
 
     def __init__(self, model: str, text: str, configuration: str | None = None) -> None:
         self._model = model
@@ -45,7 +39,7 @@ class HubDocument:
             )
         configurations = object_in(document.get("inferenceconfigs"))
         if configuration is not None and _folded(configuration) not in configurations:
-            names = ", ".join(sorted(_names(json.loads(text)))) or "none"
+            names = ", ".join(sorted(configurations)) or "none"
             raise DeploymentError(
                 f"{model} has no inference configuration {configuration!r}; its document has: {names}"
             )
@@ -123,11 +117,7 @@ class HubDocument:
 
 
 def hub_content(sagemaker: SageMakerClient, hub_name: str, model_id: str, version: str | None) -> tuple[str, str]:
-    """A model's document as text, and its version.
-
-    Raises:
-        DeploymentError: where the hub has none.
-    """
+    """A model's document as text, and its version."""
     try:
         content = sagemaker.describe_hub_content(
             HubName=hub_name,
@@ -145,11 +135,6 @@ def hub_content(sagemaker: SageMakerClient, hub_name: str, model_id: str, versio
             f"lists the versions. SageMaker's error: {message_of(error)}"
         ) from None
     return content["HubContentDocument"], content["HubContentVersion"]
-
-
-def _names(document: object) -> list[str]:
-    found = (object_in(value) for key, value in object_in(document).items() if _folded(key) == "inferenceconfigs")
-    return next((list(configurations) for configurations in found if configurations), list[str]())
 
 
 def _folded(name: str) -> str:

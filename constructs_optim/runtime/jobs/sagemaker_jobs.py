@@ -27,10 +27,7 @@ _ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
 
 @dataclass(frozen=True)
 class JobKind:
-    """A kind of job: its name in operations (Create<name>) and members (<name>Status), and the meaning of statuses.
-
-    In a status of ``running`` it may still be stopped.
-    """
+    """A kind of job: its name in operations and members, and the statuses in which it may be stopped or is complete."""
 
     name: str
     title: str
@@ -70,10 +67,8 @@ TRAINING = JobKind("TrainingJob", "training job", frozenset({"InProgress"}), "Co
 
 
 def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
-    """The name of one attempt's job: creating it twice is noticed.
-
-    The bucket is part of it: two stores of one account may each want the same artifact.
-    """
+    """The name of one attempt's job: creating it twice is noticed."""
+    # Two stores of one account may each want the same artifact.
     store = hashlib.sha256(bucket.encode()).hexdigest()[:8]
     return f"optim-{artifact_key[:32]}-{store}-{attempt}"
 
@@ -86,7 +81,7 @@ class SageMakerJobs:
 
     def __init__(self, sagemaker: SageMakerClient, kind: JobKind = OPTIMIZATION) -> None:
         self._sagemaker = sagemaker
-        self.kind: JobKind = kind
+        self.kind = kind
 
     def describe(self, name: str) -> dict[str, Any] | None:
         """The job, or None where there is none of that name."""
@@ -108,11 +103,7 @@ class SageMakerJobs:
         return True
 
     def check(self, request: Mapping[str, object]) -> None:
-        """Check a request of Create against the API's own model, member by member.
-
-        Raises:
-            InvalidEvent: naming every member that is unknown, missing or of another form.
-        """
+        """Refuse a request of Create that the API's own model does not allow, with every member at fault."""
         report = ParamValidator().validate(typed(request, self._input_shape), self._input_shape)
         if report.has_errors():
             problems = report.generate_report().replace("\n", "; ")
@@ -139,12 +130,10 @@ class SageMakerJobs:
 
     def wait_while_stopping(self, name: str, until: float) -> None:
         """Wait for the end of a job that is being stopped, ``until`` then by the monotonic clock."""
-        pause = 0.5
         while (job := self.describe(name)) is not None and self.kind.is_stopping(job):
-            if time.monotonic() + pause > until:
+            if time.monotonic() + 1 > until:
                 return
-            time.sleep(pause)
-            pause = min(2 * pause, 5.0)
+            time.sleep(1)
 
     def stop_all(self, bucket: str, artifact_key: str) -> None:
         """Stop the jobs of every attempt at an artifact."""
@@ -160,10 +149,7 @@ class SageMakerJobs:
 
 
 def typed(value: object, shape: Any) -> Any:
-    """A value in which the strings that CloudFormation delivers have the types of the API's model.
-
-    A value of another form than the model's stays as it is, and botocore refuses it.
-    """
+    """A value in which the strings that CloudFormation delivers have the types of the API's model, where they can."""
     if shape.type_name == "structure" and is_object(value):
         members = shape.members
         return {name: typed(item, members[name]) if name in members else item for name, item in value.items()}

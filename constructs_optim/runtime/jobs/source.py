@@ -1,8 +1,4 @@
-"""The location and identity of a model's files, resolved when the stack is deployed.
-
-A model of the hub is looked up in its document. The content of an S3 prefix is identified by its objects' names, sizes
-and ETags, the output of a job by its artifact key.
-"""
+"""The location and identity of a model's files, resolved when the stack is deployed."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from ..errors import DeploymentError, code_of
-from ..requests.properties import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
+from ..requests.properties import ArtifactSource, HubSource, S3Source, Source
 from ..store.json_records import objects
 from .hub_document import LONGEST_STARTUP, HubDocument, hub_content
 
@@ -25,14 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResolvedSource:
-    """``identity`` names the exact bytes, which are below ``uri``; ``accept_eula``: their licence is accepted.
-
-    ``startup_timeouts``: how many seconds downloading and loading the model may take.
-    """
+    """``identity`` names the exact bytes, which are below ``uri``; ``accept_eula``: their licence is accepted."""
 
     identity: str
     uri: str
     accept_eula: bool
+    # Seconds that downloading and loading the model may take.
     startup_timeouts: tuple[int, int] = (LONGEST_STARTUP, LONGEST_STARTUP)
 
     @property
@@ -57,13 +51,9 @@ class ResolvedSource:
 
 
 def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> ResolvedSource:
-    """Find the files.
-
-    Raises:
-        DeploymentError: for an unknown model or version, an EULA that was not accepted, an empty or missing prefix.
-    """
+    """Find the files; an EULA must be accepted, and a prefix must not be empty."""
     match source:
-        case HubSource() | HubDraftSource():
+        case HubSource():
             return _from_hub(source, sagemaker)
         case S3Source():
             return _from_s3(source, s3)
@@ -72,20 +62,13 @@ def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> Reso
 
 
 def with_reads(source: ResolvedSource, reads: Sequence[S3Source], s3: S3Client) -> ResolvedSource:
-    """The source, with the identities of what else a job reads in its own, each in a line.
-
-    Raises:
-        DeploymentError: an empty or missing prefix.
-    """
+    """The source, with the identities of what else a job reads in its own, each in a line."""
     identities = [source.identity, *(_from_s3(read, s3, holds="data").identity for read in reads)]
     return replace(source, identity="\n".join(identities))
 
 
 def is_of(source: Source, identity: str) -> bool:
-    """Whether ``identity`` is one that ``source`` has or had: of the same model, in any version where none is pinned.
-
-    Nothing is looked up for this. An artifact as the source is not checked.
-    """
+    """Whether ``identity`` is one that ``source`` has or had: of the same model, and any version if none is pinned."""
     identity = identity.partition("\n")[0]
     match source:
         case HubSource():
@@ -97,15 +80,15 @@ def is_of(source: Source, identity: str) -> bool:
             return True
 
 
-def hub_document(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) -> tuple[HubDocument, str]:
+def hub_document(source: HubSource, sagemaker: SageMakerClient) -> tuple[HubDocument, str]:
     """A model's document and version."""
     text, found = hub_content(sagemaker, source.hub_name, source.model_id, source.version)
     return HubDocument(f"{source.model_id} {found}", text, source.configuration), found
 
 
-def _from_hub(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) -> ResolvedSource:
+def _from_hub(source: HubSource, sagemaker: SageMakerClient) -> ResolvedSource:
     document, version = hub_document(source, sagemaker)
-    is_draft = isinstance(source, HubDraftSource)
+    is_draft = source.kind == "hub_draft"
     uri, eula = document.draft("sagemaker") if is_draft else (document.model_uri, document.eula_uri)
     if eula and not source.accept_eula:
         raise DeploymentError(
@@ -119,12 +102,12 @@ def _from_hub(source: HubSource | HubDraftSource, sagemaker: SageMakerClient) ->
 
 
 def _from_s3(source: S3Source, s3: S3Client, holds: str = "model") -> ResolvedSource:
-    digest = hashlib.sha256()
-    found = False
+    digest, found = hashlib.sha256(), False
+    bucket, prefix = source.location
     try:
-        for name, size, etag in objects(s3, source.bucket, source.prefix):
+        for name, size, etag in objects(s3, bucket, prefix):
             found = True
-            digest.update(f"{name.removeprefix(source.prefix)}\t{size}\t{etag}\n".encode())
+            digest.update(f"{name.removeprefix(prefix)}\t{size}\t{etag}\n".encode())
     except ClientError as error:
         code = code_of(error)
         if code not in ("NoSuchBucket", "AccessDenied"):

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from ..aws import client
 from ..cloudformation import Event, issued_at, signal
 from ..documents import list_in, nested, object_in
-from ..errors import DeploymentError, code_of
+from ..errors import DeploymentError, code_of, message_of
 from ..store.run_records import RunRecords, run_job_name
 from ..telemetry import Counted, log
 from .sagemaker_jobs import JobKind, SageMakerJobs
@@ -26,9 +26,7 @@ Output = dict[str, object]
 """The output of a poll, which the state machine goes by."""
 DONE: Output = {"Done": True}
 """The output that ends the state machine's execution."""
-_STACK_PATIENCE = dt.timedelta(hours=12)
-_EARLY_SECONDS = 60
-# A function has 180 seconds.
+# Of a function's 180 seconds.
 _PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
@@ -37,7 +35,7 @@ def start_watching(wanted: WatchedProperties, name: str, document: Mapping[str, 
     deadline = None
     if wanted.wait_seconds is not None:
         # CloudFormation gives no reason for a condition that times out; a little earlier the watcher gives one.
-        deadline = int(time.time() + wanted.wait_seconds - min(_EARLY_SECONDS, wanted.wait_seconds / 10))
+        deadline = int(time.time() + wanted.wait_seconds - min(60, wanted.wait_seconds / 10))
     text = json.dumps({**document, "Deadline": deadline, "WaitHandle": wanted.wait_handle})
     try:
         client("stepfunctions").start_execution(stateMachineArn=wanted.state_machine_arn, name=name, input=text)
@@ -54,14 +52,12 @@ def again(seconds: int) -> Output:
 
 
 def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
-    """How long to wait for the next poll: a tenth of the job's age, 5 s at least and 60 s at most.
-
-    A job that is older than a stack's patience, and that none waits for, is polled less often: after a hundredth of
-    its age, 5 minutes at least and an hour at most. So the longest job, which waits 28 days for spot capacity and runs
-    for 28 days, stays within the 25,000 events of one execution (AWS Step Functions developer guide, "Quotas").
-    """
-    if age < _STACK_PATIENCE or is_awaited:
+    """How long to wait for the next poll."""
+    # A stack waits for 12 hours at most.
+    if age < dt.timedelta(hours=12) or is_awaited:
         return int(min(60, max(5, age.total_seconds() / 10)))
+    # The longest job, which waits 28 days for spot capacity and runs for 28 days, stays within the 25,000 events of an
+    # execution (AWS Step Functions developer guide, "Quotas").
     return int(min(3600, max(300, age.total_seconds() / 100)))
 
 
@@ -81,16 +77,8 @@ def poll(
 ) -> Output | None:
     """The output while a job runs, with a signal where the stack is out of time; None once it has completed.
 
-    Args:
-        watch: the execution's input.
-        kind: the kind of job.
-        name: its name.
-        job: its description.
-        advice: what would help a stack that is out of time, with the punctuation that it begins with.
-        failure: why it failed, by its description. Default: its ``FailureReason``.
-
-    Raises:
-        DeploymentError: when the job has failed.
+    ``advice`` is for a stack that is out of time. A failed job is a :class:`DeploymentError`, with the reason that
+    ``failure`` reads in its description.
     """
     status = kind.status(job)
     log("polled", job_name=name, status=status)
@@ -130,29 +118,44 @@ def artifact_data(manifest: Mapping[str, Any]) -> str:
 
 
 def recommendation_data(document: Mapping[str, Any]) -> str:
-    """``|instance type|instance count|model package ARN|inference specification name|`` of the first recommendation.
-
-    Missing parts are empty.
-    """
+    """``|instance type|instance count|model package ARN|inference specification name|``; missing parts are empty."""
     first = document["recommendations"][0]
     model = object_in(nested(first, "ModelDetails"))
     # The deployment's own configuration is the more exact one; the model package's lists what it may run on.
     listed = [object_in(details) for details in list_in(model.get("InstanceDetails"))[:1]]
     instance = {**(listed[0] if listed else {}), **object_in(nested(first, "DeploymentConfiguration"))}
-    parts = (
-        instance.get("InstanceType"),
-        instance.get("InstanceCount"),
-        model.get("ModelPackageArn"),
-        model.get("InferenceSpecificationName"),
-    )
+    parts = [instance.get(name) for name in ("InstanceType", "InstanceCount")]
+    parts += [model.get(name) for name in ("ModelPackageArn", "InferenceSpecificationName")]
     return f"|{'|'.join('' if part is None else str(part) for part in parts)}|"
 
 
-def give_up_runs(event: Event, kind: JobKind, records: RunRecords) -> None:
-    """Give up all runs of a resource that is deleted, and wait until their jobs have stopped.
+def create_run(
+    jobs: SageMakerJobs, records: RunRecords, request: Mapping[str, Any], issued: int, *, advice: str, is_retried: bool
+) -> None:
+    """Create a run's job, and stop it if its resource was given up meanwhile; ``advice`` is for a refusal.
 
-    SageMaker keeps a workload configuration that is in use. Results stay in the store.
+    Where the call ``is_retried``, permissions may still be on their way.
     """
+    name = request[jobs.kind.name_member]
+    try:
+        created = jobs.create(request)
+    except ClientError as error:
+        code, message = code_of(error), message_of(error)
+        may_be_early = is_retried and (code == "AccessDeniedException" or "assume" in message.lower())
+        if may_be_early or code not in ("AccessDeniedException", "ResourceLimitExceeded", "ValidationException"):
+            raise
+        raise DeploymentError(
+            f"Create{jobs.kind.name} failed with {code}: {message}. {jobs.kind.title.capitalize()}s are not open to "
+            f"every account and region: an account team or AWS Support can tell, and {advice}"
+        ) from error
+    log(Counted.job_created if created else Counted.job_attached, job_name=name)
+    if records.is_given_up(issued):
+        # Whoever gave it up may have listed the jobs before this one was there.
+        jobs.stop(name)
+
+
+def give_up_runs(event: Event, kind: JobKind, records: RunRecords) -> None:
+    """Give up all runs of a resource that is deleted, and wait for their jobs: a workload in use cannot be deleted."""
     jobs, began = SageMakerJobs(client("sagemaker"), kind), time.monotonic()
     try:
         records.give_up(issued_at(event["ResponseURL"]))

@@ -1,8 +1,7 @@
 """The values that reach a handler, as pydantic types, and the models' common base.
 
-Patterns and limits are those of the APIs that take the values (CreateOptimizationJob, CreateModel,
-CreateAIRecommendationJob), narrowed to those of a deployment. CloudFormation delivers every number and boolean of
-a custom resource as text; pydantic reads both.
+Patterns and limits are those of CreateOptimizationJob, CreateModel and CreateAIRecommendationJob, narrowed to those of
+a deployment. CloudFormation delivers every number and boolean of a custom resource as text; pydantic reads both.
 """
 
 from __future__ import annotations
@@ -20,18 +19,10 @@ from typing_extensions import TypedDict
 from ..documents import is_list, is_object
 from ..errors import InvalidEvent
 
-# Of AWS's partitions (botocore's endpoints.json); no other host gets a signal.
-_DNS_SUFFIXES = (
-    "amazonaws.com",
-    "amazonaws.com.cn",
-    "amazonaws.eu",
-    "c2s.ic.gov",
-    "cloud.adc-e.uk",
-    "csp.hci.ic.gov",
-    "sc2s.sgov.gov",
-)
+# The suffixes of AWS's partitions (botocore's endpoints.json); no other host gets a signal.
 _WAIT_HANDLE_HOST = re.compile(
-    rf"cloudformation-waitcondition-[a-z0-9-]+\.s3([.-][a-z0-9-]+)?\.({'|'.join(map(re.escape, _DNS_SUFFIXES))})"
+    r"cloudformation-waitcondition-[a-z0-9-]+\.s3([.-][a-z0-9-]+)?\."
+    r"(amazonaws\.com(\.cn)?|amazonaws\.eu|c2s\.ic\.gov|cloud\.adc-e\.uk|csp\.hci\.ic\.gov|sc2s\.sgov\.gov)"
 )
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 SOURCE_KINDS = frozenset({"hub", "hub_draft", "s3", "artifact"})
@@ -109,16 +100,13 @@ class Properties(BaseModel):
 
 
 class Watch(Properties):
-    """The input of an execution that watches a job.
+    """The input of an execution that watches a job."""
 
-    Attributes:
-        wait_handle: of the stack's wait condition; None where no stack waits.
-        deadline: when the watcher fails that wait, in seconds since 1970.
-        error: the error that the state machine caught, where it gave up.
-    """
-
+    # Of the stack's wait condition; None where no stack waits.
     wait_handle: str | None = None
+    # When the watcher fails that wait, in seconds since 1970.
     deadline: int | None = None
+    # The error that the state machine caught, where it gave up.
     error: Any = None
 
 
@@ -126,11 +114,7 @@ P = TypeVar("P", bound=Properties)
 
 
 def validate(model: type[P], properties: object) -> P:
-    """Read properties.
-
-    Raises:
-        InvalidEvent: naming every property that is missing or malformed.
-    """
+    """Read properties; an error names every one that is missing or malformed."""
     try:
         return model.model_validate(properties)
     except ValidationError as error:

@@ -29,24 +29,15 @@ def _s3_prefix(uri: str) -> str:
 
 
 S3Prefix = Annotated[S3Uri, AfterValidator(_s3_prefix)]
-"""An S3 URI that ends in a slash."""
-
-
-class HubDraftSource(Properties):
-    """The draft that SageMaker provides for a JumpStart model; the newest version where ``version`` is None."""
-
-    kind: Literal["hub_draft"] = "hub_draft"
-    hub_name: _HubContent
-    model_id: _HubContent
-    version: _Version | None = None
-    accept_eula: bool = False
-    configuration: None = None
 
 
 class HubSource(Properties):
-    """A JumpStart model of a SageMaker hub; the newest version where ``version`` is None."""
+    """A JumpStart model of a SageMaker hub, or the draft that SageMaker provides for it.
 
-    kind: Literal["hub"] = "hub"
+    The newest version where ``version`` is None.
+    """
+
+    kind: Literal["hub", "hub_draft"] = "hub"
     hub_name: _HubContent
     model_id: _HubContent
     version: _Version | None = None
@@ -58,23 +49,14 @@ class S3Source(Properties):
     """Uncompressed model files under an S3 prefix."""
 
     kind: Literal["s3"] = "s3"
-    s3_uri: S3Prefix
+    uri: S3Prefix = Field(alias="S3Uri")
     accept_eula: bool = False
 
     @property
-    def uri(self) -> str:
-        """``s3://bucket/prefix``."""
-        return self.s3_uri
-
-    @property
-    def bucket(self) -> str:
-        """The bucket."""
-        return self.s3_uri.split("/")[2]
-
-    @property
-    def prefix(self) -> str:
-        """The prefix, which ends in a slash; empty for the whole bucket."""
-        return self.s3_uri.split("/", 3)[3]
+    def location(self) -> tuple[str, str]:
+        """The bucket, and the prefix, which is empty for the whole bucket or ends in a slash."""
+        bucket, _, prefix = self.uri.removeprefix("s3://").partition("/")
+        return bucket, prefix
 
 
 class ArtifactSource(Properties):
@@ -91,7 +73,7 @@ class ArtifactSource(Properties):
         return f"{self.s3_uri}{self.suffix}"
 
 
-Source = Annotated[HubSource | HubDraftSource | S3Source | ArtifactSource, Field(discriminator="kind")]
+Source = Annotated[HubSource | S3Source | ArtifactSource, Field(discriminator="kind")]
 
 
 class StoreProperties(Properties):
@@ -111,27 +93,20 @@ class WatchedProperties(Properties):
 
 
 class JobProperties(StoreProperties, WatchedProperties):
-    """One ``Custom::OptimizationJob`` or ``Custom::TrainingJob``.
-
-    Attributes:
-        recipe_key: decides the artifact together with the source.
-        source: the model's files.
-        reads: what else the job reads.
-        model_channel: the training job's input channel for the source.
-        request: the members of the job's request that the handler does not fill in. botocore checks them against the
-            API's own model before anything is written.
-        description: the manifest's description of the recipe.
-        serving_repositories: ``host/repository`` of the images that the artifact may be served with; empty where the
-            deployment does not take its image from the artifact.
-    """
+    """One ``Custom::OptimizationJob`` or ``Custom::TrainingJob``; recipe key and source decide the artifact."""
 
     recipe_key: Sha256
     source: Source
+    # What else the job reads.
     reads: Annotated[tuple[S3Source, ...], Field(max_length=20)] = ()
+    # The training job's input channel for the source.
     model_channel: _Channel | None = None
+    # What the handler does not fill in of the job's request. botocore checks it before anything is written.
     request: dict[str, Any]
+    # The manifest's description of the recipe.
     description: dict[str, Any] = Field(default_factory=dict)
     role_arn: RoleArn
+    # host/repository of the images that the artifact may be served with; empty for any.
     serving_repositories: _Repositories = ()
     tags: Tags = Field(default_factory=list[Tag])
 
@@ -194,10 +169,7 @@ def _artifact_key(key: object) -> object:
 
 
 class ArtifactProperties(StoreProperties):
-    """One ``Custom::OptimizedArtifact``.
-
-    ``recipe_key`` and ``source`` are those that the artifact must have been made with; None for any.
-    """
+    """One ``Custom::OptimizedArtifact``, with the recipe and source of the artifact; None for any."""
 
     artifact_key: Annotated[str, BeforeValidator(_artifact_key)]
     recipe_key: Sha256 | None = None
@@ -207,10 +179,7 @@ class ArtifactProperties(StoreProperties):
 
 
 class CapacityProperties(Properties):
-    """One ``Custom::ComponentCapacity``.
-
-    ``Component`` is in the template to change when the component does, and is not read.
-    """
+    """One ``Custom::ComponentCapacity``."""
 
     component_logical_id: Annotated[str, pattern("[A-Za-z0-9]{1,255}")]
     initial_copy_count: Annotated[int, Field(ge=0, le=9999)]

@@ -1,7 +1,4 @@
-"""The properties of ``Custom::EndpointEvaluation`` and ``Custom::ModelRecommendation``.
-
-The executions that watch their jobs have the same requests in their inputs.
-"""
+"""The properties of ``Custom::EndpointEvaluation`` and ``Custom::ModelRecommendation``, and of their executions."""
 
 from __future__ import annotations
 
@@ -99,19 +96,9 @@ class Gate(Properties):
 
 
 class EvaluationRequest(RunRequest):
-    """What to evaluate, how, and the requirements of the results.
+    """What to evaluate, how, and the requirements of the results."""
 
-    Attributes:
-        label: name of the endpoint in messages.
-        endpoint_config_name: the configuration in service: another one is evaluated anew, as are other models.
-        share_of_instance: the share of an instance that one copy of a component takes.
-        lossless: whether the techniques leave the model's output as it is.
-        discount: the discount of a savings plan, as a share.
-        dimensions: those of its metrics, except concurrency and artifact key.
-        vpc_config: where the job reaches the network from.
-        gate: the requirements; None where nothing depends on the results.
-    """
-
+    # Of the endpoint, in messages.
     label: _Text
     endpoint_name: ResourceName
     variant_name: ResourceName | None = None
@@ -119,15 +106,19 @@ class EvaluationRequest(RunRequest):
     endpoint_config_name: ResourceName
     model_names: tuple[ResourceName, ...] = ()
     subjects: Annotated[tuple[Subject, ...], Field(min_length=1, max_length=5)]
+    # Of an instance, that one copy of a component takes.
     share_of_instance: _Share | None = None
+    # Whether the techniques leave the model's output as it is.
     lossless: bool = False
     workload: Delivered = Field(default_factory=dict)
     concurrencies: Annotated[
         tuple[_Users, ...], Field(min_length=1, max_length=50), AfterValidator(lambda users: tuple(sorted(set(users))))
     ]
     discount: _Share = 0.0
+    # Of its metrics, except concurrency and artifact key.
     dimensions: dict[_Dimension, _Text] = Field(default_factory=dict)
     vpc_config: fields.VpcConfig | None = None
+    # None where nothing depends on the results.
     gate: Gate | None = None
     tags: Tags = Field(default_factory=list[Tag])
 
@@ -168,16 +159,7 @@ class EvaluationWatch(Watch):
 
 
 class RecommendationRequest(RunRequest):
-    """What to recommend instances and optimizations for.
-
-    Attributes:
-        model_uri: S3 prefix of the model's files.
-        prompts: the prompts' S3 URI, where they are the user's own.
-        metric: ``cost``, ``throughput`` or ``ttft-ms``.
-        instance_types: those that are tried; the service's choice where there are none.
-        framework: ``LMI`` or ``VLLM``; the service's choice where it is None.
-        reservation_arns: capacity reservations, outside of which nothing is launched.
-    """
+    """What to recommend instances and optimizations for; what is None or empty is the service's choice."""
 
     model_uri: S3Prefix
     workload: Delivered
@@ -191,7 +173,7 @@ class RecommendationRequest(RunRequest):
     @property
     def source(self) -> S3Source:
         """The model's files."""
-        return S3Source(s3_uri=self.model_uri)
+        return S3Source(S3Uri=self.model_uri)
 
     def key(self, account: str, region: str) -> str:
         """SHA-256 of the question, whoever asks it: within one store, the same is not paid for twice."""

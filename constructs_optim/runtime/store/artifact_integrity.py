@@ -1,9 +1,5 @@
 """Whether an artifact is what its manifest says, and may be deployed, without reading its files.
 
-Jobs and other accounts write to a store as well. So what a deployment takes from a manifest is compared with what is
-known from elsewhere: the artifact's prefix, the images of its recipe, and S3's own size, ETag and checksums of each
-file.
-
 Source: Amazon S3 user guide, "Checking object integrity": S3 computes a checksum of every object (CRC64NVME unless the
 writer chose another algorithm); HeadObject with ChecksumMode returns it, with permission for GetObject.
 """
@@ -44,16 +40,9 @@ class Finding:
 def check_manifest(
     store: ArtifactStore, key: str, manifest: Mapping[str, Any], *, repositories: Collection[str] = ()
 ) -> None:
-    """Refuse to deploy an artifact whose manifest does not hold.
+    """Refuse to deploy an artifact whose manifest, of :meth:`ArtifactStore.manifest`, does not hold.
 
-    Args:
-        store: the store.
-        key: the artifact.
-        manifest: of :meth:`ArtifactStore.manifest`: names, sizes and ETags of its files are those of the store.
-        repositories: ``host/repository`` of the images that the recipe can be served with. Default: any.
-
-    Raises:
-        DeploymentError: naming what does not hold.
+    ``repositories`` are ``host/repository`` of the images that the recipe can be served with; empty for any.
     """
     findings = misplaced(store, key, manifest)
     if not findings:
@@ -96,10 +85,7 @@ def attempt_of(manifest: Mapping[str, Any]) -> int:
 
 
 def differences(expected: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Compare a manifest's files with those of the store, without reading them; a finding for each that differs.
-
-    Each file is ``{"name", "size", "etag"}``, and has ``"checksums"`` where they are known.
-    """
+    """A finding for each file of a manifest that differs from the store's, by size, ETag and checksums."""
     then, now = ({file["name"]: file for file in files} for files in (expected, found))
     findings: list[Finding] = []
     for name in sorted({*then, *now}):

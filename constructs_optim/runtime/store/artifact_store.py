@@ -8,9 +8,7 @@
     artifacts/<key>/tensorboard/...       a training's events for TensorBoard
     checkpoints/<key>/...                 where a training goes on after an interruption; they expire
 
-The claim is only ever changed by whoever has seen its present state, so two stacks that want the same artifact at once
-agree on one job. Each attempt writes below a prefix of its own: what a failed attempt left never mixes with the next
-one's output.
+Two stacks that want the same artifact at once agree on one job by its claim.
 """
 
 from __future__ import annotations
@@ -33,11 +31,8 @@ __all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key", "region_of"]
 
 
 def region_of(s3: S3Client, bucket: str) -> str:
-    """The region of a bucket.
-
-    Not by HeadBucket, which counts as a listing without a prefix: readers of a shared store may make none.
-    """
-    # Two regions from before there was a rule have names of their own.
+    """The region of a bucket."""
+    # Not by HeadBucket, which counts as a listing without a prefix: readers of a shared store may make none.
     location = s3.get_bucket_location(Bucket=bucket).get("LocationConstraint") or "us-east-1"
     return "eu-west-1" if location == "EU" else location
 
@@ -48,20 +43,18 @@ def artifact_key(recipe_key: str, source_identity: str) -> str:
 
 
 class Claim(StoredRecord):
-    """Which job makes the artifact, and who refers to it.
-
-    ``released`` is set when the last owner leaves an unfinished job: a later claimant must not attach to a job
-    that is being stopped. ``maker`` is the account whose job makes it, empty where that is not known: no other account
-    can describe the job. ``due`` is when that job must have ended, in seconds since 1970 (0: not known), and
-    ``failure`` is the reason of a failed attempt.
-    """
+    """Which job makes the artifact, and who refers to it."""
 
     artifact_key: str
     attempt: int = 1
     owners: tuple[Owner, ...] = ()
+    # The last owner has left an unfinished job: nobody may attach to it any more.
     released: bool = False
+    # The account whose job makes it: no other can describe the job. Empty: not known.
     maker: str = ""
+    # When the job must have ended, in seconds since 1970; 0: not known.
     due: int = 0
+    # Why the attempt failed.
     failure: str = ""
     source: dict[str, Any] = Field(default_factory=dict)
     description: dict[str, Any] = Field(default_factory=dict)
@@ -74,9 +67,13 @@ class Claim(StoredRecord):
         """The next attempt, made by ``maker``."""
         return self.updated(attempt=self.attempt + 1, maker=maker, due=due, failure="", released=False)
 
-    def is_abandoned(self, owners: Collection[Owner]) -> bool:
-        """Whether none of ``owners`` is of the account that runs the claim's job."""
-        return not any(self.made_in(owner.account) for owner in owners)
+    def released_if_abandoned(self) -> Claim:
+        """A copy that is released where no owner is of the account that runs the job, which no other one can stop.
+
+        Once released it stays so until somebody joins: its files may be on their way out.
+        """
+        is_abandoned = not any(self.made_in(owner.account) for owner in self.owners)
+        return self.updated(released=self.released or is_abandoned)
 
 
 class _File(StoredPart):
@@ -104,12 +101,9 @@ class ArtifactStore:
         self._records = JsonRecords(s3, bucket, kms_key_arn, any_schema=any_schema)
 
     def check_region(self, region: str) -> None:
-        """Make sure that the store is in ``region``: SageMaker reads models only from buckets of its own.
+        """Make sure that the store is in ``region``; a job's hours would be for nothing.
 
         Source: CreateModel, "the S3 path ... must be in the same AWS Region as the model".
-
-        Raises:
-            DeploymentError: when it is not; a job's hours would be for nothing.
         """
         found = region_of(self._s3, self.bucket)
         if found != region:
@@ -131,10 +125,7 @@ class ArtifactStore:
         return f"s3://{self.bucket}/checkpoints/{key}/"
 
     def manifest(self, key: str, attempt: int | None = None) -> dict[str, Any] | None:
-        """The manifest, or None where there is none, it is damaged, or its files are not those it names.
-
-        With ``attempt``, a manifest of another attempt is none either: that one's files may be about to go.
-        """
+        """The manifest, of ``attempt`` if it is not None; None where its files are not those that it names."""
         manifest = self.written_manifest(key)
         if manifest is None or (attempt is not None and manifest.get("attempt", attempt) != attempt):
             return None
@@ -143,11 +134,7 @@ class ArtifactStore:
         return manifest if self.files(manifest["model_data_uri"]) == written else None
 
     def written_manifest(self, key: str) -> dict[str, Any] | None:
-        """The manifest whatever became of its files; None where there is none that can be read.
-
-        Raises:
-            NewerRecord: when a newer release wrote it.
-        """
+        """The manifest whatever became of its files; None where there is none that can be read."""
         name = f"{_prefix(key)}manifest.json"
         try:
             manifest = self._records.read(name)
@@ -163,11 +150,7 @@ class ArtifactStore:
         return manifest
 
     def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
-        """Write the manifest, which completes the artifact.
-
-        One of the same attempt that is there already keeps what a newer release added to it, and stays as it is where
-        that release gave it another schema.
-        """
+        """Write the manifest, which completes the artifact; what a newer release added to it stays."""
         name = f"{_prefix(key)}manifest.json"
         try:
             there = self._records.read(name) or {}
@@ -179,17 +162,15 @@ class ArtifactStore:
             self._records.write(name, {**there, **manifest})
 
     def files(self, uri: str, *, checksums: bool = False) -> list[dict[str, Any]]:
-        """The objects below an ``s3://`` prefix of this bucket: ``{"name", "size", "etag"}`` each, by name.
+        """The objects below an ``s3://`` prefix of this bucket, by name: ``{"name", "size", "etag"}`` each.
 
-        With ``checksums``, each also has those S3 keeps of its bytes, by algorithm and in base64, at one request a
-        file: ``{"checksums": {"CRC64NVME": "..."}}``; of a multipart upload perhaps ``...-<parts>``.
+        With ``checksums``, at one request a file, those that S3 keeps as well: ``{"checksums": {"CRC64NVME": "..."}}``.
         """
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
         found: list[dict[str, Any]] = [
             {"name": name.removeprefix(prefix), "size": size, "etag": etag.strip('"')}
-            for name, size, etag in objects(self._s3, self.bucket, prefix)
+            for name, size, etag in sorted(objects(self._s3, self.bucket, prefix))
         ]
-        found.sort(key=lambda item: item["name"])
         return self.with_checksums(uri, found) if checksums else found
 
     def with_checksums(self, uri: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -207,24 +188,18 @@ class ArtifactStore:
             if lacks(self._s3, self.bucket, name, error):
                 return {}
             raise
-        kept = {
+        return {
             member.removeprefix("Checksum"): str(value)
-            for member, value in head.items()
-            if member.startswith("Checksum")
+            for member, value in sorted(head.items())
+            if member.startswith("Checksum") and member != "ChecksumType"
         }
-        kept.pop("Type", None)
-        return dict(sorted(kept.items()))
 
     def claim(self, key: str) -> Claim | None:
         """The claim as it stands."""
         return self._records.get(_claim_name(key), Claim)
 
     def join(self, key: str, owner: Owner, *, due: int = 0, **details: Any) -> Claim:
-        """Make ``owner`` one of the claim's owners, creating the claim where there is none.
-
-        A claim that was released starts over with the next attempt. ``due`` is when a job of ``owner`` would have to
-        have ended.
-        """
+        """Make ``owner`` one of the claim's owners; a claim that was released starts over with the next attempt."""
 
         def joined(claim: Claim | None) -> Claim:
             if claim is None:
@@ -252,25 +227,17 @@ class ArtifactStore:
             self._change(key, lambda now: now.updated(failure=reason) if now.attempt == attempt else now)
 
     def leave(self, key: str, owner: Owner, *, finished: bool, gone: Collection[Owner] = ()) -> Claim | None:
-        """Take ``owner`` off the claim, and those who are ``gone`` with it.
-
-        The claim is released when the job is unfinished and nobody of the account that runs it is left: no other
-        account can describe the job, or stop it.
-        """
+        """Take ``owner`` off the claim, and those who are ``gone``; release it where an unfinished job is abandoned."""
 
         def left(current: Claim) -> Claim:
             owners = tuple(other for other in current.owners if other != owner and other not in gone)
-            # Once released it stays so until somebody joins: its files may be on their way out.
-            released = current.released or (not finished and current.is_abandoned(owners))
-            return current.updated(owners=owners, released=released)
+            now = current.updated(owners=owners)
+            return now if finished else now.released_if_abandoned()
 
         return self._change(key, left) if self.claim(key) is not None else None
 
     def rejoin(self, key: str, owner: Owner) -> bool:
-        """Put ``owner`` back on a claim that it was taken off by mistake; False where the claim is released.
-
-        Its owner counts on the present attempt: another one, which joining would begin, is of no use.
-        """
+        """Put ``owner`` back on a claim that it was taken off by mistake; False where the claim is released."""
 
         def rejoined(current: Claim) -> Claim:
             if current.released or owner in current.owners:
@@ -281,13 +248,10 @@ class ArtifactStore:
 
     def give_up_job(self, key: str) -> Claim:
         """Release the claim of an unfinished artifact where nobody of the account that runs its job is left."""
-        return self._change(key, lambda now: now.updated(released=now.released or now.is_abandoned(now.owners)))
+        return self._change(key, Claim.released_if_abandoned)
 
     def release(self, key: str) -> bool:
-        """Close a claim that nobody owns, so that its files can go; False where somebody owns it.
-
-        Whoever joins it afterwards starts over with the next attempt.
-        """
+        """Close a claim that nobody owns, so that its files can go; False where somebody owns it."""
         return self._change(key, lambda now: now if now.owners else now.updated(released=True)).released
 
     def restore(self, key: str) -> None:

@@ -4,9 +4,8 @@ A write carries a condition (``If-None-Match`` or ``If-Match``): two that change
 order without a lock service. Source: Amazon S3 user guide, "Add preconditions to S3 operations with conditional
 requests".
 
-Stacks, teams and accounts share a store and do not upgrade at once. A newer release adds members, which this one keeps
-when it writes a record back; where it changes what the members mean, it raises ``schema``, and this release changes
-nothing of the record any more. Only a deletion goes on: a stack must not need an upgrade to be deleted.
+A newer release may have written a record. Members that it added are kept; where they mean something else, it has raised
+``schema``, and the record is not changed any more, except by a deletion: that must not need an upgrade.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ _SWAP_ATTEMPTS = 30
 CHANGED_MEANWHILE = (404, 409, 412)
 """HTTP statuses of a conditional write of an object that has changed meanwhile."""
 
-# Far more than any record has; a function's memory is 256 MB or more.
+# Bytes: far more than any record has; a function's memory is 256 MB or more.
 _LARGEST = 32_000_000
 
 SCHEMA = 1
 """The schema of the claims, manifests and owner records that this release writes."""
 CALLS_A_THREAD = 8
-"""How many items are taken ahead for each thread: enough that none waits for the slowest call, few enough to hold."""
+"""How many items are taken ahead for each thread."""
 
 Record = dict[str, Any]
 In = TypeVar("In")
@@ -96,19 +95,16 @@ def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: i
                 call.cancel()
 
 
-class Encryption(TypedDict, total=False):
-    """PutObject's arguments about encryption."""
+class WriteOptions(TypedDict, total=False):
+    """PutObject's arguments about encryption and conditions."""
 
     ServerSideEncryption: Literal["aws:kms"]
     SSEKMSKeyId: str
-
-
-class _Condition(TypedDict, total=False):
     IfMatch: str
     IfNoneMatch: Literal["*"]
 
 
-def encryption(kms_key_arn: str | None) -> Encryption:
+def encryption(kms_key_arn: str | None) -> WriteOptions:
     """With that key; the bucket's own default where it is None."""
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
 
@@ -116,9 +112,8 @@ def encryption(kms_key_arn: str | None) -> Encryption:
 def lacks(s3: S3Client, bucket: str, name: str, error: ClientError) -> bool:
     """Whether ``error``, of reading an object, means that there is no such object.
 
-    A GetObject of a missing object returns 403 instead of 404 to whoever may not list the bucket, and roles and
-    readers may list prefixes of it only. That S3 takes the name for the prefix then is not documented (ceph/ceph pull
-    request 68577); a listing that names its prefix is allowed for certain, where anything is.
+    GetObject returns 403 instead of 404 to those who may not list the bucket, and our roles may list prefixes only.
+    Whether S3 takes the name for the prefix then is not documented (ceph/ceph pull request 68577): so it is listed.
     """
     code = code_of(error)
     if code in ("NoSuchKey", "404"):
@@ -142,7 +137,10 @@ def objects(s3: S3Client, bucket: str, prefix: str) -> Iterator[tuple[str, int, 
 
 
 class JsonRecords:
-    """The records of one bucket. Every method may be repeated."""
+    """The records of one bucket. Every method may be repeated.
+
+    Larger records than ``largest`` bytes are refused, and those of a newer schema, unless ``any_schema``.
+    """
 
     def __init__(
         self,
@@ -153,15 +151,6 @@ class JsonRecords:
         largest: int = _LARGEST,
         any_schema: bool = False,
     ) -> None:
-        """Prepare to read and write.
-
-        Args:
-            s3: an S3 client.
-            bucket: where the records are.
-            kms_key_arn: what they are encrypted with. Default: the bucket's own encryption.
-            largest: how many bytes of a record are read at most; a larger one is refused.
-            any_schema: whether records of a newer release are changed as well, as far as they can be read.
-        """
         self._s3 = s3
         self.bucket = bucket
         self._encryption = encryption(kms_key_arn)
@@ -169,35 +158,18 @@ class JsonRecords:
         self._any_schema = any_schema
 
     def read(self, name: str) -> Record | None:
-        """The record, or None where there is none.
-
-        Raises:
-            DeploymentError: for content that is no JSON object.
-        """
+        """The record, or None where there is none."""
         found = self._read(name)
         return found[0] if found else None
 
     def get(self, name: str, model: type[Stored]) -> Stored | None:
-        """The record as a model, or None where there is none.
-
-        Raises:
-            NewerRecord: for a record of a newer release.
-            DeploymentError: for a record of another form.
-        """
+        """The record as a model, or None where there is none."""
         record = self.read(name)
         return self._parsed(name, record, model) if record is not None else None
 
-    def check_schema(self, name: str, record: Mapping[str, Any]) -> None:
-        """Make sure that this release knows the record's schema, unless any will do.
-
-        Raises:
-            NewerRecord: for a record of a newer release.
-        """
-        if not self._any_schema:
-            self._refuse_newer(name, record)
-
-    def _refuse_newer(self, name: str, record: Mapping[str, Any]) -> None:
-        if schema_of(record) > SCHEMA:
+    def check_schema(self, name: str, record: Mapping[str, Any], *, any_schema: bool | None = None) -> None:
+        """Raise :class:`NewerRecord` for a record of a newer schema."""
+        if schema_of(record) > SCHEMA and not (self._any_schema if any_schema is None else any_schema):
             raise NewerRecord(
                 f"{self.uri(name)} has schema {schema_of(record)}, and this release of constructs-optim knows schemas "
                 f"up to {SCHEMA}: a newer release has deployed to the same store. Upgrade constructs-optim, then try "
@@ -209,18 +181,25 @@ class JsonRecords:
         try:
             return model.model_validate(record)
         except (TypeError, ValidationError) as error:
-            self._refuse_newer(name, record)
+            self.check_schema(name, record, any_schema=False)
             faults = error.errors(include_url=False, include_input=False) if isinstance(error, ValidationError) else ()
             members = ", ".join(".".join(map(str, fault["loc"])) for fault in faults) or str(error)
-            raise DeploymentError(self._damaged(name, f"it is a record of another kind (see {members})")) from None
+            raise self._damaged(name, f"it is a record of another kind (see {members})") from None
 
     def uri(self, name: str) -> str:
         """The ``s3://`` URI of a record."""
         return f"s3://{self.bucket}/{name}"
 
-    def write(self, name: str, record: Record) -> None:
-        """Write the record, whatever was there."""
-        self._put(name, record, {})
+    def write(self, name: str, record: Record, condition: WriteOptions | None = None) -> None:
+        """Write the record, whatever was there, unless there is a condition."""
+        options: WriteOptions = {**self._encryption, **(condition or {})}
+        self._s3.put_object(
+            Bucket=self.bucket,
+            Key=name,
+            Body=json.dumps(record, sort_keys=True, indent=1, default=str).encode(),
+            ContentType="application/json",
+            **options,
+        )
 
     def change(self, name: str, model: type[Stored], change: Callable[[Stored | None], Stored]) -> Stored:
         """:meth:`swap` of a record as a model; one that does not change is not written, whatever its form."""
@@ -233,20 +212,15 @@ class JsonRecords:
         return self._parsed(name, self.swap(name, changed), model)
 
     def swap(self, name: str, change: Callable[[Record | None], Record]) -> Record:
-        """Replace the record by the result of ``change``, which may be called more than once.
-
-        Raises:
-            DeploymentError: when others keep changing it.
-        """
+        """Replace the record by the result of ``change``, which may be called more than once."""
         for attempt in range(_SWAP_ATTEMPTS):
             found = self._read(name)
             before = found[0] if found else None
             after = change(before)
             if after == before:
                 return after
-            condition: _Condition = {"IfMatch": found[1]} if found else {"IfNoneMatch": "*"}
             try:
-                self._put(name, after, condition)
+                self.write(name, after, {"IfMatch": found[1]} if found else {"IfNoneMatch": "*"})
                 return after
             except ClientError as error:
                 # 404: it was deleted between the read and the write, so read it again.
@@ -256,10 +230,6 @@ class JsonRecords:
             _count_contention()
             time.sleep(random.uniform(0, 0.05 * (attempt + 1)))  # noqa: S311 - jitter, no secret
         raise DeploymentError(f"{self.uri(name)} is being changed by too many deployments at once; deploy again")
-
-    def names(self, prefix: str) -> Iterator[str]:
-        """The names of the objects below ``prefix``."""
-        return (name for name, _, _ in objects(self._s3, self.bucket, prefix))
 
     def _read(self, name: str) -> tuple[Record, str] | None:
         try:
@@ -271,30 +241,20 @@ class JsonRecords:
         content = response["Body"].read(self._largest + 1)
         if len(content) > self._largest:
             response["Body"].close()
-            raise DeploymentError(self._damaged(name, f"it has more than {self._largest:,} bytes"))
+            raise self._damaged(name, f"it has more than {self._largest:,} bytes")
         try:
             record: object = json.loads(content)
         except (ValueError, RecursionError):
             # Not JSON, not UTF-8, or nested more deeply than anything that was written here.
             record = None
         if not is_object(record):
-            raise DeploymentError(self._damaged(name, "it is no JSON object"))
+            raise self._damaged(name, "it is no JSON object")
         return record, response["ETag"]
 
-    def _damaged(self, name: str, problem: str) -> str:
-        return (
+    def _damaged(self, name: str, problem: str) -> DeploymentError:
+        return DeploymentError(
             f"{self.uri(name)} is damaged: {problem}. The bucket is versioned: restore the version before it, "
             "then deploy again"
-        )
-
-    def _put(self, name: str, record: Record, condition: _Condition) -> None:
-        self._s3.put_object(
-            Bucket=self.bucket,
-            Key=name,
-            Body=json.dumps(record, sort_keys=True, indent=1, default=str).encode(),
-            ContentType="application/json",
-            **self._encryption,
-            **condition,
         )
 
 

@@ -4,13 +4,8 @@
 
     owners/<account>/<digest>.json
 
-A handler may die at any point, be run twice, or run late: CloudFormation invokes it asynchronously, and Lambda repeats
-an invocation that failed. So a request is written down before anything is done for it, and each artifact before it is
-claimed. A superseded request does nothing any more, and what it referred to without its response ever arriving is
-found again by the next one.
-
-The record says which artifacts its owner wants; the claims of those artifacts follow it. Whoever changes a claim reads
-the record again afterwards, because a later request may have changed it (job_handler.py).
+A handler may die at any point, be run twice, or run late. So a request is written down before anything is done for it,
+and each artifact before it is claimed (docs/reliability.md). The claims of artifacts follow their owners' records.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ from pydantic import Field
 
 from ..documents import failed_request, is_artifact_key
 from ..errors import DeploymentError, Superseded, code_of
-from .json_records import JsonRecords, StoredPart, StoredRecord, in_threads
+from .json_records import JsonRecords, StoredPart, StoredRecord, in_threads, objects
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -36,7 +31,7 @@ _UNKNOWN = "unknown"
 _REMEMBERED_REQUESTS = 20
 # Those of the request that is under way, and those that a rollback brings back.
 _REMEMBERED_PROPERTIES = 2
-# An owner has a handful of keys. Whoever shares the store writes records of its own account, of any size.
+# Bytes. Accounts that share the store write records of their own, of any size.
 _LARGEST_RECORD = 1_000_000
 
 
@@ -49,7 +44,11 @@ class Owner(StoredPart):
     def __init__(self, stack_id: str, logical_id: str, **unknown: Any) -> None:
         super().__init__(**{**unknown, "stack_id": stack_id, "logical_id": logical_id})
 
-    # The owner is the same whatever a newer release has added to it in a claim.
+    # Without the members that a newer release has added to it in a claim.
+    @property
+    def _identity(self) -> tuple[str, str]:
+        return self.stack_id, self.logical_id
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Owner) and self._identity == other._identity
 
@@ -60,14 +59,9 @@ class Owner(StoredPart):
         return self._identity < other._identity
 
     @property
-    def _identity(self) -> tuple[str, str]:
-        return self.stack_id, self.logical_id
-
-    @property
     def account(self) -> str:
-        """The account of the stack: the fifth part of its ARN; empty where the id is no ARN."""
-        parts = self.stack_id.split(":")
-        return parts[4] if len(parts) > 4 else ""
+        """The account of the stack; empty where its id is no ARN."""
+        return "".join(self.stack_id.split(":")[4:5])
 
     @property
     def record_name(self) -> str:
@@ -81,41 +75,35 @@ BEGUN, APPLIED, CONFIRMED, LEAVING = "begun", "carried out", "answered", "leavin
 
 
 class Reference(StoredPart):
-    """A reference to one artifact: the request that made it, and its state.
-
-    ``BEGUN``: the request may have died since. ``APPLIED``: all was done, but the response may have been lost.
-    ``CONFIRMED``: CloudFormation has the response, for it sent the artifact's key as physical id with a later request.
-    ``LEAVING``: the request gives the artifact up, and its owner may still be in the claim.
-    """
+    """A reference to one artifact, with the request that wrote it."""
 
     request: str
+    # BEGUN: the request may have died since. APPLIED: its response may have been lost. CONFIRMED: CloudFormation has
+    # the response, for a later request has the key as physical id. LEAVING: the owner may still be in the claim.
     state: str = BEGUN
 
 
 class OwnerRecord(StoredRecord):
-    """An owner's references by artifact key, its latest request and those before it.
-
-    ``issued`` is when the latest request was sent, in seconds since 1970; 0 where that is not known. ``chosen`` has the
-    key that each request chose when it began: its repetitions keep it. ``properties`` has, by artifact key, the digests
-    of the properties that the reference was applied with, the latest first: a rollback brings them back, and with them
-    the artifact, whatever a model's files have become since. They are beside the references, because the first release
-    knows no other members of those.
-    """
+    """An owner's references by artifact key, its latest request and those before it."""
 
     stack_id: str
     logical_id: str
     request: str
+    # When it was sent, in seconds since 1970; 0: not known.
     issued: int = 0
     superseded: tuple[str, ...]
     keys: dict[str, Reference]
+    # By key, digests of the properties it was applied with, the latest first: a rollback brings both back. They are
+    # beside the references, because the first release knows no other members of those.
     properties: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    # The key that each request chose when it began: its repetitions keep it.
     chosen: dict[str, str] = Field(default_factory=dict)
 
     @staticmethod
     def of(owner: Owner, *, request: str = "", keys: dict[str, Reference] | None = None) -> OwnerRecord:
         """A new record."""
-        of_owner: dict[str, Any] = {"stack_id": owner.stack_id, "logical_id": owner.logical_id}
-        return OwnerRecord(**of_owner, request=request, superseded=(), keys=keys or {})
+        identity = {"stack_id": owner.stack_id, "logical_id": owner.logical_id}
+        return OwnerRecord.model_validate({**identity, "request": request, "superseded": (), "keys": keys or {}})
 
     @property
     def owner(self) -> Owner:
@@ -135,22 +123,18 @@ class OwnerRecord(StoredRecord):
         return {key for key in self.keys_in(APPLIED, CONFIRMED) if digest in self.properties.get(key, ())}
 
     def deleted_with(self, physical_id: object) -> set[str]:
-        """The artifacts that the deletion of ``physical_id`` gives up.
-
-        With a key for an id these are that one and what is left from requests that died; the key of a request that was
-        applied stays, for it may be the replacement of the one that is deleted. Any other id is that of a creation:
-        one that failed, whose request the id names, or one whose response never arrived. What an earlier request was
-        giving up goes in any case.
-        """
+        """The artifacts that the deletion of ``physical_id`` gives up."""
         leaving = self.keys_in(LEAVING)
         if is_artifact_key(physical_id):
+            # What was applied stays: it may be the replacement of the one that is deleted.
             return {physical_id} | self.keys_in(BEGUN) | leaving
+        # The id of a creation: one that failed, whose request it names, or one whose response never arrived.
         request = failed_request(physical_id)
         unconfirmed = self.keys_in(BEGUN, APPLIED)
         return {key for key in unconfirmed if request in (None, self.keys[key].request)} | leaving
 
     def referring(self, key: str, reference: Reference, *, properties: str = "") -> OwnerRecord:
-        """A copy with a reference; with ``properties``, applied with those as well."""
+        """A copy with a reference; with ``properties``, applied with those."""
         now = self.updated(keys={**self.keys, key: reference})
         if not properties:
             return now
@@ -164,10 +148,14 @@ class OwnerRecord(StoredRecord):
 
     def without(self, key: str) -> OwnerRecord:
         """A copy without a reference."""
-        kept: dict[str, dict[str, Any]] = {"keys": self.keys, "properties": self.properties}
         return self.updated(
-            **{name: {other: of for other, of in by_key.items() if other != key} for name, by_key in kept.items()}
+            keys={other: reference for other, reference in self.keys.items() if other != key},
+            properties={other: digests for other, digests in self.properties.items() if other != key},
         )
+
+    def is_from(self, request: str, key: str, state: str) -> bool:
+        """Whether the reference was last written by ``request``, and is in that state."""
+        return key in self.keys and (self.keys[key].request, self.keys[key].state) == (request, state)
 
     def check_latest(self, request: str) -> None:
         """Raise :class:`Superseded` where ``request`` is not the latest."""
@@ -177,44 +165,38 @@ class OwnerRecord(StoredRecord):
 
 @dataclass(frozen=True)
 class UnreadableRecord:
-    """An object below ``owners/`` that is no owner's record; ``problem`` names it and the fault."""
+    """An object below ``owners/`` that is no owner's record; ``account`` is the one that may write it."""
 
     name: str
+    account: str
     problem: str
-
-    @property
-    def account(self) -> str:
-        """The account that may write it: the folder it is in."""
-        return _account_in(self.name)
 
 
 class OwnerRecords:
     """The owner records of one bucket, by :class:`JsonRecords`. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
+        self._s3 = s3
         self._records = JsonRecords(s3, bucket, kms_key_arn, largest=_LARGEST_RECORD, any_schema=any_schema)
 
     def all(self, account: str | None = None, *, threads: int = 8) -> Iterator[OwnerRecord | UnreadableRecord]:
-        """Every owner's record, or those of one account, which is all that another account's store shows it.
-
-        Each account writes its own: what cannot be read of one, or is written in the name of another, hides none of the
-        rest.
-        """
-        names = self._records.names(f"{PREFIX}{account}/" if account else PREFIX)
-        return filter(None, in_threads(self._any, names, threads=threads))
+        """Every owner's record, or those of one account, which is all that another account's store shows it."""
+        found = objects(self._s3, self._records.bucket, f"{PREFIX}{account}/" if account else PREFIX)
+        return filter(None, in_threads(self._any, (name for name, _, _ in found), threads=threads))
 
     def _any(self, name: str) -> OwnerRecord | UnreadableRecord | None:
+        account = name.split("/")[1]
         try:
             record = self._records.get(name, OwnerRecord)
         except DeploymentError as error:
-            return UnreadableRecord(name, str(error))
-        if record is not None and (record.owner.account or _UNKNOWN) != _account_in(name):
+            return UnreadableRecord(name, account, str(error))
+        if record is not None and (record.owner.account or _UNKNOWN) != account:
             problem = f"{self._records.uri(name)} speaks for account {record.owner.account}, and is not its"
-            return UnreadableRecord(name, problem)
+            return UnreadableRecord(name, account, problem)
         return record
 
     def get(self, owner: Owner) -> OwnerRecord:
-        """An owner's record as it stands; empty where there is none."""
+        """An owner's record; empty where there is none."""
         return self._records.get(owner.record_name, OwnerRecord) or OwnerRecord.of(owner)
 
     def may_refer(self, owner: Owner) -> bool:
@@ -236,19 +218,11 @@ class OwnerRecords:
         properties: str = "",
         gives_up: Callable[[OwnerRecord], Collection[str]] | None = None,
     ) -> OwnerRecord:
-        """Make ``request`` the owner's latest. Done first: whatever is still at work for an earlier one stops.
+        """Make ``request`` the owner's latest, or raise :class:`Superseded` where a later one was there before.
 
-        Args:
-            owner: whose request it is.
-            request: its id.
-            issued: when it was sent, in seconds since 1970. Default: not known.
-            physical_id: the resource's physical id in the request: CloudFormation has received that response.
-            properties: a digest of what the resource was applied with before, for references of the first release,
-                which did not write it down. Default: not known.
-            gives_up: the references that a deletion gives up. Default: none.
-
-        Raises:
-            Superseded: when a later request was there before.
+        Done first: whatever is still at work for an earlier request stops. ``physical_id`` shows that CloudFormation
+        has received that response. ``properties`` is a digest of what the resource was applied with before, for
+        references of the first release, which did not write it down. ``gives_up``: the references of a deletion.
         """
 
         def begun(record: OwnerRecord) -> OwnerRecord:
@@ -256,8 +230,8 @@ class OwnerRecords:
                 raise Superseded(f"request {request} was superseded by {record.request}")
             if request == record.request:
                 return record
-            known_requests = (*record.superseded, record.request) if record.request else record.superseded
-            superseded = known_requests[-_REMEMBERED_REQUESTS:]
+            requests = (*record.superseded, record.request) if record.request else record.superseded
+            superseded = requests[-_REMEMBERED_REQUESTS:]
             chosen = {earlier: key for earlier, key in record.chosen.items() if earlier in superseded}
             latest = record.updated(request=request, issued=issued, superseded=superseded, chosen=chosen)
             if physical_id in latest.keys:
@@ -269,13 +243,7 @@ class OwnerRecords:
         return self._change(owner, begun)
 
     def refer(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Write down that ``request`` is about to use the artifact ``key``, before it does.
-
-        Where an earlier try of the request chose another key, that one stands: it is in ``chosen``.
-
-        Raises:
-            Superseded: when a later request has begun.
-        """
+        """Write down that ``request`` is about to use an artifact: ``key``, or what an earlier try of it has chosen."""
 
         def referred(record: OwnerRecord) -> OwnerRecord:
             record.check_latest(request)
@@ -298,17 +266,8 @@ class OwnerRecords:
     ) -> OwnerRecord:
         """Write down that ``request`` was applied with ``key``, and gives up all else but what was there before.
 
-        Args:
-            owner: whose request it is.
-            request: its id.
-            key: the artifact that the resource has now.
-            properties: a digest of the properties that it was applied with. Default: not known.
-            before: the physical id that the resource had; where it is another one, CloudFormation asks for its
-                deletion when the update is complete. Default: none.
-
-        Raises:
-            Superseded: when a later request has begun.
-            DeploymentError: when another try of this request has given the artifact up.
+        ``properties`` is a digest of the properties that it was applied with. ``before`` is the physical id that the
+        resource had: CloudFormation asks for its deletion when the update is complete.
         """
 
         def settled(record: OwnerRecord) -> OwnerRecord:
@@ -327,22 +286,15 @@ class OwnerRecords:
         """Give up the reference of a request that failed, unless another request has made it its own."""
 
         def withdrawn(record: OwnerRecord) -> OwnerRecord:
-            known = record.keys.get(key)
-            is_its_own = known is not None and known.request == request and known.state == BEGUN
-            return record.giving_up({key}, request) if is_its_own else record
+            return record.giving_up({key}, request) if record.is_from(request, key, BEGUN) else record
 
         return self._change(owner, withdrawn)
 
     def left(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Take out a reference that ``request`` gave up, once the claim was left; a later request's stays.
-
-        The record stays: it knows the past requests.
-        """
+        """Take out a reference that ``request`` gave up, once the claim was left; a later request's stays."""
 
         def removed(record: OwnerRecord) -> OwnerRecord:
-            known = record.keys.get(key)
-            is_its_own = known is not None and known.request == request and known.state == LEAVING
-            return record.without(key) if is_its_own else record
+            return record.without(key) if record.is_from(request, key, LEAVING) else record
 
         return self._change(owner, removed)
 
@@ -354,7 +306,3 @@ class OwnerRecords:
         return self._records.change(
             owner.record_name, OwnerRecord, lambda record: change(record or OwnerRecord.of(owner))
         )
-
-
-def _account_in(name: str) -> str:
-    return name.removeprefix(PREFIX).partition("/")[0]

@@ -5,7 +5,7 @@
     evaluations/<key>/current.json              which run counts, whether it was accepted, and its misses
     evaluations/<key>/result.json               its measurements
     evaluations/<key>/given_up.json             when the last stack that wanted it gave it up
-    evaluations/<key>/runs/<run>/run.json       that the run has begun
+    evaluations/<key>/runs/<run>/run.json       written when the run begins
     evaluations/<key>/runs/<run>/output/...     the output of the benchmark job
     evaluations/<key>/runs/<run>/result.json    the run's measurements
     evaluations/<key>/runs/<run>/report.md      the same as a page
@@ -13,12 +13,9 @@
 
     recommendations/<key>/result.json             the newest result, for the next request of the same
     recommendations/<key>/given_up/<owner>.json   when that resource of a stack gave it up
-    recommendations/<key>/runs/<run>/run.json     that the run has begun, and the fingerprint of the model's files
-    recommendations/<key>/runs/<run>/output/...   the output of the recommendation job
-    recommendations/<key>/runs/<run>/result.json  the run's own result
+    recommendations/<key>/runs/<run>/...          the same; run.json has the fingerprint of the model's files
 
-Results are shared by equal requests. A recommendation's runs are not: one is stopped with the resource that began it,
-whose name begins the run's.
+Results are shared by equal requests. A recommendation's run is stopped with its resource, whose digits begin its name.
 """
 
 from __future__ import annotations
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from botocore.response import StreamingBody
     from mypy_boto3_s3.client import S3Client
 
-_SHORT, _OWNER_DIGITS = 24, 8
 CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "answers.json"
 
 
@@ -47,24 +43,16 @@ def run_of(*parts: str) -> str:
 
 def run_job_name(key: str, run: str) -> str:
     """The name of a run's job: creating it twice is noticed."""
-    return f"optim-{key[:_SHORT]}-{run[:16]}"
+    return f"optim-{key[:24]}-{run[:16]}"
 
 
 def owner_of(stack_id: str, logical_id: str) -> str:
     """The 8 hexadecimal digits that the names of a resource's runs begin with."""
-    return hashlib.sha256(f"{stack_id}\n{logical_id}".encode()).hexdigest()[:_OWNER_DIGITS]
-
-
-def owner_in(run: str) -> str:
-    """The owner of a run, by its name."""
-    return run[:_OWNER_DIGITS]
+    return hashlib.sha256(f"{stack_id}\n{logical_id}".encode()).hexdigest()[:8]
 
 
 class RunRecords:
-    """The records of what has one key: of an evaluation, or of a recommendation as one ``owner`` sees it.
-
-    Every method may be repeated. ``file`` is a name of the layout; with ``run``, it is that run's file.
-    """
+    """The records of an evaluation, or of a recommendation as one ``owner`` sees it. Every method may be repeated."""
 
     def __init__(
         self,
@@ -89,7 +77,7 @@ class RunRecords:
         return self._records.read(self._name(file, run))
 
     def write(self, file: str, content: Mapping[str, object], run: str = "") -> None:
-        """Write a file, whatever was there."""
+        """Write a file, whatever was there; with ``run``, that run's."""
         self._records.write(self._name(file, run), {"schema": 1, **content})
 
     def write_report(self, run: str, report: str) -> None:
@@ -121,14 +109,10 @@ class RunRecords:
         )
         folders = (folder.get("Prefix", "") for page in pages for folder in page.get("CommonPrefixes", ()))
         runs = [folder.split("/")[-2] for folder in folders]
-        return [run for run in runs if self.owner in ("", owner_in(run))]
+        return [run for run in runs if run.startswith(self.owner)]
 
     def open_output(self, location: str, path: str) -> StreamingBody:
-        """The file ``path`` below a job's output location, to be read from its beginning.
-
-        Raises:
-            DeploymentError: where there is no such file.
-        """
+        """The file ``path`` below a job's output location."""
         key = f"{location.removeprefix(f's3://{self.bucket}/').rstrip('/')}/{path}"
         try:
             return self._s3.get_object(Bucket=self.bucket, Key=key)["Body"]

@@ -9,7 +9,7 @@ import os
 if "REQUESTS_OF_FUNCTIONS" in os.environ and "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
     from pathlib import Path
 
-    import boto3
+    import botocore.session
 
     def record(params, model, **_):
         said = {"service": model.service_model.service_name, "operation": model.name, "request": params}
@@ -17,5 +17,11 @@ if "REQUESTS_OF_FUNCTIONS" in os.environ and "AWS_LAMBDA_FUNCTION_NAME" in os.en
             # Dates in their own form; what is read from, and bytes, as nothing: their type alone is checked.
             file.write(json.dumps(said, default=lambda value: getattr(value, "isoformat", str)()) + "\n")
 
-    boto3.setup_default_session()
-    boto3.DEFAULT_SESSION.events.register("before-parameter-build", record)
+    unrecorded = botocore.session.get_session
+
+    def recorded(*arguments):
+        session = unrecorded(*arguments)
+        session.register("before-parameter-build", record)
+        return session
+
+    botocore.session.get_session = recorded
