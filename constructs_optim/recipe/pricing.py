@@ -23,13 +23,7 @@ def total_throughput(*, concurrency: int, inter_token_latency_p50: float) -> flo
 def price_per_million_tokens(
     *, instance_price_per_hour: float, tokens_per_second: float, discount: float = 0.0
 ) -> float:
-    """What 1,000,000 input or output tokens cost where nothing else is charged for.
-
-    Args:
-        instance_price_per_hour: of all instances that generate the tokens.
-        tokens_per_second: above zero.
-        discount: what a savings plan takes off, as a share. Default: 0.
-    """
+    """What 1,000,000 input or output tokens cost where nothing else is charged for; the price is of all instances."""
     _check_above_zero("tokens_per_second", tokens_per_second)
     check_price(instance_price_per_hour, discount)
     return (1 - discount) * instance_price_per_hour / (tokens_per_second * 3600 / 1_000_000)
@@ -47,11 +41,7 @@ def blended_price_per_million_tokens(
 
 
 def check_price(instance_price_per_hour: float | None, discount: float) -> None:
-    """Refuse what is no price.
-
-    Raises:
-        ValueError: for a price that is not above zero, or a discount that is no share.
-    """
+    """Raise ValueError for a price that is not above zero, or a discount that is no share."""
     if instance_price_per_hour is not None:
         _check_above_zero("instance_price_per_hour", instance_price_per_hour)
     if not 0 <= discount < 1:

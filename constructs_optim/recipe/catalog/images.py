@@ -14,12 +14,7 @@ SERVING = "serving"
 
 @dataclass(frozen=True)
 class ServerRow:
-    """What a model server reads from its container's environment.
-
-    Attributes:
-        title: its name.
-        tensor_parallel_degree: the variable for how many accelerators a copy of the model takes.
-    """
+    """A model server, and the variable that it reads a copy's number of accelerators from."""
 
     title: str
     tensor_parallel_degree: str
@@ -71,13 +66,8 @@ def choose(
 ) -> tuple[str, ImageRow | None]:
     """The image for ``capabilities``, and the name it is recorded by.
 
-    It is the recorded one where ``region``'s registry has it, and else the one that the catalog prefers of those that
+    It is the recorded one where ``region``'s registry has it, or else the one that the catalog prefers of those that
     have all of ``capabilities``; None where there is none.
-
-    Args:
-        capabilities: what it has to be capable of.
-        region: where it is pulled; None where that is not known.
-        recorded: ``repository:tag`` by requirement (:class:`constructs_optim.recipe.lock.Lock`).
     """
     able = [row for row in rows() if row.capabilities >= set(capabilities) and region not in row.missing_in]
     name = requirement(capabilities)

@@ -10,14 +10,7 @@ from .files import load
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One version of a layer.
-
-    Attributes:
-        name: the layer's name, with Python version and architecture.
-        version: the layer's version, a number.
-        release: the release of the library in it.
-        accounts: the account (12 digits) that has it, by region.
-    """
+    """One version of a layer, the release of the library in it, and the account that has it by region."""
 
     name: str
     version: int

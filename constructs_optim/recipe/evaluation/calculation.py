@@ -58,18 +58,10 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, with times in seconds on any clock that only goes forward.
+    """One request, with times in seconds on any clock that only goes forward; None where nothing could count or see it.
 
-    Attributes:
-        start: when it was sent.
-        end: when its answer was complete, or when it failed.
-        first_token: when the first token arrived; None where none did.
-        last_token: when the last token arrived. Default: ``end``.
-        input_tokens: of the prompt; None where nothing could count them.
-        output_tokens: of the answer; None where nothing could count them.
-        error: how it failed; None where it did not.
-        tokenizer_failed: whether the tokenizer could not parse its text or its answer.
-        first_tokens: of the answer, those that arrived in its first piece. Default: 1.
+    ``end`` is when its response was complete, or when it failed; ``last_token`` is ``end`` by default. ``first_tokens``
+    arrived in the first piece of the response.
     """
 
     start: float
@@ -131,16 +123,9 @@ def summarize(
 ) -> dict[str, float]:
     """Every metric of an evaluation at one concurrency that can be calculated, by name, in its published unit.
 
-    Args:
-        requests: all of them, also those that failed.
-        seconds: from the first request to the last answer, above zero where a request succeeded.
-        concurrency: users at the same time.
-        instance_price_per_hour: of one instance, in US dollars. Default: not known; there are no prices then.
-        instance_count: instances that served the requests. Default: 1.
-        discount: what a savings plan takes off, as a share. Default: 0.
-
-    Raises:
-        ValueError: for a price, a discount or a time that is none.
+    ``requests`` has those that failed as well; ``seconds`` is from the first request to the last response. There are no
+    prices without ``instance_price_per_hour``, of one instance. Raises ValueError for a price, discount or time that is
+    none.
     """
     pricing.check_price(instance_price_per_hour, discount)
     made = list(requests)
@@ -175,12 +160,7 @@ def errors_by_kind(requests: Iterable[Request]) -> dict[str, int]:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The value that ``percent`` of the values do not exceed, on the line between the two next to it.
-
-    Args:
-        ordered: at least one value, by rising size.
-        percent: from 0 to 100.
-    """
+    """The value that ``percent`` (0 to 100) of the values do not exceed, on the line between the two next to it."""
     place = (len(ordered) - 1) * percent / 100
     below = int(place)
     if below + 1 == len(ordered):

@@ -16,17 +16,10 @@ from .workload import Workload
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is declared about one evaluation.
+    """What is declared about one evaluation. Without ``after_deployment``, it runs by its ``schedule`` alone.
 
-    Attributes:
-        workload: what is sent.
-        after_deployment: whether it runs when the endpoint has changed.
-        schedule: when it runs besides; None for never.
-        requirements: what must come of it; None where nothing depends on it.
-        asynchronous: whether the endpoint queues requests, and so does not stream.
-        instance_price_per_hour: what an instance costs, where that is stated.
-        discount: what a savings plan takes off, as a share.
-        region: where it runs; None where only the deployment knows.
+    ``asynchronous``: whether the endpoint queues requests, and so does not stream. ``discount`` is a share. ``region``
+    is None where only the deployment knows it.
     """
 
     workload: Workload
@@ -41,15 +34,9 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class RecommendationRequest:
-    """What is declared about one recommendation.
+    """What is declared about one recommendation, of a model in S3. None: the service's choice.
 
-    Attributes:
-        model: a model in S3.
-        optimize_for: ``cost``, ``latency`` or ``throughput``.
-        instance_types: those to try; None for the service's choice.
-        framework: ``LMI`` or ``VLLM``; None for the service's choice.
-        capacity_reservations: outside of which nothing is launched.
-        region: where the job runs; None where only the deployment knows.
+    Nothing is launched outside of ``capacity_reservations``. ``region`` is None where only the deployment knows it.
     """
 
     model: Model

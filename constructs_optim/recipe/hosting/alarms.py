@@ -142,12 +142,7 @@ class Alarm(BaseModel):
     actions_enabled: bool = True
 
     def description(self, endpoint: str, runbook: str) -> str:
-        """What the person on call reads.
-
-        Args:
-            endpoint: the endpoint's name in the stack.
-            runbook: the page that has a section on each alarm.
-        """
+        """What the person on call reads; ``runbook`` is the page that has a section on each alarm."""
         meaning = self.meaning.format(endpoint=endpoint)
         section = self.name.replace("_", "-")
         return f"{self.severity}: {meaning} First: {self.first} Runbook: {runbook}#{section}"
@@ -155,15 +150,10 @@ class Alarm(BaseModel):
 
 @dataclass(frozen=True)
 class Watched:
-    """The endpoint that alarms watch.
+    """The endpoint that alarms watch. ``capacity``: requests in flight that an instance or copy is sized for.
 
-    Attributes:
-        serves_components: whether an inference component serves the model.
-        capacity: requests in flight that each instance or copy is sized for.
-        scales_to_zero: whether there may be no copy at all.
-        is_evaluated: whether evaluations of it are published.
-        is_asynchronous: whether requests wait in a queue. SageMaker publishes fewer metrics of such an endpoint (its
-            developer guide, "Alarms and logs for tracking metrics from asynchronous endpoints").
+    SageMaker publishes fewer metrics of an asynchronous endpoint (its developer guide, "Alarms and logs for tracking
+    metrics from asynchronous endpoints").
     """
 
     serves_components: bool

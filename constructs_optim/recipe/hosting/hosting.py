@@ -24,21 +24,9 @@ is launched and an image pulled besides.
 class Hosting:
     """The hosting of one endpoint. None: not set.
 
-    Attributes:
-        instance_types: the endpoint's one, or one for each pool in the order of their priority.
-        pooled: whether they are instance pools.
-        has_model: whether the endpoint has a model of its own; without one, components bring theirs.
-        techniques: all that is applied to its model, for any of the pools.
-        inference_component: whether that model is served as an inference component.
-        minimum_instance_count: what managed instance scaling keeps at least.
-        maximum_instance_count: what it launches at most; None where SageMaker does not scale the instances itself.
-        capture_percentage: the share of requests whose data is captured.
-        asynchronous: whether requests are queued, and their responses written to S3.
-        concurrent_invocations: requests that an asynchronous endpoint sends an instance at once.
-        encrypted_volume: whether there is a key for the volume.
-        rollback_alarms: how many alarms roll an update back.
-        adapter_settings: how the model's container loads adapters.
-        region: where it is; None where only the deployment knows.
+    ``instance_types`` has one for each pool, in the order of their priority, where they are ``pooled``. Without a model
+    of its own, components bring theirs. ``techniques`` are those of any of the pools. The instance counts are the range
+    of managed instance scaling. ``region`` is None where only the deployment knows it.
     """
 
     instance_types: Sequence[str]

@@ -83,22 +83,12 @@ class Series:
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """One metric.
+    """One metric: ``published_unit`` is that of CloudWatch's values, ``shown_unit`` what users are shown.
 
-    Attributes:
-        name: an identifier, for Python (``metric_<name>``) and as an id in metric math.
-        title: what users read.
-        part: what it tells of.
-        definition: one sentence.
-        statistic: of the values in a period, by default.
-        published_unit: the unit of the published values.
-        shown_unit: the unit that users are shown.
-        variant: its series where a production variant serves the model; None where there is none.
-        component: its series where an inference component serves the model; None where there is none.
-        gpus_only: only instances with GPUs publish it. SageMaker documents no utilization metric of NeuronCores.
-        formula: metric math over the names of other metrics and of the parameters of ``pricing``.
-        aiperf: what it is in terms of aiperf's metrics; None where aiperf does not measure it.
-        source: where its definition comes from.
+    ``statistic`` is the default one. ``variant`` and ``component`` are its series by what serves the model. Only
+    instances with GPUs publish it where ``gpus_only``: SageMaker documents no utilization metric of NeuronCores.
+    ``formula`` is metric math over names of metrics and parameters of ``pricing``, ``aiperf`` the same of aiperf's
+    metrics.
     """
 
     name: str
@@ -186,11 +176,7 @@ def by_name() -> MappingProxyType[str, MetricDefinition]:
 
 
 def find(name: str) -> MetricDefinition:
-    """The metric of that name.
-
-    Raises:
-        ValueError: where there is none.
-    """
+    """The metric of that name. Raises ValueError where there is none."""
     metric = by_name().get(name)
     if metric is None:
         hint = did_you_mean(name, by_name(), f"there are {', '.join(by_name())}")

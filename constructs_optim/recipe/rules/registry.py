@@ -51,13 +51,7 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(rule_id: str, link: str, *, advisory: bool = False) -> Callable[[_Check[_Subject]], _Check[_Subject]]:
-    """Register a function as a rule: its docstring is ``Title: reason.``, and it checks the type of its argument.
-
-    Args:
-        rule_id: for instance ``OPT010``.
-        link: where the rule comes from.
-        advisory: whether it warns instead of refusing.
-    """
+    """Register a function as a rule: its docstring is ``Title: reason.``, and it checks the type of its argument."""
 
     def register(check: _Check[_Subject]) -> _Check[_Subject]:
         title, _, reason = " ".join((getdoc(check) or "").split()).removesuffix(".").partition(": ")
