@@ -86,9 +86,8 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
         return None
     techniques = [technique for _, technique in recipe.located_techniques]
     # Requests in flight and their length: as compiled, as the environment has them, or the usual ones.
-    batch = next(filter(None, (each.batch_size() for each in techniques)), None)
+    batch, length = next(filter(None, (each.shape() for each in techniques)), (None, None))
     batch = batch or _number(recipe.variables.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE
-    length = next(filter(None, (each.sequence_length() for each in techniques)), None)
     length = length or _number(recipe.variables.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
     token = row.key_value_bytes_a_token
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units

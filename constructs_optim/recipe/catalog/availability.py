@@ -1,4 +1,4 @@
-"""What not every region has, and what SageMaker's recommendation jobs take."""
+"""What not every region has, the layer of Lambda functions, and what SageMaker's recommendation jobs take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 from pydantic import BaseModel, ConfigDict
 
-from .files import load
+from . import load
 
 INFERENCE_COMPONENT = "AWS::SageMaker::InferenceComponent"
 WORKLOAD_CONFIG = "AWS::SageMaker::AIWorkloadConfig"
@@ -22,6 +22,23 @@ class RecommendationJobs(BaseModel):
     metrics: dict[str, str]
     frameworks: tuple[str, ...]
     regions: tuple[str, ...]
+
+
+class Layer(BaseModel):
+    """One version of a Lambda layer, the release of the library in it, and the account that has it by region."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    version: int
+    release: str
+    accounts: dict[str, str]
+
+
+@cache
+def powertools() -> Layer:
+    """Powertools for AWS Lambda (Python), for the handlers' runtime and architecture."""
+    return Layer.model_validate(load("layers")["powertools"])
 
 
 @cache

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
 
-from .files import load
+from pydantic import BaseModel, ConfigDict
+
+from . import load
 
 SERVING = "serving"
 """How a lock file records an image that needs no capability but to serve."""
 
 
-@dataclass(frozen=True)
-class ServerRow:
+class ServerRow(BaseModel):
     """A model server, and the variable that it reads a copy's number of accelerators from."""
+
+    model_config = ConfigDict(frozen=True)
 
     title: str
     tensor_parallel_degree: str
 
 
-@dataclass(frozen=True)
-class ImageRow:
+class ImageRow(BaseModel):
     """A Deep Learning Container image, without its registry.
 
     ``server`` is None where nothing in it serves; ``missing_in`` has the regions whose registry lacks it.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     repository: str
     tag: str
@@ -43,16 +46,8 @@ class ImageRow:
 def rows() -> tuple[ImageRow, ...]:
     """Every catalogued image, the preferred one first."""
     data = load("images")
-    servers = {name: ServerRow(**row) for name, row in data["servers"].items()}
     return tuple(
-        ImageRow(
-            row["repository"],
-            row["tag"],
-            frozenset(row["capabilities"]),
-            servers[row["server"]] if row["server"] is not None else None,
-            frozenset(row.get("missing_in", ())),
-        )
-        for row in data["images"]
+        ImageRow.model_validate({**row, "server": data["servers"].get(row["server"])}) for row in data["images"]
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from .files import load
+from . import load
 
 
 @dataclass(frozen=True)

@@ -89,18 +89,11 @@ class Alarms(Settings):
         """No alarm at all."""
         return Alarms(**dict.fromkeys(Alarms.model_fields, False))
 
-
-@dataclass(frozen=True)
-class AlarmRequest:
-    """The alarms of an endpoint as a user tuned them; rules check it."""
-
-    alarms: Alarms
-
     def switched_on(self) -> dict[str, AlarmSettings]:
         """The settings of the alarms that are on, by name."""
         return {
             name: value if isinstance(value, AlarmSettings) else AlarmSettings()
-            for name, value in self.alarms
+            for name, value in self
             if value not in (None, False)
         }
 
@@ -168,11 +161,11 @@ def default_period(name: str) -> int:
     return _DEFINITIONS[name].get("period_seconds", _PERIOD_SECONDS)
 
 
-def endpoint_alarms(request: AlarmRequest, watched: Watched) -> list[Alarm]:
+def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:
     """The alarms of one endpoint, which rules have found nothing against."""
-    settings = request.switched_on()
-    alarms = [_alarm(name, settings[name], watched) for name in _DEFINITIONS if name in settings]
-    return [alarm for alarm in alarms if alarm is not None and alarm.name != "failed_job"]
+    settings = alarms.switched_on()
+    names = [name for name in _DEFINITIONS if name in settings and name != "failed_job"]
+    return [alarm for name in names if (alarm := _alarm(name, settings[name], watched)) is not None]
 
 
 def failed_job_alarm(settings: AlarmSettings) -> Alarm:

@@ -10,12 +10,12 @@ from typing import Any, TypeVar, get_type_hints
 from constructs_optim.recipe.errors import Advice, Violation
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.hosting import Hosting
-from constructs_optim.recipe.hosting.alarms import AlarmRequest
+from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
 
-Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest | Settings
+Subject = Recipe | Hosting | Scaling | Alarms | Benchmark | RecommendationRequest | Settings
 """What rules check."""
 _Subject = TypeVar("_Subject", bound=Subject)
 _Check = Callable[[_Subject], Iterator["Finding"]]

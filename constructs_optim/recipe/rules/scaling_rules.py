@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from constructs_optim.recipe.hosting.alarms import AlarmRequest, default_period
+from constructs_optim.recipe.hosting.alarms import Alarms, default_period
 from constructs_optim.recipe.hosting.scaling import Scaling, ScheduleRequest, StepRequest
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, is_whole, matches
 
@@ -203,9 +203,9 @@ def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
 
 
 @rule("OPT087", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
-def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
+def _alarms_can_be_evaluated(alarms: Alarms) -> Iterator[Finding]:
     """An alarm can be evaluated: CloudWatch would refuse the alarm."""
-    for name, settings in request.switched_on().items():
+    for name, settings in alarms.switched_on().items():
         location, periods = f"alarms.{name}", settings.evaluation_periods
         if periods is None:
             continue
@@ -221,20 +221,20 @@ def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
 
 
 @rule("OPT088", f"{GUIDE}monitoring-cloudwatch.html")
-def _latency_has_a_threshold(request: AlarmRequest) -> Iterator[Finding]:
+def _latency_has_a_threshold(alarms: Alarms) -> Iterator[Finding]:
     """An alarm on latency has a threshold: how long an answer takes follows from how long it is, which no default can
     know.
     """
-    settings = request.switched_on().get("latency")
+    settings = alarms.switched_on().get("latency")
     if settings is not None and not settings.threshold:
         fix = "the seconds that are still right: AlarmSettings(threshold=30)"
         yield Finding("alarms.latency.threshold", settings.threshold, fix)
 
 
 @rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
-def _evaluations_get_stale(request: AlarmRequest) -> Iterator[Finding]:
+def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
     """An evaluation gets stale within a week: CloudWatch looks back a week at most."""
-    settings = request.switched_on().get("stale_evaluation")
+    settings = alarms.switched_on().get("stale_evaluation")
     days = settings.threshold if settings is not None else None
     if days is not None and days not in range(1, 8):
         yield Finding("alarms.stale_evaluation.threshold", days, "1 to 7 days, as a whole number")

@@ -219,12 +219,8 @@ class Technique(Settings):
         """Weights that it adds to a model of that shape."""
         return 0
 
-    def batch_size(self) -> int | None:
-        """Requests in flight that it fixes, if it does."""
-        return None
-
-    def sequence_length(self) -> int | None:
-        """Tokens of a request that it fixes, if it does."""
+    def shape(self) -> tuple[int, int] | None:
+        """Requests in flight and tokens of a request that it fixes, if it does."""
         return None
 
     def deciding_settings(self) -> dict[str, Any]:
