@@ -16,9 +16,6 @@ from constructs_optim.recipe.tokens import is_token
 
 CHANNEL = "prompts"
 """The name of the channel that prompts of the user's own come in."""
-_CHANNELS_AT = "/opt/ml/input/data"
-_FEWEST_REQUESTS = 100
-_REQUESTS_A_USER = 3
 
 
 class Workload(Settings):
@@ -72,7 +69,7 @@ class Workload(Settings):
             "prompt_input_tokens_mean": self.input_tokens,
             **({"prompt_input_tokens_stddev": self.input_tokens_stddev} if self.input_tokens_stddev else {}),
         }
-        prompts = {"custom_dataset_type": "single_turn", "input_file": f"{_CHANNELS_AT}/{CHANNEL}/{self._file}"}
+        prompts = {"custom_dataset_type": "single_turn", "input_file": f"/opt/ml/input/data/{CHANNEL}/{self._file}"}
         optional = {
             "output_tokens_stddev": self.output_tokens_stddev or None,
             "request_timeout_seconds": self.request_timeout_seconds,
@@ -101,9 +98,7 @@ class Workload(Settings):
     def _extent(self) -> dict[str, int]:
         if self.duration_seconds is not None:
             return {"benchmark_duration": self.duration_seconds}
-        most = max(self.concurrencies)
-        enough = max(_FEWEST_REQUESTS, _REQUESTS_A_USER * most)
-        return {"request_count": self.requests if self.requests is not None else enough}
+        return {"request_count": self.requests or max(100, 3 * max(self.concurrencies))}
 
     @property
     def _file(self) -> str:

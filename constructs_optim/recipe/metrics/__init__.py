@@ -6,7 +6,7 @@ The definitions are data: ``definitions.toml``.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
@@ -121,50 +121,50 @@ class MetricDefinition:
         return self.variant is not None and self.variant.namespace == EVALUATION_NAMESPACE
 
 
-def _live(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> MetricDefinition:
+def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
     series = {
         owner: {"dimensions": dimensions, **row[owner]}
         for owner, dimensions in (("variant", BY_VARIANT), ("component", BY_COMPONENT))
         if owner in row
     }
-    return _DEFINITION.validate_python({**row, **series, "name": name, "source": sources[row["source"]]})
+    return _DEFINITION.validate_python({**row, **series, "name": name, "source": _DATA["sources"][row["source"]]})
 
 
-def _evaluated(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> Iterator[MetricDefinition]:
-    title, definition, aiperf = row["title"], row["definition"], row.get("aiperf")
-    variants = [(name, title, definition, aiperf)]
-    if row.get("percentiles"):
-        variants = [(name, title, f"{definition} The mean over all requests.", aiperf)]
-        for percentile in PERCENTILES:
-            meaning = f"{definition} The {percentile[1:]}th percentile over all requests."
-            of_aiperf = aiperf and aiperf.replace(".avg", f".{percentile}")
-            variants.append((f"{name}_{percentile}", f"{title}, {percentile}", meaning, of_aiperf))
-    for metric, title, definition, aiperf in variants:
+def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
+    """A metric of an evaluation, and its percentiles where it has any."""
+    title, definition, aiperf, has_percentiles = (
+        row["title"],
+        row["definition"],
+        row.get("aiperf"),
+        "percentiles" in row,
+    )
+    for statistic in ("avg", *(PERCENTILES if has_percentiles else ())):
+        mean = statistic == "avg"
+        metric = name if mean else f"{name}_{statistic}"
+        meaning = f" The {'mean' if mean else f'{statistic[1:]}th percentile'} over all requests."
         published = row.get("metric_name", "".join(word.capitalize() for word in metric.split("_")))
-        yield MetricDefinition(
-            name=metric,
-            title=title,
-            part=row["part"],
-            definition=definition,
+        series = {"namespace": EVALUATION_NAMESPACE, "metric_name": published}
+        changes = {
+            "title": title if mean else f"{title}, {statistic}",
+            "definition": definition + meaning if has_percentiles else definition,
             # One value an evaluation: those of evaluations in the same period are averaged.
-            statistic="Average",
-            published_unit=row["unit"],
-            shown_unit=row["unit"],
-            variant=Series(EVALUATION_NAMESPACE, published, (*BY_VARIANT, *_BY_EVALUATION)),
-            component=Series(EVALUATION_NAMESPACE, published, (*BY_COMPONENT, *_BY_EVALUATION)),
-            formula=row.get("formula"),
-            aiperf=aiperf,
-            source=sources[row["source"]],
-        )
+            "statistic": "Average",
+            "published_unit": row["unit"],
+            "shown_unit": row["unit"],
+            "variant": {**series, "dimensions": (*BY_VARIANT, *_BY_EVALUATION)},
+            "component": {**series, "dimensions": (*BY_COMPONENT, *_BY_EVALUATION)},
+            "aiperf": aiperf and aiperf.replace(".avg", f".{statistic}"),
+        }
+        yield _definition(metric, {**row, **changes})
 
 
 _DEFINITION = TypeAdapter(MetricDefinition)
 _DATA = tomllib.loads((files(__name__) / "definitions.toml").read_text(encoding="utf-8"))
 
-LIVE: tuple[MetricDefinition, ...] = tuple(_live(name, row, _DATA["sources"]) for name, row in _DATA["live"].items())
+LIVE: tuple[MetricDefinition, ...] = tuple(_definition(name, row) for name, row in _DATA["live"].items())
 """What SageMaker publishes of a running endpoint, and what follows from it."""
 EVALUATION: tuple[MetricDefinition, ...] = tuple(
-    metric for name, row in _DATA["evaluation"].items() for metric in _evaluated(name, row, _DATA["sources"])
+    metric for name, row in _DATA["evaluation"].items() for metric in _evaluated(name, row)
 )
 """What an evaluation measures and publishes, at each concurrency and for each artifact."""
 

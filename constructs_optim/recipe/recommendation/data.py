@@ -50,11 +50,8 @@ class Benchmark:
         """Dollars for 1,000,000 tokens, three of them input for each of output; None without price or throughput."""
         if price_per_hour is None or not self.tokens_per_second:
             return None
-        return pricing.blended_price_per_million_tokens(
-            instance_price_per_hour=price_per_hour * self.instance_count,
-            total_throughput=self.tokens_per_second,
-            discount=discount,
-        )
+        hourly = price_per_hour * self.instance_count
+        return pricing.blended_price_per_million_tokens(hourly, self.tokens_per_second, discount)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from constructs_optim.recipe.tokens import is_known, is_number, is_token, is_who
 
 from .registry import GUIDE, Finding, rule
 
+_SCALING = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_"
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RATE = r"rate\([1-9]\d{0,4} (minutes?|hours?|days?)\)"
 _CRON = r"cron\([A-Za-z0-9*?,/#\-]+( +[A-Za-z0-9*?,/#\-]+){5}\)"
@@ -27,7 +28,7 @@ _TARGET_LIMIT = 2.0**360
 _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 
 
-@rule("OPT080", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html")
+@rule("OPT080", f"{_SCALING}RegisterScalableTarget.html")
 def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
     """The scaling range is one: capacities are whole numbers, the maximum is at least 1, and not below the minimum."""
     return _range("", scaling.min_capacity, scaling.max_capacity, least_maximum=1)
@@ -60,10 +61,7 @@ def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
             yield Finding(location, 0, fix)
 
 
-@rule(
-    "OPT082",
-    "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
-)
+@rule("OPT082", f"{_SCALING}TargetTrackingScalingPolicyConfiguration.html")
 def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
     """A target is above zero: scaling divides by it."""
     for request in scaling.targets:
@@ -72,10 +70,7 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
             yield Finding(f"{request.location}.target", target, "a number above zero, such as 8")
 
 
-@rule(
-    "OPT083",
-    "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
-)
+@rule("OPT083", f"{_SCALING}TargetTrackingScalingPolicyConfiguration.html")
 def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
     """A cooldown is whole seconds: Application Auto Scaling counts pauses in seconds."""
     cooldowns = [(f"{each.location}.{name}", seconds) for each in scaling.targets for name, seconds in each.cooldowns]
@@ -85,7 +80,7 @@ def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
             yield Finding(location, f"{seconds} s", "a duration of whole seconds, such as Duration.minutes(5)")
 
 
-@rule("OPT084", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html")
+@rule("OPT084", f"{_SCALING}PutScheduledAction.html")
 def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
     """A schedule can be kept: Application Auto Scaling would refuse the scheduled action."""
     for request in scaling.schedules:
@@ -128,9 +123,7 @@ def _is_zone(name: str) -> bool:
         return not available_timezones()
 
 
-@rule(
-    "OPT085", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html"
-)
+@rule("OPT085", f"{_SCALING}StepScalingPolicyConfiguration.html")
 def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
     """Steps follow each other: each value of the metric has to lead to one step, and the way out must not meet the way
     in.
@@ -187,7 +180,7 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
         yield Finding(f"{request.location}.steps", f"up from {up:g}, down from {down:g}", fix)
 
 
-@rule("OPT086", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html")
+@rule("OPT086", f"{_SCALING}PutScalingPolicy.html")
 def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
     """Every policy and schedule has an id of its own: policies and scheduled actions of an endpoint are told apart by
     their names.
