@@ -206,17 +206,10 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
-def added_parameters(row: models.ModelRow, technique: Technique) -> int:
-    """Weights that a technique adds to a model; 0 where the model's shape is not known."""
-    if row.hidden_size is None or row.vocabulary_size is None:
-        return 0
-    return technique.added_parameters(row.hidden_size, row.vocabulary_size)
-
-
 def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     """Heads by what they add; a draft of the hub's by its own size, another one by the usual size of drafts."""
     for technique in techniques:
-        if added := added_parameters(row, technique):
+        if added := technique.added_parameters(row):
             return added * 2 / 1e9
         if technique.kind == "speculative_decoding" and technique.channel() is not None:
             draft = models.find(technique.model_id) if isinstance(technique, JumpStartDraft) else None

@@ -47,11 +47,6 @@ def recommendations() -> RecommendationJobs:
     return RecommendationJobs.model_validate(load("recommendations"))
 
 
-def draft_model_regions() -> list[str]:
-    """The regions in which SageMaker provides draft models."""
-    return list(load("jumpstart")["draft_model_regions"])
-
-
 def regions_with(resource_type: str) -> tuple[str, ...]:
     """The regions that have a resource type of CloudFormation, by name."""
     return tuple(load("resource_types")["types"][resource_type])
@@ -60,9 +55,3 @@ def regions_with(resource_type: str) -> tuple[str, ...]:
 def is_missing(resource_type: str, region: str) -> bool:
     """Whether a region lacks a resource type; False for a region that the catalog does not know."""
     return region in load("resource_types")["regions"] and region not in regions_with(resource_type)
-
-
-def workload_parameters() -> tuple[list[str], tuple[str, ...]]:
-    """The parameters of a benchmark's workload, by name, and what the names of further ones begin with."""
-    data = load("workload")
-    return data["parameters"], tuple(data["prefixes"])

@@ -84,14 +84,9 @@ def registry_accounts() -> dict[str, str]:
     return dict(load("images")["registry_accounts"])
 
 
-def registry_account(region: str) -> str | None:
-    """The registry's account in ``region``; None where there is no such registry."""
-    return load("images")["registry_accounts"].get(region)
-
-
 def registry_host(region: str) -> str | None:
     """The registry's host in ``region``."""
-    account = registry_account(region)
+    account = registry_accounts().get(region)
     if account is None:
         return None
     suffixes: dict[str, str] = load("images")["dns_suffixes"]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.settings import Settings
 
@@ -215,8 +216,8 @@ class Technique(Settings):
         """Files that the container needs beside the model."""
         return None
 
-    def added_parameters(self, hidden_size: int, vocabulary_size: int) -> int:
-        """Weights that it adds to a model of that shape."""
+    def added_parameters(self, row: ModelRow) -> int:
+        """Weights that it adds to a model; 0 where the model's shape is not known."""
         return 0
 
     def shape(self) -> tuple[int, int] | None:
