@@ -129,8 +129,3 @@ class EvaluationResult(_Part):
     def to_json(self) -> str:
         """The document, to be written to a file."""
         return self.model_dump_json(indent=1, exclude_none=True) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> EvaluationResult:
-        """Read a document. Raises pydantic.ValidationError where it is none, or of another version of the schema."""
-        return cls.model_validate_json(text)
