@@ -54,10 +54,8 @@ from .recipe import (
     TrainingCompute as TrainingCompute,
     Violation as Violation,
 )
-from .recipe.evaluation import (
-    QualityRequirement as QualityRequirement,
-    Workload as Workload,
-)
+from .recipe.evaluation.requirements import QualityRequirement as QualityRequirement
+from .recipe.evaluation.workload import Workload as Workload
 from .recipe.hosting import (
     Adapters as Adapters,
     CapacityReservation as CapacityReservation,

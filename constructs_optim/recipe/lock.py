@@ -33,11 +33,7 @@ class Lock(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Lock:
-        """The file's content; an empty lock where there is no file.
-
-        Raises:
-            ValueError: when the file is not a lock file.
-        """
+        """The file's content; an empty lock where there is no file. Raises ValueError when it is not a lock file."""
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -56,11 +52,7 @@ class Lock(BaseModel):
         return self.model_copy(update={"containers": {**containers, **self.containers}})
 
     def write(self, path: Path) -> None:
-        """Replace the file in one step.
-
-        Raises:
-            OSError: when it cannot be written.
-        """
+        """Replace the file in one step."""
         content = self.model_copy(update={"containers": dict(sorted(self.containers.items()))})
         with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8") as file:
             file.write(content.model_dump_json(indent=2) + "\n")

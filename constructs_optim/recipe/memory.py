@@ -86,9 +86,8 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
         return None
     techniques = [technique for _, technique in recipe.located_techniques]
     # Requests in flight and their length: as compiled, as the environment has them, or the usual ones.
-    batch = next(filter(None, (each.batch_size() for each in techniques)), None)
+    batch, length = next(filter(None, (each.shape() for each in techniques)), (None, None))
     batch = batch or _number(recipe.variables.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE
-    length = next(filter(None, (each.sequence_length() for each in techniques)), None)
     length = length or _number(recipe.variables.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
     token = row.key_value_bytes_a_token
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
@@ -207,17 +206,10 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
-def added_parameters(row: models.ModelRow, technique: Technique) -> int:
-    """Weights that a technique adds to a model; 0 where the model's shape is not known."""
-    if row.hidden_size is None or row.vocabulary_size is None:
-        return 0
-    return technique.added_parameters(row.hidden_size, row.vocabulary_size)
-
-
 def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     """Heads by what they add; a draft of the hub's by its own size, another one by the usual size of drafts."""
     for technique in techniques:
-        if added := added_parameters(row, technique):
+        if added := technique.added_parameters(row):
             return added * 2 / 1e9
         if technique.kind == "speculative_decoding" and technique.channel() is not None:
             draft = models.find(technique.model_id) if isinstance(technique, JumpStartDraft) else None

@@ -77,22 +77,15 @@ def _distinct(sources: Sequence[Source]) -> tuple[HubSource | HubDraftSource | S
 class JobPlan(_Data):
     """One job, which makes one artifact.
 
-    Attributes:
-        kind: which of SageMaker's jobs it is, as its operations are named.
-        name: what it does, for instance ``awq``.
-        recipe_key: SHA-256 of what decides the artifact's bytes, except the source.
-        artifact_key: the artifact's key where the source is pinned; None where it is known only at deployment.
-        image: ``repository:tag`` of the container the job runs; None where the service chooses it.
-        source: what it reads.
-        request: the body of the operation that creates it, without name, role, model source and output, which are
-            filled in when the stack is deployed.
-        deployment_hash: 8 hexadecimal digits that change exactly when another artifact is meant.
-        pre_compiled: whether SageMaker has the compiled artifact, so that the job only fetches it.
-        reads: what it reads besides its source, for instance training data. What is there decides the artifact.
-        model_channel: the input channel that it reads its source from; None where the service fetches it.
-        code_channel: the input channel that brings it the training code; None where it runs none of this library's.
-        keeps_checkpoints: whether it writes down where it would go on after an interruption.
-        recommends_image: whether the service says when it ends which image its artifact is to be served with.
+    ``recipe_key`` is the SHA-256 of what decides the artifact's bytes, except the source; ``artifact_key`` is None
+    where the source is known only at deployment. ``request`` is the body of the operation that creates the job, without
+    what is filled in when the stack is deployed: name, role, model source and output. ``deployment_hash`` has 8
+    hexadecimal digits that change exactly when another artifact is meant.
+
+    ``image`` is None where the service chooses it. ``pre_compiled``: SageMaker has the compiled artifact, which the job
+    only fetches. ``reads`` is what decides the artifact besides its source, for instance training data.
+    ``model_channel`` is None where the service fetches the source, ``code_channel`` where none of this library's code
+    runs. ``recommends_image``: the service says in the end which image serves the artifact.
     """
 
     kind: Literal["OptimizationJob", "TrainingJob"] = "OptimizationJob"
@@ -128,17 +121,9 @@ class ComponentPlan(_Data):
 class ContainerPlan(_Data):
     """How the artifact is served. Timeouts are in seconds.
 
-    Attributes:
-        image: what the plan expects; the service recommends one when a job has run, and that one is used. None where
-            the hub's configuration names it.
-        environment: the container's variables; with a hub's configuration, those that are laid over its own.
-        network_isolation: whether the container is cut off from the network.
-        model: the model's files.
-        channels: files beside the model, which ``AWS::SageMaker::Model`` has no property for.
-        tags: tags of the model.
-        component: what a copy reserves, where the model is served as an inference component; None for a variant.
-        model_data_download_timeout_seconds: how long downloading may take.
-        container_startup_timeout_seconds: how long loading may take.
+    ``image`` is what the plan expects, None where the hub's configuration names it; what the service recommends when a
+    job has run is used instead. ``environment`` is laid over that of a hub's configuration. ``channels`` are files
+    beside the model, which ``AWS::SageMaker::Model`` has no property for. ``component`` is None for a variant.
     """
 
     image: str | None

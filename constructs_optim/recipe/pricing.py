@@ -14,50 +14,27 @@ INPUT_TO_OUTPUT_RATIO = 3
 """Input tokens for each output token of a blended price."""
 
 
-def total_throughput(*, concurrency: int, inter_token_latency_p50: float) -> float:
+def total_throughput(concurrency: int, inter_token_latency_p50: float) -> float:
     """Tokens a second over all users, from the median inter-token latency in milliseconds."""
-    _check_above_zero("inter_token_latency_p50", inter_token_latency_p50)
     return concurrency * 1000 / inter_token_latency_p50
 
 
-def price_per_million_tokens(
-    *, instance_price_per_hour: float, tokens_per_second: float, discount: float = 0.0
-) -> float:
-    """What 1,000,000 input or output tokens cost where nothing else is charged for.
-
-    Args:
-        instance_price_per_hour: of all instances that generate the tokens.
-        tokens_per_second: above zero.
-        discount: what a savings plan takes off, as a share. Default: 0.
-    """
-    _check_above_zero("tokens_per_second", tokens_per_second)
-    check_price(instance_price_per_hour, discount)
+def price_per_million_tokens(instance_price_per_hour: float, tokens_per_second: float, discount: float = 0.0) -> float:
+    """What 1,000,000 input or output tokens cost where nothing else is charged for; the price is of all instances."""
     return (1 - discount) * instance_price_per_hour / (tokens_per_second * 3600 / 1_000_000)
 
 
 def blended_price_per_million_tokens(
-    *, instance_price_per_hour: float, total_throughput: float, discount: float = 0.0
+    instance_price_per_hour: float, total_throughput: float, discount: float = 0.0
 ) -> float:
     """What 1,000,000 tokens cost where three are input for each that is output."""
-    _check_above_zero("total_throughput", total_throughput)
-    price = price_per_million_tokens(
-        instance_price_per_hour=instance_price_per_hour, tokens_per_second=total_throughput, discount=discount
-    )
+    price = price_per_million_tokens(instance_price_per_hour, total_throughput, discount)
     return price / (1 + INPUT_TO_OUTPUT_RATIO)
 
 
 def check_price(instance_price_per_hour: float | None, discount: float) -> None:
-    """Refuse what is no price.
-
-    Raises:
-        ValueError: for a price that is not above zero, or a discount that is no share.
-    """
-    if instance_price_per_hour is not None:
-        _check_above_zero("instance_price_per_hour", instance_price_per_hour)
+    """Raise ValueError for a price that is not above zero, or a discount that is no share."""
+    if instance_price_per_hour is not None and not instance_price_per_hour > 0:
+        raise ValueError(f"instance_price_per_hour is {instance_price_per_hour}, and it has to be above zero")
     if not 0 <= discount < 1:
         raise ValueError(f"discount is {discount}, and it is a share: 0.3 for 30 %, at least 0 and below 1")
-
-
-def _check_above_zero(name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{name} is {value}, and it has to be above zero")

@@ -18,10 +18,9 @@ _HUB = "s3://resolved-at-deployment"
 
 
 def plan_report(plan: Plan) -> dict[str, Any]:
-    """The plan with whole requests.
+    """The plan with whole requests, aside from job name and role.
 
-    ``request`` is the body of the operation that creates the job, without name and role. Locations below
-    ``s3://artifact-store`` and ``s3://resolved-at-deployment`` stand for what is known only when a stack is deployed.
+    What is known only when a stack is deployed is below ``s3://artifact-store`` and ``s3://resolved-at-deployment``.
     """
     memory = plan.memory
     if memory is not None:

@@ -10,16 +10,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from .errors import RecipeError, Violation, close_matches
 
 _EXPECTED = {
-    "bool_parsing": "True or False",
     "bool_type": "True or False",
-    "dict_type": 'a dictionary such as {"NAME": "value"}',
-    "float_parsing": "a number",
     "float_type": "a number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
     "int_type": "a whole number",
-    "list_type": "a list",
-    "mapping_type": 'a dictionary such as {"NAME": "value"}',
+    "dict_type": 'a dictionary such as {"NAME": "value"}',
     "sequence_str": "a list",
     "string_type": "text",
     "tuple_type": "a list",

@@ -56,7 +56,7 @@ def run(*arguments: Any) -> Result:
 
 
 def result_of(folder: Path, side: str = "endpoint") -> EvaluationResult:
-    return EvaluationResult.from_json((folder / f"{side}.json").read_text())
+    return EvaluationResult.model_validate_json((folder / f"{side}.json").read_text())
 
 
 def test_a_server_is_evaluated_at_each_concurrency(server: ModelServer, prompts: Path, tmp_path: Path) -> None:

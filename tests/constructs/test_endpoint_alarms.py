@@ -16,7 +16,6 @@ from constructs_optim import RecipeError
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe.hosting.alarms import (
-    AlarmRequest,
     Alarms,
     AlarmSettings,
     Watched,
@@ -321,7 +320,7 @@ def test_a_team_s_own_runbook_is_named() -> None:
 
 def test_the_page_of_alarms_has_their_defaults() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "alarms.md").read_text(encoding="utf-8")
-    for alarm in endpoint_alarms(AlarmRequest(Alarms()), Watched(serves_components=True, capacity=8)):
+    for alarm in endpoint_alarms(Alarms(), Watched(serves_components=True, capacity=8)):
         row = next(line for line in page.splitlines() if line.startswith(f"| [`{alarm.name}`]"))
         assert f"{alarm.datapoints_to_alarm} of {alarm.evaluation_periods}" in row
         assert str(alarm.severity) in row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def messages(of: Stack, kind: str) -> list[str]:
 def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the catalog of a later release, which prefers a newer image."""
     rows = images.rows()
-    monkeypatch.setattr(images, "rows", lambda: (replace(rows[0], tag="9.0.0-lmi99.0.0-cu999"), *rows))
+    monkeypatch.setattr(images, "rows", lambda: (rows[0].model_copy(update={"tag": "9.0.0-lmi99.0.0-cu999"}), *rows))
 
 
 def under_the_cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from constructs import IConstruct
 
 from constructs_optim import Model, Quantization, SpeculativeDecoding
 from constructs_optim.constructs.stack.handler import LAYER_CONTEXT, LOG_LEVEL_CONTEXT
-from constructs_optim.recipe.catalog import layers
+from constructs_optim.recipe.catalog import availability
 
 from .stacks import STACKS, endpoint, resources, template_of
 
@@ -62,14 +62,14 @@ def test_a_stack_without_a_region_looks_the_account_up_when_it_is_deployed() -> 
     mapping, region, field = variables["Account"]["Fn::FindInMap"]
     assert region == {"Ref": "AWS::Region"}
     rows = found["Mappings"][mapping]
-    assert {name: row[field] for name, row in rows.items()} == layers.powertools().accounts
+    assert {name: row[field] for name, row in rows.items()} == availability.powertools().accounts
 
 
 def test_the_layer_is_built_for_the_functions_runtime_and_architecture() -> None:
     for function in functions(template()):
         (architecture,) = function["Architectures"]
         python = function["Runtime"].replace(".", "")
-        assert layers.powertools().name.endswith(f"-{python}-{architecture}")
+        assert availability.powertools().name.endswith(f"-{python}-{architecture}")
 
 
 @pytest.mark.parametrize("region", ["cn-northwest-1", "ca-west-1"])
@@ -77,7 +77,7 @@ def test_a_region_without_the_layer_is_refused_with_a_way_out(region: str) -> No
     with pytest.raises(ValueError, match=region) as refused:
         template(region)
     assert LAYER_CONTEXT in str(refused.value)
-    assert layers.powertools().release in str(refused.value)
+    assert availability.powertools().release in str(refused.value)
 
 
 def test_a_team_s_own_copy_of_the_layer_works_in_any_region() -> None:

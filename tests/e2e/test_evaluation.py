@@ -49,7 +49,7 @@ def evaluation_of(stack: TemplateStack) -> tuple[dict[str, Any], EvaluationResul
     key = physical(stack, "Custom::EndpointEvaluation")
     decision = json.loads(s3.get_object(Bucket=bucket, Key=f"evaluations/{key}/current.json")["Body"].read())
     result = s3.get_object(Bucket=bucket, Key=f"evaluations/{key}/result.json")["Body"].read()
-    return decision, EvaluationResult.from_json(result)
+    return decision, EvaluationResult.model_validate_json(result)
 
 
 def published(stack: TemplateStack, name: str, concurrency: int, **dimensions: str) -> list[float]:

@@ -50,7 +50,7 @@ def evaluated(out: Path, url: str, model: Path, prompts: list[str], *arguments: 
     ran = CliRunner().invoke(app, command)
     assert ran.exit_code == 0, ran.output
     sides = ("baseline", "optimized") if "--compare" in arguments else ("endpoint",)
-    return [EvaluationResult.from_json((out / "results" / f"{side}.json").read_text()) for side in sides]
+    return [EvaluationResult.model_validate_json((out / "results" / f"{side}.json").read_text()) for side in sides]
 
 
 def records(out: Path) -> list[dict]:

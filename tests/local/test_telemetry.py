@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import constructs_optim.runtime as runtime
-from constructs_optim.recipe.catalog import layers
+from constructs_optim.recipe.catalog import availability
 from constructs_optim.runtime import aws
 from constructs_optim.runtime.handlers import job_handler, job_watcher, model_handler
 from constructs_optim.runtime.telemetry import HandlerFailed
@@ -286,7 +286,7 @@ def test_a_deployed_handler_has_powertools_and_its_lines_reach_its_log_group(clo
     with zipfile.ZipFile(packed, "w") as archive:
         for path in folder.rglob("*.py"):
             archive.write(path, path.relative_to(folder.parent))
-    layer = layers.powertools()
+    layer = availability.powertools()
     cloud.client("lambda").create_function(
         FunctionName="watcher",
         Runtime="python3.14",

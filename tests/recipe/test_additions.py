@@ -176,10 +176,10 @@ threshold = 100
     setting = "    client_errors: AlarmSettings | bool | None = False\n"
     copy.add("recipe/hosting/alarms.py", "    failed_job: AlarmSettings", setting)
     program = """
-from constructs_optim.recipe.hosting.alarms import AlarmRequest, Alarms, AlarmSettings, Watched, endpoint_alarms
+from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings, Watched, endpoint_alarms
 alarms = Alarms(client_errors=AlarmSettings(threshold=7))
 (alarm,) = [
-    alarm for alarm in endpoint_alarms(AlarmRequest(alarms), Watched(serves_components=False, capacity=8))
+    alarm for alarm in endpoint_alarms(alarms, Watched(serves_components=False, capacity=8))
     if alarm.name == "client_errors"
 ]
 print(json.dumps([alarm.threshold, alarm.description("Chat", "runbook")]))

@@ -11,12 +11,8 @@ import pytest
 
 import constructs_optim.runtime as runtime
 from constructs_optim.recipe import RecipeError, metrics
-from constructs_optim.recipe.evaluation import (
-    Benchmark,
-    QualityRequirement,
-    Workload,
-    requirements_of,
-)
+from constructs_optim.recipe.evaluation import Benchmark, Workload
+from constructs_optim.recipe.evaluation.requirements import QualityRequirement, requirements_of
 from constructs_optim.recipe.rules import all_rules, check, warnings
 
 SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"

@@ -19,9 +19,8 @@ from constructs_optim.recipe import (
     SpeculativeDecoding,
     Technique,
 )
-from constructs_optim.recipe.catalog import images, instances, layers, models
+from constructs_optim.recipe.catalog import availability, images, instances, load, models
 from constructs_optim.recipe.catalog.availability import WORKLOAD_CONFIG, is_missing
-from constructs_optim.recipe.catalog.files import load
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import REGISTRY
@@ -205,9 +204,9 @@ def test_every_layer_account_is_one_and_every_region_of_it_exists() -> None:
         for partition in session.get_available_partitions()
         for r in session.get_available_regions("lambda", partition)
     }
-    for region, account in layers.powertools().accounts.items():
+    for region, account in availability.powertools().accounts.items():
         assert re.fullmatch(r"\d{12}", account), region
-    assert set(layers.powertools().accounts) <= known
+    assert set(availability.powertools().accounts) <= known
 
 
 def test_the_first_image_with_all_capabilities_is_chosen() -> None:

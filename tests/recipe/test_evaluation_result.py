@@ -24,14 +24,14 @@ DOCUMENT: dict[str, Any] = {
 
 
 def test_a_document_of_another_program_is_read_and_written_again() -> None:
-    result = EvaluationResult.from_json(json.dumps(DOCUMENT))
+    result = EvaluationResult.model_validate_json(json.dumps(DOCUMENT))
     assert result.started == dt.datetime(2026, 11, 21, 14, tzinfo=dt.UTC)
     assert not result.complete
     written = json.loads(result.to_json())
     assert written["schema"] == 1
     assert written["workload"]["parameters"] == {"max_tokens": 64, "ignore_eos": True}
     assert "url" not in written["subject"]
-    assert EvaluationResult.from_json(result.to_json()) == result
+    assert EvaluationResult.model_validate_json(result.to_json()) == result
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_a_document_of_another_program_is_read_and_written_again() -> None:
 )
 def test_a_document_that_could_be_misread_is_refused(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        EvaluationResult.from_json(json.dumps(DOCUMENT | changed))
+        EvaluationResult.model_validate_json(json.dumps(DOCUMENT | changed))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,7 @@ def planned(region: str = "us-west-2", **containers: str) -> Plan:
 def newer_catalog(monkeypatch: pytest.MonkeyPatch) -> str:
     """A catalog that prefers an image of a later release."""
     rows = images.rows()
-    newer = replace(rows[0], tag="9.0.0-lmi99.0.0-cu999")
+    newer = rows[0].model_copy(update={"tag": "9.0.0-lmi99.0.0-cu999"})
     monkeypatch.setattr(images, "rows", lambda: (newer, *rows))
     return newer.name
 
@@ -61,7 +60,9 @@ def test_a_newer_catalog_changes_no_plan_of_a_recorded_container(request: pytest
 
 def test_a_region_that_lacks_the_recorded_image_records_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = images.rows()
-    monkeypatch.setattr(images, "rows", lambda: (replace(rows[0], missing_in=frozenset({"eu-west-3"})), *rows[1:]))
+    monkeypatch.setattr(
+        images, "rows", lambda: (rows[0].model_copy(update={"missing_in": frozenset({"eu-west-3"})}), *rows[1:])
+    )
     assert planned("eu-west-3", awq=NEWEST).containers == {"awq@eu-west-3": OLDER}
     assert planned("eu-west-3", **{"awq": NEWEST, "awq@eu-west-3": OLDER}).containers == {"awq@eu-west-3": OLDER}
     assert planned("us-west-2", **{"awq": NEWEST, "awq@eu-west-3": OLDER}).containers == {"awq": NEWEST}

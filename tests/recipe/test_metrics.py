@@ -122,12 +122,8 @@ positive = st.floats(min_value=0.01, max_value=10_000)
 def test_a_blended_price_is_a_quarter_of_the_price_of_output_tokens(
     price: float, throughput: float, discount: float
 ) -> None:
-    blended = pricing.blended_price_per_million_tokens(
-        instance_price_per_hour=price, total_throughput=throughput, discount=discount
-    )
-    output = pricing.price_per_million_tokens(
-        instance_price_per_hour=price, tokens_per_second=throughput, discount=discount
-    )
+    blended = pricing.blended_price_per_million_tokens(price, throughput, discount)
+    output = pricing.price_per_million_tokens(price, throughput, discount)
     assert blended == pytest.approx(output / 4)
 
 
@@ -140,13 +136,8 @@ def test_a_blended_price_worked_out_by_hand_comes_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_wrong", "said"),
-    [
-        ({"instance_price_per_hour": 0, "tokens_per_second": 1}, "instance_price_per_hour is 0"),
-        ({"instance_price_per_hour": 1, "tokens_per_second": 0}, "tokens_per_second is 0"),
-        ({"instance_price_per_hour": 1, "tokens_per_second": 1, "discount": 30}, "it is a share"),
-    ],
+    ("price", "discount", "said"), [(0, 0, "instance_price_per_hour is 0"), (1, 30, "it is a share")]
 )
-def test_what_is_no_price_is_refused(given_wrong: dict[str, float], said: str) -> None:
+def test_what_is_no_price_is_refused(price: float, discount: float, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        pricing.price_per_million_tokens(**given_wrong)
+        pricing.check_price(price, discount)

@@ -9,7 +9,7 @@ import pytest
 
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog.availability import recommendations
-from constructs_optim.recipe.evaluation.requests import RecommendationRequest
+from constructs_optim.recipe.evaluation import RecommendationRequest
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.rules import all_rules, check
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import RecipeError
-from constructs_optim.recipe.hosting.alarms import AlarmRequest, Alarms, AlarmSettings
+from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
 from constructs_optim.recipe.hosting.scaling import (
     Scaling,
     ScalingStep,
@@ -45,16 +45,16 @@ def steps(*listed: ScalingStep, **given: Any) -> Scaling:
     return scaling(steps=[StepRequest("on_steps('Burst')", listed, **given)])
 
 
-def alarms(**given: Any) -> AlarmRequest:
-    return AlarmRequest(Alarms(**given))
+def alarms(**given: Any) -> Alarms:
+    return Alarms(**given)
 
 
-def tuned(**given: Any) -> AlarmRequest:
+def tuned(**given: Any) -> Alarms:
     return alarms(error_rate=AlarmSettings(**given))
 
 
 UP, UPPER, DOWN = ScalingStep(change=1, lower=16), ScalingStep(change=3, lower=32), ScalingStep(change=-1, upper=2)
-GOOD: dict[str, list[Scaling | AlarmRequest]] = {
+GOOD: dict[str, list[Scaling | Alarms]] = {
     "OPT080": [scaling(), scaling(min_capacity=0), scaling(min_capacity=TOKEN, max_capacity=TOKEN)],
     "OPT081": [variant(), scaling(min_capacity=0), variant(min_capacity=None)],
     "OPT082": [target(0.5), target(TOKEN)],
@@ -85,7 +85,7 @@ GOOD: dict[str, list[Scaling | AlarmRequest]] = {
     "OPT089": [alarms(), alarms(stale_evaluation=AlarmSettings(threshold=1)), alarms(stale_evaluation=False)],
 }
 # rule, what is asked for, where the violation is, what the reason or suggestion says
-BAD: list[tuple[str, Scaling | AlarmRequest, str, str]] = [
+BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT080", scaling(min_capacity=5), "max_capacity", "5 or more"),
     ("OPT080", scaling(min_capacity=-1), "min_capacity", "from 0 on"),
     ("OPT080", scaling(min_capacity=True), "min_capacity", "from 0 on"),
@@ -172,13 +172,13 @@ def test_a_wrong_setting_is_refused_when_it_is_made(make: Callable[[], Any], loc
 
 
 @pytest.mark.parametrize(("rule", "asked"), [(rule, asked) for rule, cases in GOOD.items() for asked in cases])
-def test_what_keeps_the_rule_is_not_accused_of_breaking_it(rule: str, asked: Scaling | AlarmRequest) -> None:
+def test_what_keeps_the_rule_is_not_accused_of_breaking_it(rule: str, asked: Scaling | Alarms) -> None:
     assert rule not in [violation.rule for violation in check(asked)]
 
 
 @pytest.mark.parametrize(("rule", "asked", "location", "told"), BAD)
 def test_what_breaks_the_rule_is_told_where_and_what_would_work(
-    rule: str, asked: Scaling | AlarmRequest, location: str, told: str
+    rule: str, asked: Scaling | Alarms, location: str, told: str
 ) -> None:
     found = [violation for violation in check(asked) if violation.rule == rule]
     assert [violation.location for violation in found] == [location]
@@ -187,7 +187,7 @@ def test_what_breaks_the_rule_is_told_where_and_what_would_work(
 
 
 def test_every_rule_has_a_case_on_either_side() -> None:
-    ids = {rule.id for rule in (*all_rules(Scaling), *all_rules(AlarmRequest))}
+    ids = {rule.id for rule in (*all_rules(Scaling), *all_rules(Alarms))}
     assert ids == set(GOOD) == {rule for rule, *_ in BAD}
 
 
@@ -229,6 +229,4 @@ def test_whatever_is_asked_for_makes_nothing_but_violations(data: st.DataObject)
         evaluation_periods=data.draw(counts),
         datapoints_to_alarm=data.draw(counts),
     )
-    assert isinstance(
-        check(AlarmRequest(Alarms(error_rate=settings, latency=settings, stale_evaluation=settings))), list
-    )
+    assert isinstance(check(Alarms(error_rate=settings, latency=settings, stale_evaluation=settings)), list)

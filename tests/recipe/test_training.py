@@ -21,6 +21,7 @@ from constructs_optim.recipe import (
     TrainingCompute,
     plan,
 )
+from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.memory import estimate
 from constructs_optim.recipe.plan_data import (
     ArtifactSource,
@@ -229,7 +230,8 @@ def test_a_token_s_numbering_in_training_data_does_not_reach_the_deployment_hash
 
 def test_five_heads_of_a_7b_mistral_model_add_about_750_million_parameters() -> None:
     heads = Medusa(training_data=DATA)
-    assert heads.added_parameters(4096, 32_000) == pytest.approx(750e6, rel=0.02)
+    row = ModelRow("mistral", "mistral", hidden_size=4096, vocabulary_size=32_000)
+    assert heads.added_parameters(row) == pytest.approx(750e6, rel=0.02)
     found = estimate(Recipe(MISTRAL, [heads], "ml.g5.4xlarge"))
     assert found is not None
     assert found.draft_gb == pytest.approx(1.5, rel=0.02)

@@ -162,9 +162,7 @@ def test_the_handlers_formulas_are_those_of_the_recipe(price: float, discount: f
     throughput = pricing.total_throughput(concurrency=users, inter_token_latency_p50=itl)
     assert calculate(formulas["total_throughput"], values) == pytest.approx(throughput)
     assert calculate(formulas["blended_price_per_million_tokens"], values) == pytest.approx(
-        pricing.blended_price_per_million_tokens(
-            instance_price_per_hour=price, total_throughput=throughput, discount=discount
-        )
+        pricing.blended_price_per_million_tokens(price, throughput, discount)
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe.catalog import layers
+from constructs_optim.recipe.catalog import availability
 from constructs_optim.runtime import telemetry
 from constructs_optim.runtime.store.json_records import JsonRecords
 from constructs_optim.runtime.telemetry import Counted, HandlerFailed, count, entry_point, log
@@ -32,7 +32,7 @@ def invoke(work: Any, event: Mapping[str, Any] = EVENT, context: object = None) 
 
 
 def test_the_tests_have_the_powertools_that_the_layer_has() -> None:
-    assert version("aws-lambda-powertools") == layers.powertools().release
+    assert version("aws-lambda-powertools") == availability.powertools().release
 
 
 def test_every_line_says_what_it_is_about(said: Said) -> None:

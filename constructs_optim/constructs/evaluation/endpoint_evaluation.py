@@ -24,15 +24,13 @@ from constructs_optim.constructs.stack.permissions import Arn, Statement, statem
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.evaluation import (
-    Benchmark,
+from constructs_optim.recipe.evaluation import Benchmark, Requirements, Workload
+from constructs_optim.recipe.evaluation.requirements import (
+    REGRESSION_METRICS,
     Limits,
     QualityRequirement,
-    Requirements,
-    Workload,
     requirements_of,
 )
-from constructs_optim.recipe.evaluation.requirements import REGRESSION_METRICS
 from constructs_optim.recipe.rules import check, warnings
 
 from .evaluation_service import EvaluationService, workload_config_name, workload_statements

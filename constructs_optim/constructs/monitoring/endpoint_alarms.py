@@ -17,7 +17,6 @@ from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting.alarms import (
     Alarm,
-    AlarmRequest,
     Alarms,
     AlarmSettings,
     Query,
@@ -137,8 +136,8 @@ class EndpointAlarms(Construct):
             RecipeError: when an alarm is tuned to what CloudWatch cannot do.
             ValueError: for more actions than CloudWatch allows.
         """
-        self._request = AlarmRequest(alarms if alarms is not None else Alarms())
-        refuse(check(self._request))
+        self._settings = alarms if alarms is not None else Alarms()
+        refuse(check(self._settings))
         super().__init__(scope, id)
         self._served, self._endpoint, self._runbook = served, endpoint, runbook
         self._concurrency, self._name_prefix = evaluation_concurrency, name_prefix
@@ -148,7 +147,7 @@ class EndpointAlarms(Construct):
         self._actions = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
         self._alarms: dict[str, tuple[Alarm, _ActingAlarm]] = {}
         self.watch()
-        settings = self._request.switched_on().get("failed_job")
+        settings = self._settings.switched_on().get("failed_job")
         self._job_alarm = _job_alarm(self, settings, runbook) if runs_jobs and settings else None
         if self._job_alarm is not None:
             for kind, actions in self._actions.items():
@@ -162,7 +161,7 @@ class EndpointAlarms(Construct):
     @property
     def latency_threshold_seconds(self) -> float | None:
         """The latency that raises an alarm; None where none does, or where only the deployment knows it."""
-        settings = self._request.switched_on().get("latency")
+        settings = self._settings.switched_on().get("latency")
         threshold = settings.threshold if settings is not None else None
         return threshold if is_known(threshold) else None
 
@@ -211,7 +210,7 @@ class EndpointAlarms(Construct):
             capacity=self._watched.capacity if capacity is None else capacity,
             scales_to_zero=self._watched.scales_to_zero if scales_to_zero is None else scales_to_zero,
         )
-        for alarm in endpoint_alarms(self._request, self._watched):
+        for alarm in endpoint_alarms(self._settings, self._watched):
             if alarm.name not in self._alarms:
                 self._alarms[alarm.name] = alarm, self._declare(alarm)
                 continue

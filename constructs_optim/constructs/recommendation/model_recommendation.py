@@ -32,8 +32,7 @@ from constructs_optim.constructs.stack.permissions import Statement, pass_role_s
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
-from constructs_optim.recipe.evaluation import Benchmark, Workload
-from constructs_optim.recipe.evaluation.requests import RecommendationRequest
+from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest, Workload
 from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.plan_data import S3Source
 from constructs_optim.recipe.rules import check

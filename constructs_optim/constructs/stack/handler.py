@@ -17,7 +17,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from constructs_optim.recipe.catalog import layers
+from constructs_optim.recipe.catalog import availability
 
 from .container_registry import account_of_region, sub_account
 from .custom_resource import RESPONSE_SECONDS
@@ -136,7 +136,7 @@ def _powertools_layer(scope: Construct) -> Arn:
                 "${AWS::AccountId} may stand for their parts"
             )
         return sub(own) if "${" in own else own
-    layer, stack = layers.powertools(), StackContext.of(scope).stack
+    layer, stack = availability.powertools(), StackContext.of(scope).stack
     account = account_of_region(stack, "PowertoolsLayers", layer.accounts)
     if account is None:
         raise ValueError(

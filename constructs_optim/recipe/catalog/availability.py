@@ -1,4 +1,4 @@
-"""What not every region has, and what SageMaker's recommendation jobs take."""
+"""What not every region has, the layer of Lambda functions, and what SageMaker's recommendation jobs take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 from pydantic import BaseModel, ConfigDict
 
-from .files import load
+from . import load
 
 INFERENCE_COMPONENT = "AWS::SageMaker::InferenceComponent"
 WORKLOAD_CONFIG = "AWS::SageMaker::AIWorkloadConfig"
@@ -24,15 +24,27 @@ class RecommendationJobs(BaseModel):
     regions: tuple[str, ...]
 
 
+class Layer(BaseModel):
+    """One version of a Lambda layer, the release of the library in it, and the account that has it by region."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    version: int
+    release: str
+    accounts: dict[str, str]
+
+
+@cache
+def powertools() -> Layer:
+    """Powertools for AWS Lambda (Python), for the handlers' runtime and architecture."""
+    return Layer.model_validate(load("layers")["powertools"])
+
+
 @cache
 def recommendations() -> RecommendationJobs:
     """What recommendation jobs take."""
     return RecommendationJobs.model_validate(load("recommendations"))
-
-
-def draft_model_regions() -> list[str]:
-    """The regions in which SageMaker provides draft models."""
-    return list(load("jumpstart")["draft_model_regions"])
 
 
 def regions_with(resource_type: str) -> tuple[str, ...]:
@@ -43,9 +55,3 @@ def regions_with(resource_type: str) -> tuple[str, ...]:
 def is_missing(resource_type: str, region: str) -> bool:
     """Whether a region lacks a resource type; False for a region that the catalog does not know."""
     return region in load("resource_types")["regions"] and region not in regions_with(resource_type)
-
-
-def workload_parameters() -> tuple[list[str], tuple[str, ...]]:
-    """The parameters of a benchmark's workload, by name, and what the names of further ones begin with."""
-    data = load("workload")
-    return data["parameters"], tuple(data["prefixes"])

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
 
-from .files import load
+from pydantic import BaseModel, ConfigDict
+
+from . import load
 
 SERVING = "serving"
 """How a lock file records an image that needs no capability but to serve."""
 
 
-@dataclass(frozen=True)
-class ServerRow:
-    """What a model server reads from its container's environment.
+class ServerRow(BaseModel):
+    """A model server, and the variable that it reads a copy's number of accelerators from."""
 
-    Attributes:
-        title: its name.
-        tensor_parallel_degree: the variable for how many accelerators a copy of the model takes.
-    """
+    model_config = ConfigDict(frozen=True)
 
     title: str
     tensor_parallel_degree: str
 
 
-@dataclass(frozen=True)
-class ImageRow:
+class ImageRow(BaseModel):
     """A Deep Learning Container image, without its registry.
 
     ``server`` is None where nothing in it serves; ``missing_in`` has the regions whose registry lacks it.
     """
+
+    model_config = ConfigDict(frozen=True)
 
     repository: str
     tag: str
@@ -48,16 +46,8 @@ class ImageRow:
 def rows() -> tuple[ImageRow, ...]:
     """Every catalogued image, the preferred one first."""
     data = load("images")
-    servers = {name: ServerRow(**row) for name, row in data["servers"].items()}
     return tuple(
-        ImageRow(
-            row["repository"],
-            row["tag"],
-            frozenset(row["capabilities"]),
-            servers[row["server"]] if row["server"] is not None else None,
-            frozenset(row.get("missing_in", ())),
-        )
-        for row in data["images"]
+        ImageRow.model_validate({**row, "server": data["servers"].get(row["server"])}) for row in data["images"]
     )
 
 
@@ -71,13 +61,8 @@ def choose(
 ) -> tuple[str, ImageRow | None]:
     """The image for ``capabilities``, and the name it is recorded by.
 
-    It is the recorded one where ``region``'s registry has it, and else the one that the catalog prefers of those that
+    It is the recorded one where ``region``'s registry has it, or else the one that the catalog prefers of those that
     have all of ``capabilities``; None where there is none.
-
-    Args:
-        capabilities: what it has to be capable of.
-        region: where it is pulled; None where that is not known.
-        recorded: ``repository:tag`` by requirement (:class:`constructs_optim.recipe.lock.Lock`).
     """
     able = [row for row in rows() if row.capabilities >= set(capabilities) and region not in row.missing_in]
     name = requirement(capabilities)
@@ -99,14 +84,9 @@ def registry_accounts() -> dict[str, str]:
     return dict(load("images")["registry_accounts"])
 
 
-def registry_account(region: str) -> str | None:
-    """The registry's account in ``region``; None where there is no such registry."""
-    return load("images")["registry_accounts"].get(region)
-
-
 def registry_host(region: str) -> str | None:
     """The registry's host in ``region``."""
-    account = registry_account(region)
+    account = registry_accounts().get(region)
     if account is None:
         return None
     suffixes: dict[str, str] = load("images")["dns_suffixes"]

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from .files import load
+from . import load
 
 
 @dataclass(frozen=True)
 class InstanceRow:
     """An accelerated instance type. Memory is in MiB, for one accelerator where it says so; NVMe in GB.
 
-    ``memory_bandwidth`` is that of one accelerator, in GB a second, as its maker says it at most.
-    ``compute_capability`` is NVIDIA's version of a GPU's features; None of other accelerators. ``sdk_lists``: whether
-    the SageMaker SDK lists the family for optimization.
-
-    ``hosts_endpoints``, ``runs_optimization`` and ``runs_training`` tell whether the API accepts it for an endpoint's
-    variant, as the deployment instance type of an optimization job, and for a training job.
+    ``memory_bandwidth`` is that of one accelerator, in GB a second, as its maker says it at most. ``sdk_lists``:
+    whether the SageMaker SDK lists the family for optimization. ``runs_optimization``: as a job's deployment instance
+    type.
     """
 
     name: str

@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from .files import load
+from . import load
 
 # What teams added or changed, by model id: see override().
 _overrides: dict[str, dict[str, Any]] = {}

@@ -1,17 +1,59 @@
-"""Benchmarks of an endpoint: what is sent to it, what must come of that, and how the results are read."""
+"""Evaluations and recommendations of an endpoint, as rules check them."""
 
-from .requests import Benchmark, RecommendationRequest
-from .requirements import Limits, QualityRequirement, Regression, Requirement, Requirements, requirements_of
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from constructs_optim.recipe.catalog import availability
+from constructs_optim.recipe.hosting import CapacityReservation
+from constructs_optim.recipe.recipe import Model
+
+from .requirements import Requirements
 from .workload import Workload
 
-__all__ = [
-    "Benchmark",
-    "Limits",
-    "QualityRequirement",
-    "RecommendationRequest",
-    "Regression",
-    "Requirement",
-    "Requirements",
-    "Workload",
-    "requirements_of",
-]
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What is declared about one evaluation. Without ``after_deployment``, it runs by its ``schedule`` alone.
+
+    ``asynchronous``: whether the endpoint queues requests, and so does not stream. ``discount`` is a share. ``region``
+    is None where only the deployment knows it.
+    """
+
+    workload: Workload
+    after_deployment: bool = True
+    schedule: str | None = None
+    requirements: Requirements | None = None
+    asynchronous: bool = False
+    instance_price_per_hour: float | None = None
+    discount: float = 0
+    region: str | None = None
+
+
+@dataclass(frozen=True)
+class RecommendationRequest:
+    """What is declared about one recommendation, of a model in S3. None: the service's choice.
+
+    Nothing is launched outside of ``capacity_reservations``. ``region`` is None where only the deployment knows it.
+    """
+
+    model: Model
+    optimize_for: str = "cost"
+    instance_types: Sequence[str] | None = None
+    framework: str | None = None
+    capacity_reservations: Sequence[CapacityReservation] = ()
+    region: str | None = None
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The job's part of the custom resource's ``Request``, of a request that keeps the rules."""
+        reservations = [each.arn for each in self.capacity_reservations]
+        return {
+            "ModelUri": self.model.uri,
+            "Metric": availability.recommendations().metrics[self.optimize_for],
+            **({"InstanceTypes": list(self.instance_types)} if self.instance_types is not None else {}),
+            **({"Framework": self.framework} if self.framework is not None else {}),
+            **({"ReservationArns": reservations} if reservations else {}),
+        }

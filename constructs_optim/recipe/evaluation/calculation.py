@@ -25,51 +25,36 @@ from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefin
 
 
 class ErrorKind(StrEnum):
-    """How a request can fail."""
+    """How a request can fail, each with one sentence."""
 
-    TIMEOUT = "timeout"
-    CONNECTION = "connection"
-    BROKEN_CONNECTION = "broken_connection"
-    THROTTLED = "throttled"
-    CLIENT_ERROR = "client_error"
-    SERVER_ERROR = "server_error"
-    MODEL_ERROR = "model_error"
-    CUT_STREAM = "cut_stream"
-    MALFORMED_RESPONSE = "malformed_response"
+    meaning: str
 
-    @property
-    def meaning(self) -> str:
-        """One sentence."""
-        return _MEANINGS[self]
+    def __new__(cls, value: str, meaning: str) -> ErrorKind:
+        """A kind, whose value is its name in results."""
+        kind = str.__new__(cls, value)
+        kind._value_, kind.meaning = value, meaning
+        return kind
 
-
-_MEANINGS = {
-    ErrorKind.TIMEOUT: "The answer was not complete within the time a request is given.",
-    ErrorKind.CONNECTION: "No connection could be opened.",
-    ErrorKind.BROKEN_CONNECTION: "The connection broke after the request was sent, before any part of an answer.",
-    ErrorKind.THROTTLED: "The endpoint refused the request because there were too many (status 429, or throttling).",
-    ErrorKind.CLIENT_ERROR: "The endpoint refused the request itself (status 4xx).",
-    ErrorKind.SERVER_ERROR: "The endpoint failed before it answered (status 5xx).",
-    ErrorKind.MODEL_ERROR: "The model's server reported an error in the middle of its answer.",
-    ErrorKind.CUT_STREAM: "The answer broke off before its end.",
-    ErrorKind.MALFORMED_RESPONSE: "Part of the answer is nothing that the format allows.",
-}
+    TIMEOUT = "timeout", "The response was not complete within the time a request is given."
+    CONNECTION = "connection", "No connection could be opened."
+    BROKEN_CONNECTION = (
+        "broken_connection",
+        "The connection broke after the request was sent, before any part of a response.",
+    )
+    THROTTLED = "throttled", "The endpoint refused the request because there were too many (status 429, or throttling)."
+    CLIENT_ERROR = "client_error", "The endpoint refused the request itself (status 4xx)."
+    SERVER_ERROR = "server_error", "The endpoint failed before it responded (status 5xx)."
+    MODEL_ERROR = "model_error", "The model's server reported an error in the middle of its response."
+    CUT_STREAM = "cut_stream", "The response broke off before its end."
+    MALFORMED_RESPONSE = "malformed_response", "Part of the response is nothing that the format allows."
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, with times in seconds on any clock that only goes forward.
+    """One request, with times in seconds on any clock that only goes forward; None where nothing could count or see it.
 
-    Attributes:
-        start: when it was sent.
-        end: when its answer was complete, or when it failed.
-        first_token: when the first token arrived; None where none did.
-        last_token: when the last token arrived. Default: ``end``.
-        input_tokens: of the prompt; None where nothing could count them.
-        output_tokens: of the answer; None where nothing could count them.
-        error: how it failed; None where it did not.
-        tokenizer_failed: whether the tokenizer could not parse its text or its answer.
-        first_tokens: of the answer, those that arrived in its first piece. Default: 1.
+    ``end`` is when its response was complete, or when it failed; ``last_token`` is ``end`` by default. ``first_tokens``
+    arrived in the first piece of the response.
     """
 
     start: float
@@ -131,16 +116,9 @@ def summarize(
 ) -> dict[str, float]:
     """Every metric of an evaluation at one concurrency that can be calculated, by name, in its published unit.
 
-    Args:
-        requests: all of them, also those that failed.
-        seconds: from the first request to the last answer, above zero where a request succeeded.
-        concurrency: users at the same time.
-        instance_price_per_hour: of one instance, in US dollars. Default: not known; there are no prices then.
-        instance_count: instances that served the requests. Default: 1.
-        discount: what a savings plan takes off, as a share. Default: 0.
-
-    Raises:
-        ValueError: for a price, a discount or a time that is none.
+    ``requests`` has those that failed as well; ``seconds`` is from the first request to the last response. There are no
+    prices without ``instance_price_per_hour``, of one instance. Raises ValueError for a price, discount or time that is
+    none.
     """
     pricing.check_price(instance_price_per_hour, discount)
     made = list(requests)
@@ -160,9 +138,7 @@ def summarize(
     for kind in ("input_tokens", "output_tokens"):
         values |= _tokens(kind, measured, seconds)
     if values.get("inter_token_latency_p50", 0) > 0:
-        values["total_throughput"] = pricing.total_throughput(
-            concurrency=concurrency, inter_token_latency_p50=values["inter_token_latency_p50"]
-        )
+        values["total_throughput"] = pricing.total_throughput(concurrency, values["inter_token_latency_p50"])
     if instance_price_per_hour is not None:
         values |= _prices(values, instance_price_per_hour * instance_count, discount)
     return {metric.name: float(values[metric.name]) for metric in EVALUATION if metric.name in values}
@@ -175,12 +151,7 @@ def errors_by_kind(requests: Iterable[Request]) -> dict[str, int]:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The value that ``percent`` of the values do not exceed, on the line between the two next to it.
-
-    Args:
-        ordered: at least one value, by rising size.
-        percent: from 0 to 100.
-    """
+    """The value that ``percent`` (0 to 100) of the values do not exceed, on the line between the two next to it."""
     place = (len(ordered) - 1) * percent / 100
     below = int(place)
     if below + 1 == len(ordered):
@@ -229,15 +200,11 @@ def _prices(values: Mapping[str, float], hourly: float, discount: float) -> dict
     prices = {"instance_price_per_hour": hourly}
     for kind in ("input", "output"):
         if values.get(f"{kind}_tokens_per_second", 0) > 0:
-            prices[f"price_per_million_{kind}_tokens"] = pricing.price_per_million_tokens(
-                instance_price_per_hour=hourly,
-                tokens_per_second=values[f"{kind}_tokens_per_second"],
-                discount=discount,
-            )
+            price = pricing.price_per_million_tokens(hourly, values[f"{kind}_tokens_per_second"], discount)
+            prices[f"price_per_million_{kind}_tokens"] = price
     if "total_throughput" in values:
-        prices["blended_price_per_million_tokens"] = pricing.blended_price_per_million_tokens(
-            instance_price_per_hour=hourly, total_throughput=values["total_throughput"], discount=discount
-        )
+        price = pricing.blended_price_per_million_tokens(hourly, values["total_throughput"], discount)
+        prices["blended_price_per_million_tokens"] = price
     return prices
 
 

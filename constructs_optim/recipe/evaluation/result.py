@@ -29,18 +29,9 @@ class _Part(BaseModel):
 
 
 class Subject(_Part):
-    """What was evaluated.
+    """What was evaluated: a SageMaker endpoint, or the ``url`` of another server, without query and credentials.
 
-    Attributes:
-        label: its name in reports, for instance ``baseline``.
-        endpoint_name: of a SageMaker endpoint.
-        variant_name: the production variant that served it. Default: none named.
-        inference_component_name: the inference component that served it. Default: none.
-        url: of a server that is no SageMaker endpoint, without a query and credentials.
-        model: the name under which the server knows the model.
-        artifact_key: of the artifact that was served, where it is one.
-        instance_type: for instance ``ml.g5.12xlarge``.
-        instance_count: how many there were.
+    ``label`` is its name in reports; ``model`` is the name under which the server knows the model.
     """
 
     label: str
@@ -55,20 +46,11 @@ class Subject(_Part):
 
 
 class Workload(_Part):
-    """What was sent, and how it was counted.
+    """What was sent, and how tokens were counted.
 
-    Attributes:
-        prompts: how many different ones.
-        prompts_digest: SHA-256 of the prompts: two results compare where it is the same.
-        tool: what sent the requests, with its version.
-        format: how requests and answers were written: ``openai``, ``lmi`` or ``tgi``.
-        parameters: of generation, as they were sent: ``max_tokens``, ``temperature`` and others.
-        requests: sent at each concurrency; None where time was the limit, or where each had a number of its own.
-        seconds: for which requests were sent at each concurrency; None where their number was the limit.
-        warm_up: requests sent before each concurrency and not counted.
-        timeout_seconds: after which a request counts as an error.
-        tokens_counted_by: the model's own ``tokenizer``, or the ``server`` where there was none.
-        tokenizer: where it came from.
+    ``prompts`` is the number of different ones: two results compare where ``prompts_digest``, their SHA-256, is the
+    same. ``format`` is ``openai``, ``lmi`` or ``tgi``. Each concurrency had so many ``requests``, None where each had a
+    number of its own, or so many ``seconds``, after ``warm_up`` requests that do not count.
     """
 
     prompts: PositiveInt
@@ -85,15 +67,10 @@ class Workload(_Part):
 
 
 class Level(_Part):
-    """What was measured at one concurrency.
+    """What was measured at one concurrency, the number of users.
 
-    Attributes:
-        concurrency: users at the same time.
-        seconds: from the first request to the last answer.
-        metrics: values by the names of ``evaluation_metrics``, in their units.
-        errors: how many requests ended with each kind of error (``evaluation.ErrorKind``).
-        complete: whether all requests that were asked for were made; an interrupted evaluation keeps what it measured.
-        retries: requests that were sent a second time, because the server had closed the connection while it was idle.
+    ``errors`` counts by ``ErrorKind``. An interrupted evaluation is not ``complete``, and keeps what it measured.
+    ``retries`` were sent a second time, because the server had closed the idle connection.
     """
 
     concurrency: PositiveInt
@@ -115,13 +92,7 @@ class Level(_Part):
 
 
 class Price(_Part):
-    """What tokens are charged for.
-
-    Attributes:
-        instance_price_per_hour: of all instances together, in US dollars, before the discount.
-        discount: what a savings plan takes off, as a share.
-        source: where the price comes from.
-    """
+    """What tokens are charged for: the price of all instances together in US dollars, before the discount (a share)."""
 
     instance_price_per_hour: PositiveFloat
     discount: float = Field(default=0.0, ge=0, lt=1)
@@ -129,16 +100,9 @@ class Price(_Part):
 
 
 class EvaluationResult(_Part):
-    """One subject's evaluation.
+    """One subject's evaluation; ``notes`` is what a reader has to know to judge the values.
 
-    Attributes:
-        schema_version: ``schema`` in JSON.
-        subject: what was evaluated.
-        workload: what was sent.
-        started: when.
-        levels: by rising concurrency.
-        price: None where it is not known, with the reason in ``notes``.
-        notes: what a reader has to know to judge the values.
+    ``price`` is None where it is not known, with the reason in ``notes``.
     """
 
     schema_version: Literal[1] = Field(default=SCHEMA_VERSION, alias="schema")
@@ -165,12 +129,3 @@ class EvaluationResult(_Part):
     def to_json(self) -> str:
         """The document, to be written to a file."""
         return self.model_dump_json(indent=1, exclude_none=True) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> EvaluationResult:
-        """Read a document.
-
-        Raises:
-            pydantic.ValidationError: where it is none, or of another version of the schema.
-        """
-        return cls.model_validate_json(text)

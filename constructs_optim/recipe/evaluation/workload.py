@@ -16,9 +16,6 @@ from constructs_optim.recipe.tokens import is_token
 
 CHANNEL = "prompts"
 """The name of the channel that prompts of the user's own come in."""
-_CHANNELS_AT = "/opt/ml/input/data"
-_FEWEST_REQUESTS = 100
-_REQUESTS_A_USER = 3
 
 
 class Workload(Settings):
@@ -72,7 +69,9 @@ class Workload(Settings):
             "prompt_input_tokens_mean": self.input_tokens,
             **({"prompt_input_tokens_stddev": self.input_tokens_stddev} if self.input_tokens_stddev else {}),
         }
-        prompts = {"custom_dataset_type": "single_turn", "input_file": f"{_CHANNELS_AT}/{CHANNEL}/{self._file}"}
+        prompts = {"custom_dataset_type": "single_turn", "input_file": f"/opt/ml/input/data/{CHANNEL}/{self._file}"}
+        requests = self.requests or max(100, 3 * max(self.concurrencies))
+        duration = {"benchmark_duration": self.duration_seconds}
         optional = {
             "output_tokens_stddev": self.output_tokens_stddev or None,
             "request_timeout_seconds": self.request_timeout_seconds,
@@ -86,7 +85,7 @@ class Workload(Settings):
                 "output_tokens_mean": self.output_tokens,
                 # The developer guide documents a number; the SDK reads sweeps of a list as well.
                 "concurrency": self.concurrencies[0] if len(self.concurrencies) == 1 else list(self.concurrencies),
-                **self._extent,
+                **({"request_count": requests} if self.duration_seconds is None else duration),
                 "random_seed": self.seed,
                 "streaming": True,
                 **{name: value for name, value in optional.items() if value is not None},
@@ -96,14 +95,6 @@ class Workload(Settings):
             **({"secrets": {"hf_token": self.token_secret_arn}} if self.token_secret_arn is not None else {}),
             "tooling": {"api_standard": "openai"},
         }
-
-    @property
-    def _extent(self) -> dict[str, int]:
-        if self.duration_seconds is not None:
-            return {"benchmark_duration": self.duration_seconds}
-        most = max(self.concurrencies)
-        enough = max(_FEWEST_REQUESTS, _REQUESTS_A_USER * most)
-        return {"request_count": self.requests if self.requests is not None else enough}
 
     @property
     def _file(self) -> str:

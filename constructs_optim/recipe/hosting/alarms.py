@@ -89,18 +89,11 @@ class Alarms(Settings):
         """No alarm at all."""
         return Alarms(**dict.fromkeys(Alarms.model_fields, False))
 
-
-@dataclass(frozen=True)
-class AlarmRequest:
-    """The alarms of an endpoint as a user tuned them; rules check it."""
-
-    alarms: Alarms
-
     def switched_on(self) -> dict[str, AlarmSettings]:
         """The settings of the alarms that are on, by name."""
         return {
             name: value if isinstance(value, AlarmSettings) else AlarmSettings()
-            for name, value in self.alarms
+            for name, value in self
             if value not in (None, False)
         }
 
@@ -142,12 +135,7 @@ class Alarm(BaseModel):
     actions_enabled: bool = True
 
     def description(self, endpoint: str, runbook: str) -> str:
-        """What the person on call reads.
-
-        Args:
-            endpoint: the endpoint's name in the stack.
-            runbook: the page that has a section on each alarm.
-        """
+        """What the person on call reads; ``runbook`` is the page that has a section on each alarm."""
         meaning = self.meaning.format(endpoint=endpoint)
         section = self.name.replace("_", "-")
         return f"{self.severity}: {meaning} First: {self.first} Runbook: {runbook}#{section}"
@@ -155,15 +143,10 @@ class Alarm(BaseModel):
 
 @dataclass(frozen=True)
 class Watched:
-    """The endpoint that alarms watch.
+    """The endpoint that alarms watch. ``capacity``: requests in flight that an instance or copy is sized for.
 
-    Attributes:
-        serves_components: whether an inference component serves the model.
-        capacity: requests in flight that each instance or copy is sized for.
-        scales_to_zero: whether there may be no copy at all.
-        is_evaluated: whether evaluations of it are published.
-        is_asynchronous: whether requests wait in a queue. SageMaker publishes fewer metrics of such an endpoint (its
-            developer guide, "Alarms and logs for tracking metrics from asynchronous endpoints").
+    SageMaker publishes fewer metrics of an asynchronous endpoint (its developer guide, "Alarms and logs for tracking
+    metrics from asynchronous endpoints").
     """
 
     serves_components: bool
@@ -178,11 +161,11 @@ def default_period(name: str) -> int:
     return _DEFINITIONS[name].get("period_seconds", _PERIOD_SECONDS)
 
 
-def endpoint_alarms(request: AlarmRequest, watched: Watched) -> list[Alarm]:
+def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:
     """The alarms of one endpoint, which rules have found nothing against."""
-    settings = request.switched_on()
-    alarms = [_alarm(name, settings[name], watched) for name in _DEFINITIONS if name in settings]
-    return [alarm for alarm in alarms if alarm is not None and alarm.name != "failed_job"]
+    settings = alarms.switched_on()
+    names = [name for name in _DEFINITIONS if name in settings and name != "failed_job"]
+    return [alarm for name in names if (alarm := _alarm(name, settings[name], watched)) is not None]
 
 
 def failed_job_alarm(settings: AlarmSettings) -> Alarm:

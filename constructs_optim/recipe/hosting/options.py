@@ -53,16 +53,11 @@ class CapacityReservation(Settings):
 
 @dataclass(frozen=True)
 class UpdateSettings:
-    """How an endpoint moves to a new configuration. Times are in seconds, sizes in percent or in instances.
+    """How an endpoint moves to a new configuration. Times are in seconds.
 
-    Attributes:
-        strategy: ``ALL_AT_ONCE``, ``CANARY``, ``LINEAR`` (blue/green) or ``ROLLING``.
-        size: the first step (canary), or each step (linear, rolling); None for all at once.
-        size_unit: ``CAPACITY_PERCENT`` or ``INSTANCE_COUNT`` (``COPY_COUNT`` for an inference component's copies).
-        bake_seconds: how long alarms are watched after each step.
-        termination_wait_seconds: how long the old fleet stays after the last step, in blue/green updates.
-        timeout_seconds: how long the whole update may take. Default: the service's own.
-        rollback_size: each step back, in rolling updates. Default: all at once.
+    ``strategy`` is ``ALL_AT_ONCE``, ``CANARY``, ``LINEAR`` (blue/green) or ``ROLLING``; ``size`` is the first step of a
+    canary, or each step, in ``size_unit``: ``CAPACITY_PERCENT``, ``INSTANCE_COUNT`` or, of a component, ``COPY_COUNT``.
+    Alarms are watched for ``bake_seconds`` after each step.
     """
 
     strategy: str
@@ -91,14 +86,7 @@ class Observability(Settings):
 
 @dataclass(frozen=True)
 class Component:
-    """What one inference component asks of its endpoint's instances.
-
-    Attributes:
-        label: what to call it in violations, for instance ``add_component('Chat')``.
-        accelerators: accelerators (NeuronCores on Inferentia and Trainium) of each copy.
-        memory_mib: host memory of each copy, in MiB.
-        copies: the most copies there may be.
-    """
+    """What each copy of an inference component reserves, and the most copies of it; ``label`` is for messages."""
 
     label: str
     accelerators: int
@@ -132,13 +120,7 @@ class Adapters(Settings):
 
 @dataclass(frozen=True)
 class Adapter:
-    """One LoRA adapter.
-
-    Attributes:
-        label: what to call it in violations.
-        uri: where its archive is.
-        loads: whether the container of the model that it adapts loads adapters.
-    """
+    """One LoRA adapter; ``loads``: whether the container of the model that it adapts loads adapters."""
 
     label: str
     uri: str

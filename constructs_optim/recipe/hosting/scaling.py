@@ -103,15 +103,10 @@ class StepRequest:
 
 @dataclass(frozen=True)
 class Scaling:
-    """An endpoint's scaling, or a part of it.
+    """An endpoint's scaling, or a part of it. None: known only when the stack is deployed.
 
-    Attributes:
-        may_be_zero: whether there may be nothing of what scales: no copy of an inference component, no instance of an
-            asynchronous endpoint.
-        min_capacity: the fewest of them. None: known only when the stack is deployed.
-        max_capacity: the most.
-        ids: those that policies and schedules of the endpoint have.
-        new_id: the id of what is added now; None: it has none.
+    ``may_be_zero``: whether it may scale to no copy of an inference component, or no instance of an asynchronous
+    endpoint. ``ids`` are those of the endpoint's policies and schedules, ``new_id`` is that of what is added.
     """
 
     may_be_zero: bool

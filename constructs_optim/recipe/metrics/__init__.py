@@ -6,7 +6,7 @@ The definitions are data: ``definitions.toml``.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
@@ -83,22 +83,12 @@ class Series:
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """One metric.
+    """One metric: ``published_unit`` is that of CloudWatch's values, ``shown_unit`` what users are shown.
 
-    Attributes:
-        name: an identifier, for Python (``metric_<name>``) and as an id in metric math.
-        title: what users read.
-        part: what it tells of.
-        definition: one sentence.
-        statistic: of the values in a period, by default.
-        published_unit: the unit of the published values.
-        shown_unit: the unit that users are shown.
-        variant: its series where a production variant serves the model; None where there is none.
-        component: its series where an inference component serves the model; None where there is none.
-        gpus_only: only instances with GPUs publish it. SageMaker documents no utilization metric of NeuronCores.
-        formula: metric math over the names of other metrics and of the parameters of ``pricing``.
-        aiperf: what it is in terms of aiperf's metrics; None where aiperf does not measure it.
-        source: where its definition comes from.
+    ``statistic`` is the default one. ``variant`` and ``component`` are its series by what serves the model. Only
+    instances with GPUs publish it where ``gpus_only``: SageMaker documents no utilization metric of NeuronCores.
+    ``formula`` is metric math over names of metrics and parameters of ``pricing``, ``aiperf`` the same of aiperf's
+    metrics.
     """
 
     name: str
@@ -131,50 +121,50 @@ class MetricDefinition:
         return self.variant is not None and self.variant.namespace == EVALUATION_NAMESPACE
 
 
-def _live(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> MetricDefinition:
+def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
     series = {
         owner: {"dimensions": dimensions, **row[owner]}
         for owner, dimensions in (("variant", BY_VARIANT), ("component", BY_COMPONENT))
         if owner in row
     }
-    return _DEFINITION.validate_python({**row, **series, "name": name, "source": sources[row["source"]]})
+    return _DEFINITION.validate_python({**row, **series, "name": name, "source": _DATA["sources"][row["source"]]})
 
 
-def _evaluated(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> Iterator[MetricDefinition]:
-    title, definition, aiperf = row["title"], row["definition"], row.get("aiperf")
-    variants = [(name, title, definition, aiperf)]
-    if row.get("percentiles"):
-        variants = [(name, title, f"{definition} The mean over all requests.", aiperf)]
-        for percentile in PERCENTILES:
-            meaning = f"{definition} The {percentile[1:]}th percentile over all requests."
-            of_aiperf = aiperf and aiperf.replace(".avg", f".{percentile}")
-            variants.append((f"{name}_{percentile}", f"{title}, {percentile}", meaning, of_aiperf))
-    for metric, title, definition, aiperf in variants:
+def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
+    """A metric of an evaluation, and its percentiles where it has any."""
+    title, definition, aiperf, has_percentiles = (
+        row["title"],
+        row["definition"],
+        row.get("aiperf"),
+        "percentiles" in row,
+    )
+    for statistic in ("avg", *(PERCENTILES if has_percentiles else ())):
+        mean = statistic == "avg"
+        metric = name if mean else f"{name}_{statistic}"
+        meaning = f" The {'mean' if mean else f'{statistic[1:]}th percentile'} over all requests."
         published = row.get("metric_name", "".join(word.capitalize() for word in metric.split("_")))
-        yield MetricDefinition(
-            name=metric,
-            title=title,
-            part=row["part"],
-            definition=definition,
+        series = {"namespace": EVALUATION_NAMESPACE, "metric_name": published}
+        changes = {
+            "title": title if mean else f"{title}, {statistic}",
+            "definition": definition + meaning if has_percentiles else definition,
             # One value an evaluation: those of evaluations in the same period are averaged.
-            statistic="Average",
-            published_unit=row["unit"],
-            shown_unit=row["unit"],
-            variant=Series(EVALUATION_NAMESPACE, published, (*BY_VARIANT, *_BY_EVALUATION)),
-            component=Series(EVALUATION_NAMESPACE, published, (*BY_COMPONENT, *_BY_EVALUATION)),
-            formula=row.get("formula"),
-            aiperf=aiperf,
-            source=sources[row["source"]],
-        )
+            "statistic": "Average",
+            "published_unit": row["unit"],
+            "shown_unit": row["unit"],
+            "variant": {**series, "dimensions": (*BY_VARIANT, *_BY_EVALUATION)},
+            "component": {**series, "dimensions": (*BY_COMPONENT, *_BY_EVALUATION)},
+            "aiperf": aiperf and aiperf.replace(".avg", f".{statistic}"),
+        }
+        yield _definition(metric, {**row, **changes})
 
 
 _DEFINITION = TypeAdapter(MetricDefinition)
 _DATA = tomllib.loads((files(__name__) / "definitions.toml").read_text(encoding="utf-8"))
 
-LIVE: tuple[MetricDefinition, ...] = tuple(_live(name, row, _DATA["sources"]) for name, row in _DATA["live"].items())
+LIVE: tuple[MetricDefinition, ...] = tuple(_definition(name, row) for name, row in _DATA["live"].items())
 """What SageMaker publishes of a running endpoint, and what follows from it."""
 EVALUATION: tuple[MetricDefinition, ...] = tuple(
-    metric for name, row in _DATA["evaluation"].items() for metric in _evaluated(name, row, _DATA["sources"])
+    metric for name, row in _DATA["evaluation"].items() for metric in _evaluated(name, row)
 )
 """What an evaluation measures and publishes, at each concurrency and for each artifact."""
 
@@ -186,11 +176,7 @@ def by_name() -> MappingProxyType[str, MetricDefinition]:
 
 
 def find(name: str) -> MetricDefinition:
-    """The metric of that name.
-
-    Raises:
-        ValueError: where there is none.
-    """
+    """The metric of that name. Raises ValueError where there is none."""
     metric = by_name().get(name)
     if metric is None:
         hint = did_you_mean(name, by_name(), f"there are {', '.join(by_name())}")

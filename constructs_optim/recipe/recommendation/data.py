@@ -31,15 +31,9 @@ class Fit(StrEnum):
 class Benchmark:
     """What somebody measured. Figures are None where they are not known.
 
-    Attributes:
-        source: who, in words.
-        concurrency: users at the same time.
-        time_to_first_token_ms: the median.
-        tokens_per_second: output tokens of all users.
-        instance_count: instances that served them.
-        configuration: the configuration of the model's hub document that was measured; None for another recipe's.
-        served: the artifact's key, or :attr:`Plan.container_key` where there is none; None for a configuration.
-        with_channels: whether a draft or heads were beside the model; None where it is not known.
+    ``time_to_first_token_ms`` is the median, ``tokens_per_second`` of all users. ``configuration`` is that of the
+    model's hub document, None for another recipe's; ``served`` is the artifact's key or :attr:`Plan.container_key`,
+    None for a configuration. ``with_channels``: whether a draft or heads were beside the model.
     """
 
     source: str
@@ -56,11 +50,8 @@ class Benchmark:
         """Dollars for 1,000,000 tokens, three of them input for each of output; None without price or throughput."""
         if price_per_hour is None or not self.tokens_per_second:
             return None
-        return pricing.blended_price_per_million_tokens(
-            instance_price_per_hour=price_per_hour * self.instance_count,
-            total_throughput=self.tokens_per_second,
-            discount=discount,
-        )
+        hourly = price_per_hour * self.instance_count
+        return pricing.blended_price_per_million_tokens(hourly, self.tokens_per_second, discount)
 
 
 @dataclass(frozen=True)
@@ -91,14 +82,9 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Wish:
-    """What the user wants.
+    """What the user wants. Benchmarks with another ``concurrency`` are not ranked by; None: each candidate's best.
 
-    Attributes:
-        goal: what to rank by. Default: cost.
-        concurrency: users at the same time; benchmarks with another number are not ranked by. Default: each
-            candidate's own best.
-        max_price: dollars an hour that an instance may cost. Default: any.
-        discount: what a savings plan takes off, as a share. Default: 0.
+    ``max_price`` is in dollars an hour of an instance, ``discount`` the share that a savings plan takes off.
     """
 
     goal: Goal = Goal.cost
@@ -109,14 +95,10 @@ class Wish:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known beside the catalog.
+    """What is known beside the catalog: dollars an hour by instance type, benchmarks, keys of artifacts that exist.
 
-    Attributes:
-        prices: dollars an hour of one instance, by instance type.
-        benchmarks: published and one's own.
-        artifacts: keys of artifacts that exist.
-        configurations: of the model's hub document, with the instance types it offers each on, none where it does not
-            say; only ``lmi-optimized`` is tried where no configuration is known.
+    ``configurations`` of the model's hub document have the instance types it offers each on, none where it does not
+    say.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -127,17 +109,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe that can be planned. What is None is not known.
+    """A recipe that can be planned, with the benchmark it is ranked by. What is None is not known.
 
-    Attributes:
-        techniques: as ``plan --technique`` takes them.
-        price_per_hour: of one instance, in dollars.
-        benchmark: the one it is ranked by.
-        blended_price: dollars for 1,000,000 tokens by that benchmark.
-        jobs: that have to run; those whose artifacts exist do not.
-        reasons: why it is where it is, in words.
-        remarks: those of them that are more than fit, price and what is possible at best.
-        tested: whether the vendor tested the instance family with all of its techniques.
+    ``jobs`` have to run: those whose artifacts exist do not. ``remarks`` are the ``reasons`` beside fit, price and what
+    is possible at best. ``tested``: whether the vendor tested the instance family with all of its techniques.
     """
 
     techniques: tuple[str, ...]

@@ -48,18 +48,10 @@ def recommend(
     evidence: Evidence | None = None,
     wish: Wish | None = None,
 ) -> Recommendation:
-    """Rank the sensible recipes for a model.
+    """Rank the sensible recipes for a model, whose licence is taken to be accepted.
 
-    Args:
-        model: with ``accept_eula`` as if its licence were accepted.
-        region: where.
-        instance_types: those to choose from. Default: all that host endpoints and have an accelerator.
-        evidence: what is known beside the catalog. Default: nothing.
-        wish: what the user wants. Default: the lowest blended price.
-
-    Raises:
-        RecipeError: where the model, the region or an instance type is wrong whatever the recipe.
-        ValueError: for a discount that is no share, or a price or concurrency that is not above zero.
+    ``instance_types`` are those to choose from, by default all that host endpoints and have an accelerator. Raises
+    RecipeError where model, region or an instance type is wrong whatever the recipe, and ValueError for a wrong wish.
     """
     wish = wish or Wish()
     pricing.check_price(None, wish.discount)

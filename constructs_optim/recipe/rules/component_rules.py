@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import availability
-from constructs_optim.recipe.hosting import Component, Hosting, instances_for_copies
+from constructs_optim.recipe.hosting import Hosting, instances_for_copies
 from constructs_optim.recipe.tokens import is_token, is_whole
 
 from .registry import API, GUIDE, Finding, rule
@@ -40,11 +40,10 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
 def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
     """All copies fit the endpoint's instances: copies that find no room stay pending, and the deployment fails."""
     most, components = hosting.maximum_instance_count, hosting.components
-    if most is None or not is_whole(most, 1) or not all(map(_is_sound, components)):
+    # What OPT130 refuses fits nowhere.
+    if most is None or not is_whole(most, 1) or any(_a_copy_fits(hosting)):
         return
     for row in hosting.rows:
-        if any(each.accelerators > row.parallel_units or each.memory_mib >= row.memory_mib for each in components):
-            continue
         needed = instances_for_copies(components, row)
         if needed > most:
             fix = f"variant=VariantOptions(max_instance_count={needed}), fewer copies, or a larger instance type"
@@ -52,11 +51,6 @@ def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
                 f"the copies of {', '.join(each.label for each in components)} take {needed} instances of {row.name}"
             )
             yield Finding("variant.max_instance_count", most, fix, reason)
-
-
-def _is_sound(component: Component) -> bool:
-    sizes = is_whole(component.accelerators, 1) and is_whole(component.memory_mib, _LEAST_MEMORY_MIB)
-    return sizes and is_whole(component.copies, 0)
 
 
 @rule("OPT132", f"{GUIDE}model-optimize.html")

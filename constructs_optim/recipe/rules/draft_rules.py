@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from constructs_optim.recipe.catalog import availability, models
+from constructs_optim.recipe.catalog import load, models
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import PreOptimized
 from constructs_optim.recipe.techniques.speculative_decoding import (
@@ -50,7 +50,7 @@ def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT061", f"{GUIDE}model-optimize-create-job.html")
 def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
     """The region has SageMaker's drafts: there is no bucket of draft models in that region."""
-    regions = availability.draft_model_regions()
+    regions = load("jumpstart")["draft_model_regions"]
     if recipe.region is None or recipe.region in regions:
         return
     for location, draft in recipe.techniques_of(SageMakerDraft):

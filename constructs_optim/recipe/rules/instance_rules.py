@@ -81,7 +81,7 @@ def _tested_families(recipe: Recipe, techniques: list[Technique]) -> str:
 def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
     """The region has the containers: there is no AWS Deep Learning Container registry in that region."""
     region = recipe.region
-    if region is not None and (not isinstance(region, str) or not images.registry_account(region)):
+    if region is not None and (not isinstance(region, str) or region not in images.registry_accounts()):
         fix = did_you_mean(region, images.registry_accounts(), "a region such as us-west-2")
         yield Finding("region", region, fix)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from constructs_optim.recipe.catalog import availability
+from constructs_optim.recipe.catalog import availability, load
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.hosting import CapacityReservation
@@ -39,7 +39,7 @@ def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
 @rule("OPT143", f"{API}CreateAIWorkloadConfig.html")
 def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
     """A workload's parameters are known: the service refuses a workload with others."""
-    known, prefixes = availability.workload_parameters()
+    known, prefixes = load("workload")["parameters"], tuple(load("workload")["prefixes"])
     for name in benchmark.workload.parameters:
         if name not in known and not name.startswith(prefixes):
             yield Finding("workload.parameters", name, f"one of {', '.join(known)}")

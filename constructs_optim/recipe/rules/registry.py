@@ -10,12 +10,12 @@ from typing import Any, TypeVar, get_type_hints
 from constructs_optim.recipe.errors import Advice, Violation
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.hosting import Hosting
-from constructs_optim.recipe.hosting.alarms import AlarmRequest
+from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
 
-Subject = Recipe | Hosting | Scaling | AlarmRequest | Benchmark | RecommendationRequest | Settings
+Subject = Recipe | Hosting | Scaling | Alarms | Benchmark | RecommendationRequest | Settings
 """What rules check."""
 _Subject = TypeVar("_Subject", bound=Subject)
 _Check = Callable[[_Subject], Iterator["Finding"]]
@@ -51,13 +51,7 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(rule_id: str, link: str, *, advisory: bool = False) -> Callable[[_Check[_Subject]], _Check[_Subject]]:
-    """Register a function as a rule: its docstring is ``Title: reason.``, and it checks the type of its argument.
-
-    Args:
-        rule_id: for instance ``OPT010``.
-        link: where the rule comes from.
-        advisory: whether it warns instead of refusing.
-    """
+    """Register a function as a rule: its docstring is ``Title: reason.``, and it checks the type of its argument."""
 
     def register(check: _Check[_Subject]) -> _Check[_Subject]:
         title, _, reason = " ".join((getdoc(check) or "").split()).removesuffix(".").partition(": ")

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from constructs_optim.recipe.hosting.alarms import AlarmRequest, default_period
+from constructs_optim.recipe.hosting.alarms import Alarms, default_period
 from constructs_optim.recipe.hosting.scaling import Scaling, ScheduleRequest, StepRequest
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, is_whole, matches
 
 from .registry import GUIDE, Finding, rule
 
+_SCALING = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_"
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RATE = r"rate\([1-9]\d{0,4} (minutes?|hours?|days?)\)"
 _CRON = r"cron\([A-Za-z0-9*?,/#\-]+( +[A-Za-z0-9*?,/#\-]+){5}\)"
@@ -27,7 +28,7 @@ _TARGET_LIMIT = 2.0**360
 _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 
 
-@rule("OPT080", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html")
+@rule("OPT080", f"{_SCALING}RegisterScalableTarget.html")
 def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
     """The scaling range is one: capacities are whole numbers, the maximum is at least 1, and not below the minimum."""
     return _range("", scaling.min_capacity, scaling.max_capacity, least_maximum=1)
@@ -60,10 +61,7 @@ def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
             yield Finding(location, 0, fix)
 
 
-@rule(
-    "OPT082",
-    "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
-)
+@rule("OPT082", f"{_SCALING}TargetTrackingScalingPolicyConfiguration.html")
 def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
     """A target is above zero: scaling divides by it."""
     for request in scaling.targets:
@@ -72,10 +70,7 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
             yield Finding(f"{request.location}.target", target, "a number above zero, such as 8")
 
 
-@rule(
-    "OPT083",
-    "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_TargetTrackingScalingPolicyConfiguration.html",
-)
+@rule("OPT083", f"{_SCALING}TargetTrackingScalingPolicyConfiguration.html")
 def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
     """A cooldown is whole seconds: Application Auto Scaling counts pauses in seconds."""
     cooldowns = [(f"{each.location}.{name}", seconds) for each in scaling.targets for name, seconds in each.cooldowns]
@@ -85,7 +80,7 @@ def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
             yield Finding(location, f"{seconds} s", "a duration of whole seconds, such as Duration.minutes(5)")
 
 
-@rule("OPT084", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html")
+@rule("OPT084", f"{_SCALING}PutScheduledAction.html")
 def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
     """A schedule can be kept: Application Auto Scaling would refuse the scheduled action."""
     for request in scaling.schedules:
@@ -128,9 +123,7 @@ def _is_zone(name: str) -> bool:
         return not available_timezones()
 
 
-@rule(
-    "OPT085", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_StepScalingPolicyConfiguration.html"
-)
+@rule("OPT085", f"{_SCALING}StepScalingPolicyConfiguration.html")
 def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
     """Steps follow each other: each value of the metric has to lead to one step, and the way out must not meet the way
     in.
@@ -187,7 +180,7 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
         yield Finding(f"{request.location}.steps", f"up from {up:g}, down from {down:g}", fix)
 
 
-@rule("OPT086", "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html")
+@rule("OPT086", f"{_SCALING}PutScalingPolicy.html")
 def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
     """Every policy and schedule has an id of its own: policies and scheduled actions of an endpoint are told apart by
     their names.
@@ -203,9 +196,9 @@ def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
 
 
 @rule("OPT087", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
-def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
+def _alarms_can_be_evaluated(alarms: Alarms) -> Iterator[Finding]:
     """An alarm can be evaluated: CloudWatch would refuse the alarm."""
-    for name, settings in request.switched_on().items():
+    for name, settings in alarms.switched_on().items():
         location, periods = f"alarms.{name}", settings.evaluation_periods
         if periods is None:
             continue
@@ -221,20 +214,20 @@ def _alarms_can_be_evaluated(request: AlarmRequest) -> Iterator[Finding]:
 
 
 @rule("OPT088", f"{GUIDE}monitoring-cloudwatch.html")
-def _latency_has_a_threshold(request: AlarmRequest) -> Iterator[Finding]:
+def _latency_has_a_threshold(alarms: Alarms) -> Iterator[Finding]:
     """An alarm on latency has a threshold: how long an answer takes follows from how long it is, which no default can
     know.
     """
-    settings = request.switched_on().get("latency")
+    settings = alarms.switched_on().get("latency")
     if settings is not None and not settings.threshold:
         fix = "the seconds that are still right: AlarmSettings(threshold=30)"
         yield Finding("alarms.latency.threshold", settings.threshold, fix)
 
 
 @rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
-def _evaluations_get_stale(request: AlarmRequest) -> Iterator[Finding]:
+def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
     """An evaluation gets stale within a week: CloudWatch looks back a week at most."""
-    settings = request.switched_on().get("stale_evaluation")
+    settings = alarms.switched_on().get("stale_evaluation")
     days = settings.threshold if settings is not None else None
     if days is not None and days not in range(1, 8):
         yield Finding("alarms.stale_evaluation.threshold", days, "1 to 7 days, as a whole number")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import did_you_mean
-from constructs_optim.recipe.memory import USABLE, added_parameters
+from constructs_optim.recipe.memory import USABLE
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import Medusa
 from constructs_optim.recipe.tokens import is_token, matches
@@ -60,22 +60,22 @@ def _training_fits(recipe: Recipe) -> Iterator[Finding]:
         row = recipe.training_instance(technique.compute)
         if model is None or model.parameters_billion is None or row is None:
             continue
-        needed = technique.training_gb(model.parameters_billion, added_parameters(model, technique))
+        needed = technique.training_gb(model)
         merging = technique.merging_gb(model.parameters_billion)
         accelerator_gb, memory_gb = _memory_gb(row)
-        reasons: list[str] = []
+        location = f"{location}.compute.instance_type"
         if needed > accelerator_gb * USABLE:
-            reasons.append(
+            reason = (
                 f"weights, gradients and optimizer of {technique.label} take {needed:.0f} GB of each GPU, of which "
                 f"{accelerator_gb * USABLE:.0f} GB ({USABLE:.0%}) can be used; activations come on top"
             )
+            yield Finding(location, row.name, _larger(needed, merging), reason)
         if merging > memory_gb * USABLE:
-            reasons.append(
+            reason = (
                 f"at the end of {technique.label} its adapters are merged into weights in float32, which take "
                 f"{merging:.0f} GB of the instance's {memory_gb:.0f} GB"
             )
-        for reason in reasons:
-            yield Finding(f"{location}.compute.instance_type", row.name, _larger(needed, merging), reason)
+            yield Finding(location, row.name, _larger(needed, merging), reason)
 
 
 @rule("OPT164", f"{API}CreateTrainingJob.html")

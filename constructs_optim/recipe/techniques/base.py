@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.settings import Settings
 
@@ -17,13 +18,7 @@ Names = Annotated[Sequence[str], AfterValidator(tuple)]
 
 @dataclass(frozen=True)
 class Option:
-    """The container variable that a setting is passed in.
-
-    Attributes:
-        variable: its name.
-        always: whether it is passed where the setting has its default as well. Default: a request shows what was
-            chosen.
-    """
+    """The container variable that a setting is passed in: where it differs from its default, or always."""
 
     variable: str
     always: bool = False
@@ -31,12 +26,9 @@ class Option:
 
 @dataclass(frozen=True, order=True)
 class Stage:
-    """A job of a recipe's chain. Techniques of one stage share a job.
+    """A job of a recipe's chain, by its position. Techniques of one stage share a job.
 
-    Attributes:
-        order: its position in the chain.
-        runtime_seconds: how long the job may run where nothing else is set.
-        makes_model: whether its artifact is what is served. Heads of another kind go beside the model.
+    ``makes_model``: whether its artifact is what is served. Heads of another kind go beside the model.
     """
 
     order: int
@@ -49,18 +41,11 @@ OPTIMIZE = Stage(2)
 
 
 class Channel(BaseModel):
-    """Files that the container gets beside the model: a draft model or heads.
+    """Files that the container gets beside the model, below ``/opt/ml/additional-model-data-sources/<name>``.
 
-    Attributes:
-        name: the channel's name; the files are below ``/opt/ml/additional-model-data-sources/<name>``.
-        kind: where they come from: ``target_hub`` (the served model's own hub document names them), ``hub`` (a model
-            of the hub), ``s3``, or ``job`` (the job of this technique writes them).
-        model_id: the hub's model, for ``hub``.
-        version: its version; the newest where None.
-        uri: the S3 prefix, for ``s3``; may hold tokens.
-        suffix: what follows the job's output location, for ``job``.
-        accept_eula: whether the licence of these files is accepted.
-        provider: who provides them, as the SageMaker SDK tags models: sagemaker, jumpstart or custom.
+    They are named by the served model's hub document (``target_hub``), a model of the hub, in S3, or written to
+    ``suffix`` of the output of this technique's job. ``provider`` is sagemaker, jumpstart or custom, as the SageMaker
+    SDK tags models.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -104,13 +89,8 @@ class TrainingCompute(Settings):
 class Training(BaseModel):
     """A technique's training job, instance types aside.
 
-    Attributes:
-        script: which of the training code's scripts is started.
-        model_channel: the input channel that the script reads the model from.
-        channels: S3 prefixes of further input channels, by their names.
-        hyperparameters: the job's, as text.
-        metrics: names of the job's metrics in CloudWatch, and the regular expressions that find them in its output.
-        compute: what it runs on.
+    ``script`` is one of the training code's, and reads the model from ``model_channel``. ``metrics`` are names in
+    CloudWatch with the regular expressions that find them in the job's output.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -236,16 +216,12 @@ class Technique(Settings):
         """Files that the container needs beside the model."""
         return None
 
-    def added_parameters(self, hidden_size: int, vocabulary_size: int) -> int:
-        """Weights that it adds to a model of that shape."""
+    def added_parameters(self, row: ModelRow) -> int:
+        """Weights that it adds to a model; 0 where the model's shape is not known."""
         return 0
 
-    def batch_size(self) -> int | None:
-        """Requests in flight that it fixes, if it does."""
-        return None
-
-    def sequence_length(self) -> int | None:
-        """Tokens of a request that it fixes, if it does."""
+    def shape(self) -> tuple[int, int] | None:
+        """Requests in flight and tokens of a request that it fixes, if it does."""
         return None
 
     def deciding_settings(self) -> dict[str, Any]:

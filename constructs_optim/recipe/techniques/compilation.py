@@ -55,13 +55,9 @@ class NeuronCompilation(_Compilation):
         """The same: another shape would be compiled anew when the container starts."""
         return self.job_environment()
 
-    def batch_size(self) -> int | None:
+    def shape(self) -> tuple[int, int]:
         """The compiled one."""
-        return self.maximum_batch_size
-
-    def sequence_length(self) -> int | None:
-        """The compiled one."""
-        return self.maximum_sequence_length
+        return self.maximum_batch_size, self.maximum_sequence_length
 
 
 class TensorRtLlmCompilation(_Compilation):
@@ -93,13 +89,9 @@ class TensorRtLlmCompilation(_Compilation):
         """The engine's batch size, and the batching that runs engines."""
         return {_BATCH_SIZE.variable: str(self.maximum_batch_size), "OPTION_ROLLING_BATCH": self.rolling_batch}
 
-    def batch_size(self) -> int | None:
-        """The compiled one."""
-        return self.maximum_batch_size
-
-    def sequence_length(self) -> int | None:
-        """Input and output together."""
-        return self.maximum_input_length + self.maximum_output_length
+    def shape(self) -> tuple[int, int]:
+        """The compiled one, with input and output together."""
+        return self.maximum_batch_size, self.maximum_input_length + self.maximum_output_length
 
 
 class Compilation(metaclass=TechniqueGroup):

@@ -20,12 +20,7 @@ class UnknownTechniqueError(ValueError):
 
 
 def parse(text: str) -> Technique:
-    """The technique that a text names.
-
-    Raises:
-        UnknownTechniqueError: where it names none, or leaves out a setting that it needs.
-        RecipeError: where its settings are wrong.
-    """
+    """The technique that a text names. Raises UnknownTechniqueError, or RecipeError where its settings are wrong."""
     head, *parts = [part.strip() for part in text.split(",")]
     kind, _, name = head.lower().replace("-", "_").partition("=")
     if kind not in REGISTRY:

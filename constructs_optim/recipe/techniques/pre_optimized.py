@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .base import Technique
 
@@ -27,7 +27,3 @@ class PreOptimized(Technique):
     def called(cls) -> str:
         """``PreOptimized``."""
         return cls.__name__
-
-    def deciding_settings(self) -> dict[str, Any]:
-        """No job, so no artifact."""
-        return {}

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.training.errors import SeveralProblems
 from constructs_optim.training.job_log import definition, fine_tuning_metrics, head_training_metrics
 from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
@@ -77,7 +78,7 @@ class TrainedTechnique(Technique):
         chosen = {name: value for name, value in named.items() if value != fields[name].default}
         return {name: as_text(value) for name, value in sorted({**self.hyperparameters, **chosen}.items())}
 
-    def training_gb(self, parameters_billion: float, added_parameters: int) -> float:
+    def training_gb(self, row: ModelRow) -> float:
         """GB of an accelerator's memory that weights, gradients and optimizer take in the training; lower bounds."""
         raise NotImplementedError
 
@@ -128,9 +129,9 @@ class FineTune(TrainedTechnique):
         """The job: ``fine_tune.py``."""
         return self._training("fine_tune.py", "model", fine_tuning_metrics())
 
-    def training_gb(self, parameters_billion: float, added_parameters: int) -> float:
+    def training_gb(self, row: ModelRow) -> float:
         """By method: adapters on 4 bits, on 16 bits, or all weights with their optimizer."""
-        return parameters_billion * _BYTES_A_WEIGHT[self._adapts_by]
+        return (row.parameters_billion or 0) * _BYTES_A_WEIGHT[self._adapts_by]
 
     def merging_gb(self, parameters_billion: float) -> float:
         """Adapters are merged into weights in float32."""
@@ -181,14 +182,14 @@ class Medusa(TrainedTechnique):
         """Text Generation Inference takes weights for float16 otherwise."""
         return {"DTYPE": "bfloat16"}
 
-    def added_parameters(self, hidden_size: int, vocabulary_size: int) -> int:
+    def added_parameters(self, row: ModelRow) -> int:
         """The heads' weights: a square matrix and biases a layer, and a projection to the vocabulary."""
-        layers = int(self.all_hyperparameters.get("layers", 1))
-        return self._heads * (layers * (hidden_size * hidden_size + hidden_size) + hidden_size * vocabulary_size)
+        size, layers = row.hidden_size or 0, int(self.all_hyperparameters.get("layers", 1))
+        return self._heads * (layers * (size * size + size) + size * row.vocabulary_size) if row.vocabulary_size else 0
 
-    def training_gb(self, parameters_billion: float, added_parameters: int) -> float:
+    def training_gb(self, row: ModelRow) -> float:
         """The frozen model in 16 bits; the heads in float32, their gradients and 8-bit AdamW."""
-        return parameters_billion * 2 + added_parameters * 10 / 1e9
+        return (row.parameters_billion or 0) * 2 + self.added_parameters(row) * 10 / 1e9
 
     @property
     def _heads(self) -> int:
