@@ -63,6 +63,8 @@ class EvaluationTarget:
         asynchronous: whether requests are queued.
         discount: what a savings plan takes off prices, as a share.
         instance_price_per_hour: what an instance costs, where it is stated.
+        alarms: those that watch that its schedule is kept.
+        dashboard: the one that shows the results.
     """
 
     label: str
@@ -76,6 +78,8 @@ class EvaluationTarget:
     asynchronous: bool
     discount: float
     instance_price_per_hour: float | None
+    alarms: EndpointAlarms | None
+    dashboard: EndpointDashboard | None
 
 
 class EvaluationOptions(TypedDict, total=False):
@@ -113,8 +117,6 @@ class EndpointEvaluation(Construct):
         *,
         target: EvaluationTarget,
         options: EvaluationOptions,
-        alarms: EndpointAlarms | None,
-        dashboard: EndpointDashboard | None,
     ) -> None:
         """Declare the evaluation; use ``OptimizedEndpoint.evaluate``.
 
@@ -157,10 +159,10 @@ class EndpointEvaluation(Construct):
             properties = {**service.jobs.properties, "Request": self._request()}
             self._resource = CfnResource(self, "Resource", type=_TYPE, properties=properties)
         self._schedule = self._scheduled(schedule) if schedule is not None else None
-        if dashboard is not None:
-            dashboard.show_evaluation(concurrencies=self.concurrencies, baseline=options.get("baseline"))
-        if alarms is not None and schedule is not None:
-            alarms.watch(evaluation_concurrency=self.concurrencies[0])
+        if target.dashboard is not None:
+            target.dashboard.show_evaluation(concurrencies=self.concurrencies, baseline=options.get("baseline"))
+        if target.alarms is not None and schedule is not None:
+            target.alarms.watch(evaluation_concurrency=self.concurrencies[0])
 
     @property
     def cdk_tag_manager(self) -> TagManager:
