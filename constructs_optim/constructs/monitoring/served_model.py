@@ -85,8 +85,8 @@ class ServedModel:
         if missing:
             raise ValueError(
                 f"{series.metric_name} of an evaluation is published for each concurrency and artifact, and "
-                f"{' and '.join(missing)} is not set: use metric_evaluation(name, concurrency=..., artifact_key=...), or "
-                "for a dashboard ServedModel(..., artifact_key=...)"
+                f"{' and '.join(missing)} is not set: use metric_evaluation(name, concurrency=..., artifact_key=...), "
+                "or for a dashboard ServedModel(..., artifact_key=...)"
             )
         return {name: str(known[name]) for name in series.dimensions}
 

@@ -31,8 +31,7 @@ from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.scaling_rules import in_utc
 from constructs_optim.recipe.tokens import is_known, is_number
 
-from .metric_properties import tracked
-from .policies import WAKE_UP, ScalingTarget, declare_steps, declare_wake_up
+from .policies import ScalingTarget, declare_steps, declare_wake_up, tracked
 
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
@@ -101,7 +100,7 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
         """
-        self._request = Scaling(target.wake is not None, min_capacity, max_capacity, ids=["Target", WAKE_UP])
+        self._request = Scaling(target.wake is not None, min_capacity, max_capacity, ids=["Target", "WakeUp"])
         refuse(check(self._request))
         super().__init__(scope, id)
         self._target, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
@@ -389,14 +388,11 @@ class EndpointScaling(Construct):
     ) -> EndpointScaling:
         """Declare a target tracking policy."""
         check_options(location, options, TrackingOptions)
-        scale_in = _seconds(
-            f"{location}.scale_in_cooldown", options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS
-        )
-        scale_out = _seconds(
-            f"{location}.scale_out_cooldown", options.get("scale_out_cooldown"), SCALE_OUT_COOLDOWN_SECONDS
-        )
-        cooldowns = (("scale_in_cooldown", scale_in), ("scale_out_cooldown", scale_out))
-        self._check(id, targets=[TargetRequest(location, target, cooldowns)])
+        defaults = {"scale_in_cooldown": SCALE_IN_COOLDOWN_SECONDS, "scale_out_cooldown": SCALE_OUT_COOLDOWN_SECONDS}
+        cooldowns = {
+            name: _seconds(f"{location}.{name}", options.get(name), default) for name, default in defaults.items()
+        }
+        self._check(id, targets=[TargetRequest(location, target, tuple(cooldowns.items()))])
         scaling.CfnScalingPolicy(
             self,
             id,
@@ -406,8 +402,8 @@ class EndpointScaling(Construct):
             target_tracking_scaling_policy_configuration={
                 **metric,
                 "targetValue": target,
-                "scaleInCooldown": int(scale_in),
-                "scaleOutCooldown": int(scale_out),
+                "scaleInCooldown": int(cooldowns["scale_in_cooldown"]),
+                "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
                 **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
             },
         )
@@ -419,7 +415,7 @@ class EndpointScaling(Construct):
         return self._defaults
 
     def _widen(self, least: int | None, most: int | None) -> None:
-        """Take a schedule's range into account."""
+        """Add a schedule's range."""
         before = self._least, self._most
         if is_known(least) and is_known(self._least):
             self._least = min(self._least, least)
