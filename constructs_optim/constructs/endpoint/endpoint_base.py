@@ -101,14 +101,7 @@ class IOptimizedEndpoint(MeasuredResource):
         Raises:
             ValueError: when neither or both of name and ARN are set, or the ARN is none of an endpoint.
         """
-        return _ImportedEndpoint(
-            scope,
-            id,
-            endpoint_name=endpoint_name,
-            endpoint_arn=endpoint_arn,
-            variant_name=variant_name,
-            inference_component_name=inference_component_name,
-        )
+        return _ImportedEndpoint(scope, id, endpoint_name, endpoint_arn, variant_name, inference_component_name)
 
 
 class _ImportedEndpoint(IOptimizedEndpoint):
@@ -118,7 +111,6 @@ class _ImportedEndpoint(IOptimizedEndpoint):
         self,
         scope: Construct,
         id: str,
-        *,
         endpoint_name: str | None = None,
         endpoint_arn: str | None = None,
         variant_name: str = "AllTraffic",
@@ -247,14 +239,10 @@ def _lower(name: str) -> str:
 
 
 def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]) -> iam.Grant:
-    """Let ``grantee`` do ``actions``, by which a request names an endpoint or a component of the caller's own account.
+    """Grant actions whose requests name an endpoint of the caller's own account; other accounts are refused.
 
-    Where the account of the grantee is known and the endpoint's is not, a warning says that they must be the same.
-
-    Raises:
-        ValueError: where the grantee is known to be of another account than the endpoint. InvokeEndpoint has only a
-            name to say what it invokes. The policies of endpoints allow other accounts' requests "through an inference
-            router" alone (SageMaker API reference, PutEndpointPolicy).
+    The policies of endpoints allow other accounts' requests "through an inference router" alone (SageMaker API
+    reference, PutEndpointPolicy). A warning says so where only the grantee's account is known.
     """
     GRANTEE.check("grantee", grantee)
     account, caller = of.env.account, _account_of(grantee.grant_principal)

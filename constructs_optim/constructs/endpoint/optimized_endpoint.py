@@ -188,7 +188,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self._model_options = self._model_options.model_copy(update={"network": shared})
         self._network = Network.of(self, shared)
         self.models = tuple(create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes)
-        self._role = self._permitted_role(role)
+        self._role: SageMakerRole = (
+            self.models[0].artifact.execution_role
+            if self.models
+            else sagemaker_role(self, role, lambda: OptimizationService.of(self).execution_role)
+        )
+        self._role.permit(list(self._configuration.statements()))
         self._config = self._declare_config()
         self.alarms: EndpointAlarms | None = self._declare_alarms()
         self._endpoint = self._declare_endpoint()
@@ -227,16 +232,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self.dashboard: EndpointDashboard = self._declare_dashboard()
         if self.component is not None:
             self.component.dashboard = self.dashboard
-
-    def _permitted_role(self, role: iam.IRole | None) -> SageMakerRole:
-        """The role of the models, with the permissions for capture and queue."""
-        permitted = (
-            self.models[0].artifact.execution_role
-            if self.models
-            else sagemaker_role(self, role, lambda: OptimizationService.of(self).execution_role)
-        )
-        permitted.permit(list(self._configuration.statements()))
-        return permitted
 
     def _declare_config(self) -> sagemaker.CfnEndpointConfig:
         properties = self._configuration.properties()
@@ -484,11 +479,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return all(hosted.plan.container.network_isolation for hosted in models)
 
     def _check_isolation(self, label: str, recipes: Sequence[ModelRecipe]) -> None:
-        """Refuse models whose containers are not as the endpoint's others are.
-
-        Raises:
-            ValueError: where isolated containers would meet others.
-        """
+        """Refuse models whose containers would be isolated beside others that are not."""
         isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
         isolated |= {hosted.plan.container.network_isolation for hosted in (*self.models, *self._component_models)}
         if self._model_options.network.isolation is None and len(isolated) > 1:
