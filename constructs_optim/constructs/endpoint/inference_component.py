@@ -135,14 +135,8 @@ class EndpointResources:
 
     def check_copies(self, component: InferenceComponent, copies: int) -> None:
         """Refuse a number of copies of one component that does not fit beside the others."""
-        self._check(
-            [
-                [replace(requirement, copies=copies) for requirement in other.requirements]
-                if other is component
-                else other.most_copies
-                for other in self.components
-            ]
-        )
+        own = [replace(requirement, copies=copies) for requirement in component.requirements]
+        self._check([own if other is component else other.most_copies for other in self.components])
 
     def _check(self, components: Sequence[Sequence[Component]]) -> None:
         hosting = self.hosting
@@ -250,7 +244,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         configuration = self._endpoint.configuration
         policy = configuration.update_policy
         alarm_names = [alarm.alarm_name for alarm in policy.rollback_alarms] + self.alarms.rollback_alarm_names
-        specifications = [
+        specifications: list[dict[str, Any]] = [
             {
                 "computeResourceRequirements": {
                     "minMemoryRequiredInMb": requirement.memory_mib,
@@ -265,13 +259,11 @@ class InferenceComponent(_ComponentResource, ModelServer):
             "deployment_config": component_deployment_config(policy.settings, alarm_names[:MOST_ROLLBACK_ALARMS]),
             "variant_name": self.variant_name,
         }
-        if len(self.models) == 1:
+        if len(specifications) == 1:
             return {**properties, "specification": specifications[0]}
-        of_types = [
-            {"instanceType": model.instance_type, **specification}
-            for model, specification in zip(self.models, specifications, strict=True)
-        ]
-        return {**properties, "specifications": of_types}
+        for model, specification in zip(self.models, specifications, strict=True):
+            specification["instanceType"] = model.instance_type
+        return {**properties, "specifications": specifications}
 
     @property
     def _literally_served(self) -> ServedModel:

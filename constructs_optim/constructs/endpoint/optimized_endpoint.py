@@ -236,21 +236,21 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def _declare_config(self) -> sagemaker.CfnEndpointConfig:
         properties = self._configuration.properties()
         if not self._hosting.serves_components:
-            variants: Any = [self._configuration.variant_property(self._hosting, self.models)]
-            return sagemaker.CfnEndpointConfig(self, "Config", production_variants=variants, **properties)
-        # Components may be added later: their isolation and their instances are known at synthesis.
+            properties["production_variants"] = [self._configuration.variant_property(self._hosting, self.models)]
+            return sagemaker.CfnEndpointConfig(self, "Config", **properties)
         if self._network is not None:
             properties["vpc_config"] = self._network.to_property("securityGroupIds")
+
+        def variants() -> list[dict[str, Any]]:
+            return [self._configuration.variant_property(self._hosting, self.models, self._resources.managed_range)]
+
+        # Components may be added later: their isolation and their instances are known at synthesis.
         return sagemaker.CfnEndpointConfig(
             self,
             "Config",
             enable_network_isolation=late_value(lambda: self._isolated),
             execution_role_arn=self._role.role_arn,
-            production_variants=late_value(
-                lambda: [
-                    self._configuration.variant_property(self._hosting, self.models, self._resources.managed_range)
-                ]
-            ),
+            production_variants=late_value(variants),
             **properties,
         )
 

@@ -158,7 +158,7 @@ class EndpointScaling(Construct):
         """
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.concurrency_metric}}
         if target is None:
-            target = self._default("on_concurrency").concurrency
+            target = self._default_concurrency("on_concurrency")
         self._track("OnConcurrency", "on_concurrency", metric, target, options)
         self._concurrency = target if is_known(target) else None
         self._update_alarms()
@@ -188,13 +188,13 @@ class EndpointScaling(Construct):
         """
         if (target is None) == (request_seconds is None):
             raise ValueError(
-                f"on_invocations: target is {target} and request_seconds {request_seconds}; give one of the two: "
+                f"on_invocations: target is {target} and request_seconds {request_seconds}; set one of the two: "
                 "the invocations a minute, or the seconds a request takes, which depend on your prompts and completions"
             )
         if request_seconds is not None:
             if not is_number(request_seconds) or request_seconds <= 0:
                 raise ValueError(f"on_invocations: request_seconds is {request_seconds}, and it is a number above zero")
-            target = invocations_target(self._default("on_invocations").concurrency, request_seconds)
+            target = invocations_target(self._default_concurrency("on_invocations"), request_seconds)
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.invocations_metric}}
         return self._track("OnInvocations", "on_invocations", metric, target, options)
 
@@ -223,7 +223,7 @@ class EndpointScaling(Construct):
             "statistic": "Average",
         }
         if target is None:
-            target = self._default("on_backlog").concurrency
+            target = self._default_concurrency("on_backlog")
         return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, target, options)
 
     def on_metric(
@@ -409,10 +409,10 @@ class EndpointScaling(Construct):
         )
         return self
 
-    def _default(self, policy: str) -> ScalingDefaults:
+    def _default_concurrency(self, policy: str) -> float:
         if self._defaults is None:
             raise ValueError(f"{self.node.path}: {policy} needs a target; without a plan there is no default")
-        return self._defaults
+        return self._defaults.concurrency
 
     def _widen(self, least: int | None, most: int | None) -> None:
         """Add a schedule's range."""
@@ -432,13 +432,11 @@ class EndpointScaling(Construct):
             self._alarms.watch(capacity=self.capacity, scales_to_zero=self.scales_to_zero)
 
     def _wake_from_zero(self, least: int | None, most: int | None) -> None:
-        """Have a copy started for requests where a range allows for none, and for some: 0 to 0 is stopped."""
-        metric = self._target.wake
-        if self._wakes or least != 0 or most == 0 or metric is None:
-            return
-        self._wakes = True
-        cooldown = _seconds("wake_cooldown", self._wake_cooldown, WAKE_COOLDOWN_SECONDS)
-        declare_wake_up(self, self._resource.ref, metric, int(cooldown))
+        """Start a copy for requests where a range allows for none, and for some: 0 to 0 is stopped."""
+        if least == 0 and most != 0 and self._target.wake is not None and not self._wakes:
+            self._wakes = True
+            cooldown = _seconds("wake_cooldown", self._wake_cooldown, WAKE_COOLDOWN_SECONDS)
+            declare_wake_up(self, self._resource.ref, self._target.wake, int(cooldown))
 
 
 def _seconds(location: str, duration: Duration | None, default: float) -> float:
