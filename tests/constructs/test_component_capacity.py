@@ -23,7 +23,7 @@ from .stacks import ENVIRONMENT, resource, stack, template_of
 
 SPECIFICATION = {
     "computeResourceRequirements": {"minMemoryRequiredInMb": 1024, "numberOfAcceleratorDevicesRequired": 1},
-    "container": {"image": "lmi:1", "environment": {"lower_case": "kept"}},
+    "container": {"image": "lmi:1", "environment": {"OPTION": "kept"}},
 }
 
 

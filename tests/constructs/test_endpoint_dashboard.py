@@ -372,7 +372,7 @@ def test_a_widget_can_be_taken_into_a_dashboard_of_ones_own() -> None:
 
 def test_a_dashboard_without_a_known_artifact_shows_no_evaluation() -> None:
     _, made = alone()
-    with pytest.raises(ValueError, match="that of optimized is not known"):
+    with pytest.raises(ValueError, match="ArtifactKey is not set"):
         made.show_evaluation(concurrencies=[8])
     with pytest.raises(ValueError, match="concurrencies is"):
         made.show_evaluation(concurrencies=[])

@@ -118,7 +118,7 @@ def test_invocations_follow_from_the_seconds_that_a_request_takes() -> None:
 
 @pytest.mark.parametrize("given", [{}, {"target": 10, "request_seconds": 20}])
 def test_how_many_invocations_a_copy_can_answer_is_not_guessed(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="give one of the two"):
+    with pytest.raises(ValueError, match="set one of the two"):
         scaled(stack()).on_invocations(**given)
 
 

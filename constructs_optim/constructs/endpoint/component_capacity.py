@@ -12,9 +12,6 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
 
-# Keys below these are the user's own.
-_FREE_KEYS = frozenset({"Environment"})
-
 
 class ComponentCapacity(Construct):
     """Looks up how many copies a scaled inference component has, before an update would set them back.
@@ -33,19 +30,18 @@ class ComponentCapacity(Construct):
         definition: Mapping[str, Any],
         initial_copies: int,
     ) -> None:
-        """Declare the look-up. Its :attr:`copies` are the component's ``copyCount``.
+        """Declare the look-up. ``definition`` has the component's properties, without ``runtimeConfig``.
 
         The component is named by its logical id and not referred to, as it waits for the response. Its own name has to
-        be in lower case, as its ARN has it. ``definition`` has its properties, without ``runtimeConfig``.
+        be in lower case, as its ARN has it.
         """
         super().__init__(scope, id)
-        service = OptimizationService.of(self)
-        self._resource = CfnResource(
+        resource = CfnResource(
             self,
             "Resource",
             type="Custom::ComponentCapacity",
             properties={
-                "ServiceToken": service.capacity_service_token,
+                "ServiceToken": OptimizationService.of(self).capacity_service_token,
                 "ServiceTimeout": RESPONSE_SECONDS,
                 "ComponentLogicalId": component.logical_id,
                 "InitialCopyCount": initial_copies,
@@ -54,20 +50,15 @@ class ComponentCapacity(Construct):
                 "ComponentTags": component.cdk_tag_manager.rendered_tags,
             },
         )
-
-    @property
-    def copies(self) -> float:
+        self.copies: float = Token.as_number(resource.get_att("CopyCount"))
         """The copies that there are, or the initial ones (a token)."""
-        return Token.as_number(self._resource.get_att("CopyCount"))
 
 
-def _as_in_templates(value: Any, key: str = "") -> Any:
+def _as_in_templates(value: Any) -> Any:
     """Properties with their names in a template: ``modelName`` and ``model_name`` are ``ModelName`` there."""
     if isinstance(value, list | tuple):
-        return [_as_in_templates(item, key) for item in value]
+        return [_as_in_templates(item) for item in value]
     if not isinstance(value, Mapping):
         return value
-    if key in _FREE_KEYS:
-        return dict(value)
     names = {name: "".join(f"{part[:1].upper()}{part[1:]}" for part in name.split("_")) for name in value}
-    return {names[name]: _as_in_templates(item, names[name]) for name, item in value.items()}
+    return {names[name]: _as_in_templates(item) for name, item in value.items()}

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from aws_cdk import Annotations, ArnFormat, Resource, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointEvaluation, EvaluationOptions
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.evaluation.endpoint_evaluation import (
+    EndpointEvaluation,
+    EvaluationOptions,
+    EvaluationTarget,
+)
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.stack.arguments import GRANTEE
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS
 from constructs_optim.constructs.stack.stack_context import is_token
+from constructs_optim.recipe import Plan
+
+if TYPE_CHECKING:
+    from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 
 
 class IOptimizedEndpoint(MeasuredResource):
@@ -25,25 +34,13 @@ class IOptimizedEndpoint(MeasuredResource):
     variant_name: str
     """The production variant's name."""
 
-    @property
-    @abstractmethod
-    def endpoint_name(self) -> str:
-        """The endpoint's name; may be a token."""
-
-    @property
-    @abstractmethod
-    def endpoint_arn(self) -> str:
-        """The endpoint's ARN; may be a token."""
-
-    @property
-    @abstractmethod
-    def inference_component_name(self) -> str | None:
-        """The inference component that requests name; None where a variant serves the model."""
-
-    @property
-    def _component_arns(self) -> list[str]:
-        """The inference components that requests may name."""
-        return []
+    endpoint_name: str
+    """The endpoint's name; may be a token."""
+    endpoint_arn: str
+    """The endpoint's ARN; may be a token."""
+    inference_component_name: str | None = None
+    """The inference component that requests name; may be a token. None where a variant serves the model."""
+    _component_arn: str | None = None
 
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
         """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``.
@@ -60,7 +57,8 @@ class IOptimizedEndpoint(MeasuredResource):
             ValueError: for a principal of another account, whose requests cannot name this endpoint, or one that no
                 policy can be attached to.
         """
-        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self.endpoint_arn, *self._component_arns])
+        component_arns = [self._component_arn] if self._component_arn is not None else []
+        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self.endpoint_arn, *component_arns])
 
     def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` queue requests for this endpoint (``async_inference``)."""
@@ -103,14 +101,7 @@ class IOptimizedEndpoint(MeasuredResource):
         Raises:
             ValueError: when neither or both of name and ARN are set, or the ARN is none of an endpoint.
         """
-        return _ImportedEndpoint(
-            scope,
-            id,
-            endpoint_name=endpoint_name,
-            endpoint_arn=endpoint_arn,
-            variant_name=variant_name,
-            inference_component_name=inference_component_name,
-        )
+        return _ImportedEndpoint(scope, id, endpoint_name, endpoint_arn, variant_name, inference_component_name)
 
 
 class _ImportedEndpoint(IOptimizedEndpoint):
@@ -120,7 +111,6 @@ class _ImportedEndpoint(IOptimizedEndpoint):
         self,
         scope: Construct,
         id: str,
-        *,
         endpoint_name: str | None = None,
         endpoint_arn: str | None = None,
         variant_name: str = "AllTraffic",
@@ -145,44 +135,56 @@ class _ImportedEndpoint(IOptimizedEndpoint):
             endpoint_name = stack.split_arn(endpoint_arn, ArnFormat.SLASH_RESOURCE_NAME).resource_name
         else:
             endpoint_name = endpoint_arn.rpartition("/")[2]
-        self._name, self._arn, self._component_name = str(endpoint_name), endpoint_arn, inference_component_name
-        self.variant_name = variant_name
-
-    @property
-    def endpoint_name(self) -> str:
-        return self._name
-
-    @property
-    def endpoint_arn(self) -> str:
-        return self._arn
-
-    @property
-    def inference_component_name(self) -> str | None:
-        return self._component_name
+        self.endpoint_name, self.endpoint_arn, self.variant_name = str(endpoint_name), endpoint_arn, variant_name
+        if inference_component_name is not None:
+            self.inference_component_name = inference_component_name
+            parts = stack.split_arn(endpoint_arn, ArnFormat.SLASH_RESOURCE_NAME)
+            self._component_arn = stack.format_arn(
+                service="sagemaker",
+                resource="inference-component",
+                resource_name=_lower(inference_component_name),
+                account=parts.account,
+                region=parts.region,
+            )
 
     @property
     def served(self) -> ServedModel:
-        return ServedModel(self._name, self.variant_name, self._component_name)
-
-    @property
-    def _component_arns(self) -> list[str]:
-        if self._component_name is None:
-            return []
-        parts = Stack.of(self).split_arn(self._arn, ArnFormat.SLASH_RESOURCE_NAME)
-        component = Stack.of(self).format_arn(
-            service="sagemaker",
-            resource="inference-component",
-            resource_name=_lower(self._component_name),
-            account=parts.account,
-            region=parts.region,
-        )
-        return [component]
+        return ServedModel(self.endpoint_name, self.variant_name, self.inference_component_name)
 
 
 class ModelServer(MeasuredResource):
     """An endpoint of this app, or an inference component on one: its scaling and its evaluations."""
 
+    models: tuple[HostedModel, ...] = ()
+    """The models that it serves, one for each instance type."""
     _scaling: EndpointScaling | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the recipe: jobs, container and artifact key; of the first pool, where there are several.
+
+        Raises:
+            ValueError: for an endpoint without a model of its own.
+        """
+        return self._first_model.plan
+
+    @property
+    def artifact(self) -> RecipeArtifact:
+        """What is served, whether a job of this stack makes it or not; of the first pool, where there are several.
+
+        Raises:
+            ValueError: for an endpoint without a model of its own.
+        """
+        return self._first_model.artifact
+
+    @property
+    def _first_model(self) -> HostedModel:
+        if not self.models:
+            raise ValueError(
+                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its "
+                "artifact and its plan"
+            )
+        return self.models[0]
 
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of instances, or of an inference component's copies.
@@ -219,15 +221,16 @@ class ModelServer(MeasuredResource):
             RecipeError: with every rule that is broken.
             ValueError: for a timeout that CloudFormation cannot wait for.
         """
-        return self.evaluate_in(self, id, options)
+        return EndpointEvaluation(self, id, target=self.evaluation_target, options=options)
 
     @abstractmethod
     def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
         """Declare the scaling."""
 
+    @property
     @abstractmethod
-    def evaluate_in(self, scope: Construct, id: str, options: EvaluationOptions) -> EndpointEvaluation:
-        """Declare an evaluation in another construct; use :meth:`evaluate`."""
+    def evaluation_target(self) -> EvaluationTarget:
+        """What an evaluation sends its requests to."""
 
 
 def _lower(name: str) -> str:
@@ -236,14 +239,10 @@ def _lower(name: str) -> str:
 
 
 def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]) -> iam.Grant:
-    """Let ``grantee`` do ``actions``, by which a request names an endpoint or a component of the caller's own account.
+    """Grant actions whose requests name an endpoint of the caller's own account; other accounts are refused.
 
-    Where the account of the grantee is known and the endpoint's is not, a warning says that they must be the same.
-
-    Raises:
-        ValueError: where the grantee is known to be of another account than the endpoint. InvokeEndpoint has only a
-            name to say what it invokes. The policies of endpoints allow other accounts' requests "through an inference
-            router" alone (SageMaker API reference, PutEndpointPolicy).
+    The policies of endpoints allow other accounts' requests "through an inference router" alone (SageMaker API
+    reference, PutEndpointPolicy). A warning says so where only the grantee's account is known.
     """
     GRANTEE.check("grantee", grantee)
     account, caller = of.env.account, _account_of(grantee.grant_principal)

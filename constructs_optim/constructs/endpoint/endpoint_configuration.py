@@ -84,13 +84,7 @@ class EndpointConfiguration(Settings):
     def variant_property(
         self, hosting: Hosting, models: Sequence[HostedModel], managed_range: tuple[int, int] | None = None
     ) -> dict[str, Any]:
-        """The one production variant.
-
-        Args:
-            hosting: the endpoint's instance types and counts.
-            models: the models that the variant itself serves.
-            managed_range: the fewest and the most instances, where SageMaker scales them for inference components.
-        """
+        """The one production variant; ``managed_range`` is that of instances that SageMaker scales for components."""
         options, (fewest, most) = self.variant, managed_range or (0, 0)
         reservation, provision = options.capacity_reservation, options.instance_provision_timeout
         variant = drop_none(
@@ -106,7 +100,7 @@ class EndpointConfiguration(Settings):
             managedInstanceScaling={"maxInstanceCount": most, "minInstanceCount": fewest, "status": "ENABLED"}
             if managed_range is not None
             else None,
-            routingConfig=_routing(options.routing or Routing.least_outstanding_requests()),
+            routingConfig=_routing(options.routing),
             variantInstanceProvisionTimeoutInSeconds=_seconds(provision),
             variantName=options.name,
             volumeSizeInGb=hosting.volume_gib,
@@ -136,14 +130,11 @@ class EndpointConfiguration(Settings):
         }
 
 
-def _routing(routing: Routing) -> dict[str, Any]:
-    if routing.strategy != "PREFIX_AWARE":
-        return {"routingStrategy": routing.strategy}
-    prefix_aware = {
-        "concurrencyThreshold": routing.concurrency_threshold,
-        "prefixLength": routing.prefix_length,
-    }
-    return {"prefixAwareRoutingConfig": prefix_aware, "routingStrategy": routing.strategy}
+def _routing(routing: Routing | None) -> dict[str, Any]:
+    routing = routing or Routing.least_outstanding_requests()
+    prefix = {"concurrencyThreshold": routing.concurrency_threshold, "prefixLength": routing.prefix_length}
+    aware = {"prefixAwareRoutingConfig": prefix} if routing.strategy == "PREFIX_AWARE" else {}
+    return {**aware, "routingStrategy": routing.strategy}
 
 
 def _metrics(observability: Observability | None) -> dict[str, Any] | None:

@@ -14,11 +14,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
 from constructs_optim.constructs.artifacts.model_source import S3Location
-from constructs_optim.constructs.evaluation.endpoint_evaluation import (
-    EndpointEvaluation,
-    EvaluationOptions,
-    EvaluationTarget,
-)
+from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
@@ -28,7 +24,7 @@ from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statem
 from constructs_optim.constructs.stack.stack_context import path_of, physical_name
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
-from constructs_optim.recipe import Plan, Violation
+from constructs_optim.recipe import Violation
 from constructs_optim.recipe.hosting import (
     COMPONENT_STARTUP_SECONDS,
     Adapter,
@@ -47,7 +43,6 @@ from .options import declare_alarms
 from .update_policy import component_deployment_config
 
 if TYPE_CHECKING:
-    from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
     from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 
 
@@ -66,45 +61,31 @@ class EndpointResources:
     network: Network | None
     components: list[InferenceComponent] = field(default_factory=lambda: list[InferenceComponent]())
 
-    @property
-    def endpoint_arn(self) -> str:
-        """The endpoint's ARN (a token)."""
-        return self.endpoint.ref
-
-    @property
-    def endpoint_name(self) -> str:
-        """The endpoint's name (a token)."""
-        return self.endpoint.attr_endpoint_name
-
-    def evaluate(
+    def evaluation_target(
         self,
-        scope: Construct,
-        id: str,
-        options: EvaluationOptions,
-        *,
-        label: str,
-        served: ServedModel,
-        models: Sequence[HostedModel],
+        server: ModelServer,
         alarms: EndpointAlarms | None,
         dashboard: EndpointDashboard | None,
+        *,
         component_arn: str | None = None,
         share_of_instance: float | None = None,
-    ) -> EndpointEvaluation:
-        """Declare an evaluation."""
-        target = EvaluationTarget(
-            label=label,
-            endpoint_arn=self.endpoint_arn,
+    ) -> EvaluationTarget:
+        """What an evaluation of the variant, or of a component, sends its requests to."""
+        return EvaluationTarget(
+            label=path_of(server),
+            endpoint_arn=self.endpoint.ref,
             endpoint_config_name=self.config.attr_endpoint_config_name,
             component_arn=component_arn,
-            served=served,
-            models=models,
+            served=server.served,
+            models=server.models,
             share_of_instance=share_of_instance,
             network=self.network,
             asynchronous=self.hosting.asynchronous,
             discount=self.configuration.monitoring.discount,
             instance_price_per_hour=self.configuration.monitoring.instance_price_per_hour,
+            alarms=alarms,
+            dashboard=dashboard,
         )
-        return EndpointEvaluation(scope, id, target=target, options=options, alarms=alarms, dashboard=dashboard)
 
     def add_component(
         self,
@@ -115,11 +96,7 @@ class EndpointResources:
         requirements: Sequence[Component],
         loads_adapters: bool,
     ) -> InferenceComponent:
-        """Declare a component: models and requirements of a copy, one for each instance type of the endpoint.
-
-        Raises:
-            RecipeError: when its copies do not fit.
-        """
+        """Declare a component: models and requirements of a copy, one for each instance type of the endpoint."""
         self._check([component.most_copies for component in self.components] + [requirements])
         component = InferenceComponent(
             scope,
@@ -136,9 +113,7 @@ class EndpointResources:
 
     @property
     def rollback_alarm_names(self) -> list[str]:
-        """The alarms of all components that roll an update of the endpoint back, in turns: the first of each component,
-        then the second.
-        """
+        """The alarms of components that roll an update back: the first of every component, then the second, ..."""
         of_each = [component.alarms.rollback_alarm_names for component in self.components]
         return [name for turn in zip_longest(*of_each) for name in turn if name is not None]
 
@@ -158,19 +133,9 @@ class EndpointResources:
         return fewest, most
 
     def check_copies(self, component: InferenceComponent, copies: int) -> None:
-        """Refuse a number of copies of one component that does not fit beside the others.
-
-        Raises:
-            RecipeError: when the copies do not fit.
-        """
-        self._check(
-            [
-                [replace(requirement, copies=copies) for requirement in other.requirements]
-                if other is component
-                else other.most_copies
-                for other in self.components
-            ]
-        )
+        """Refuse a number of copies of one component that does not fit beside the others."""
+        own = [replace(requirement, copies=copies) for requirement in component.requirements]
+        self._check([own if other is component else other.most_copies for other in self.components])
 
     def _check(self, components: Sequence[Sequence[Component]]) -> None:
         hosting = self.hosting
@@ -203,24 +168,29 @@ class _ComponentResource(Resource):
     """An ``AWS::SageMaker::InferenceComponent``, of a model or of an adapter."""
 
     _endpoint: EndpointResources
-    _name: str
-    _resource: sagemaker.CfnInferenceComponent
+    inference_component_name: str
+    """The name that requests give (``InferenceComponentName``)."""
+    inference_component_arn: str
+    """The component's ARN (a token)."""
 
-    @property
-    def inference_component_name(self) -> str:
-        """The name that requests give (``InferenceComponentName``)."""
-        return self._get_resource_name_attribute(_name_in(self._resource.ref))
-
-    @property
-    def inference_component_arn(self) -> str:
-        """The component's ARN (a token)."""
-        return self._get_resource_arn_attribute(
-            self._resource.ref, service="sagemaker", resource="inference-component", resource_name=self._name
+    def _declare(self, endpoint: EndpointResources, name: str, **properties: Any) -> sagemaker.CfnInferenceComponent:
+        self._endpoint = endpoint
+        resource = sagemaker.CfnInferenceComponent(
+            self,
+            "Resource",
+            endpoint_name=endpoint.endpoint.attr_endpoint_name,
+            inference_component_name=name,
+            **properties,
         )
+        self.inference_component_name = self._get_resource_name_attribute(_name_in(resource.ref))
+        self.inference_component_arn = self._get_resource_arn_attribute(
+            resource.ref, service="sagemaker", resource="inference-component", resource_name=name
+        )
+        return resource
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke this component, or the model with this adapter."""
-        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint_arn, self.inference_component_arn])
+        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint.ref, self.inference_component_arn])
 
 
 class InferenceComponent(_ComponentResource, ModelServer):
@@ -246,7 +216,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
         watch_template_size(self)
-        self.models: tuple[HostedModel, ...] = tuple(models)
+        self.models = tuple(models)
         self.requirements: tuple[Component, ...] = tuple(requirements)
         self.variant_name: str = endpoint.configuration.variant.name
         self._endpoint, self._loads_adapters = endpoint, loads_adapters
@@ -263,8 +233,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
             accelerators=min(requirement.accelerators for requirement in requirements),
         )
         self._definition = self._properties()
-        self._resource = sagemaker.CfnInferenceComponent(
-            self, "Resource", runtime_config={"copyCount": requirements[0].copies}, **self._definition
+        self._resource = self._declare(
+            endpoint, self._name, runtime_config={"copyCount": requirements[0].copies}, **self._definition
         )
         describe_hosted(self._resource, models)
 
@@ -273,7 +243,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         configuration = self._endpoint.configuration
         policy = configuration.update_policy
         alarm_names = [alarm.alarm_name for alarm in policy.rollback_alarms] + self.alarms.rollback_alarm_names
-        specifications = [
+        specifications: list[dict[str, Any]] = [
             {
                 "computeResourceRequirements": {
                     "minMemoryRequiredInMb": requirement.memory_mib,
@@ -286,17 +256,13 @@ class InferenceComponent(_ComponentResource, ModelServer):
         ]
         properties: dict[str, Any] = {
             "deployment_config": component_deployment_config(policy.settings, alarm_names[:MOST_ROLLBACK_ALARMS]),
-            "endpoint_name": self._endpoint.endpoint_name,
-            "inference_component_name": self._name,
             "variant_name": self.variant_name,
         }
-        if len(self.models) == 1:
+        if len(specifications) == 1:
             return {**properties, "specification": specifications[0]}
-        of_types = [
-            {"instanceType": model.plan.instance_type, **specification}
-            for model, specification in zip(self.models, specifications, strict=True)
-        ]
-        return {**properties, "specifications": of_types}
+        for model, specification in zip(self.models, specifications, strict=True):
+            specification["instanceType"] = model.plan.instance_type
+        return {**properties, "specifications": specifications}
 
     @property
     def _literally_served(self) -> ServedModel:
@@ -315,19 +281,9 @@ class InferenceComponent(_ComponentResource, ModelServer):
         """What serves the model, as CloudWatch knows it."""
         return replace(
             self._literally_served,
-            endpoint_name=self._endpoint.endpoint_name,
+            endpoint_name=self._endpoint.endpoint.attr_endpoint_name,
             inference_component_name=self.inference_component_name,
         )
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of the recipe; of the endpoint's first pool, where there are several."""
-        return self.models[0].plan
-
-    @property
-    def artifact(self) -> RecipeArtifact:
-        """What is served; of the endpoint's first pool, where there are several."""
-        return self.models[0].artifact
 
     @property
     def fewest_copies(self) -> list[Component]:
@@ -356,7 +312,11 @@ class InferenceComponent(_ComponentResource, ModelServer):
             self,
             "Capacity",
             component=self._resource,
-            definition=self._definition,
+            definition={
+                "endpoint_name": self._endpoint.endpoint.attr_endpoint_name,
+                "inference_component_name": self._name,
+                **self._definition,
+            },
             initial_copies=min(max_capacity, max(min_capacity, self.requirements[0].copies)),
         )
         runtime: Any = {"copyCount": capacity.copies}
@@ -372,17 +332,13 @@ class InferenceComponent(_ComponentResource, ModelServer):
         self._endpoint.check_copies(self, most)
         self._capacity_range = (fewest, most)
 
-    def evaluate_in(self, scope: Construct, id: str, options: EvaluationOptions) -> EndpointEvaluation:
-        """Declare an evaluation of this component in another construct; use :meth:`evaluate`."""
-        return self._endpoint.evaluate(
-            scope,
-            id,
-            options,
-            label=self.node.path,
-            served=self.served,
-            models=self.models,
-            alarms=self.alarms,
-            dashboard=self.dashboard,
+    @property
+    def evaluation_target(self) -> EvaluationTarget:
+        """What an evaluation sends its requests to."""
+        return self._endpoint.evaluation_target(
+            self,
+            self.alarms,
+            self.dashboard,
             component_arn=self.inference_component_arn,
             share_of_instance=self.requirements[0].accelerators / self._endpoint.hosting.rows[0].parallel_units,
         )
@@ -402,49 +358,26 @@ class InferenceComponent(_ComponentResource, ModelServer):
         """
         adapter = Adapter(f"add_adapter({id!r})", artifact_uri, self._loads_adapters)
         refuse(check(replace(self._endpoint.hosting, adapters=(adapter,))))
+        read = Statement("ReadAdapters", ("s3:GetObject",), (S3Location(artifact_uri).object_arn,))
         for model in self.models:
-            model.artifact.execution_role.permit([_read_statement(artifact_uri)])
-        return LoraAdapter(
-            self,
-            id,
-            endpoint=self._endpoint,
-            base_name=_name_in(self._resource.ref),
-            artifact_uri=artifact_uri,
-            adapter_name=adapter_name,
-        )
+            model.artifact.execution_role.permit([read])
+        base_name = _name_in(self._resource.ref)
+        return LoraAdapter(self, id, self._endpoint, base_name, artifact_uri, adapter_name or physical_name(self, id))
 
 
 class LoraAdapter(_ComponentResource):
     """A LoRA adapter of an inference component's model. It lives in the copies of its model and scales with them."""
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        endpoint: EndpointResources,
-        base_name: str,
-        artifact_uri: str,
-        adapter_name: str | None = None,
+        self, scope: Construct, id: str, endpoint: EndpointResources, base_name: str, artifact_uri: str, name: str
     ) -> None:
         """Declare the adapter; use ``InferenceComponent.add_adapter``."""
-        name = adapter_name if adapter_name is not None else physical_name(scope, id)
         super().__init__(scope, id, physical_name=name)
         watch_template_size(self)
-        self._endpoint, self._name = endpoint, name
-        self._resource = sagemaker.CfnInferenceComponent(
-            self,
-            "Resource",
-            endpoint_name=endpoint.endpoint_name,
-            inference_component_name=name,
-            specification={"baseInferenceComponentName": base_name, "container": {"artifactUrl": artifact_uri}},
-        )
+        specification = {"baseInferenceComponentName": base_name, "container": {"artifactUrl": artifact_uri}}
+        self._declare(endpoint, name, specification=specification)
 
 
 def _name_in(arn: str) -> str:
     """The name that an ARN ends in: the resource type has no attribute for it."""
     return Fn.select(1, Fn.split("/", arn))
-
-
-def _read_statement(artifact_uri: str) -> Statement:
-    return Statement("ReadAdapters", ("s3:GetObject",), (S3Location(artifact_uri).object_arn,))

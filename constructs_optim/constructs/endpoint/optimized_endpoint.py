@@ -24,7 +24,7 @@ from constructs_optim.constructs.artifacts.optimization_service import Optimizat
 from constructs_optim.constructs.artifacts.planned_recipe import ModelRecipe
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, sagemaker_role
-from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointEvaluation, EvaluationOptions
+from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.served_model import ServedModel
@@ -175,7 +175,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             region=StackContext.of(scope).known_region,
         )
         refuse([*self._violations(scope, recipes), *check(self._hosting)])
-        self._models: list[HostedModel] = []
         self._component_models: list[HostedModel] = []
         if self._hosting.serves_components:
             self._check_isolation(id, recipes)
@@ -193,12 +192,22 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         shared = self._model_options.network.with_shared_security_groups(self)
         self._model_options = self._model_options.model_copy(update={"network": shared})
         self._network = Network.of(self, shared)
-        self._models = [create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes]
-        self._role = self._permitted_role(role)
+        self.models = tuple(create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes)
+        self._role: SageMakerRole = (
+            self.models[0].artifact.execution_role
+            if self.models
+            else sagemaker_role(self, role, lambda: OptimizationService.of(self).execution_role)
+        )
+        self._role.permit(list(self._configuration.statements()))
         self._config = self._declare_config()
         self.alarms: EndpointAlarms | None = self._declare_alarms()
         self._endpoint = self._declare_endpoint()
-        self._name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
+        self.endpoint_name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
+        # ARNs have names in lower case; a name that is known only at deployment is taken as it is.
+        name = self._literal_name if is_token(self._literal_name) else self._literal_name.lower()
+        self.endpoint_arn = self._get_resource_arn_attribute(
+            self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name
+        )
         self._resources = EndpointResources(
             self._endpoint,
             self._config,
@@ -208,59 +217,57 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._network,
         )
         self.component: InferenceComponent | None = None
-        if self._models and self._hosting.serves_components:
+        if self.models and self._hosting.serves_components:
             self.component = self._resources.add_component(
                 self,
                 "Component",
-                models=self._models,
-                requirements=[requirements_of(hosted, "model") for hosted in self._models],
+                models=self.models,
+                requirements=[requirements_of(hosted, "model") for hosted in self.models],
                 loads_adapters=adapters is not None,
             )
-        self._apply_removal_policy()
+            self.inference_component_name = self.component.inference_component_name
+            self._component_arn = self.component.inference_component_arn
+        if removal_policy is not None:
+            # A retained endpoint launches instances from its configuration and its models, as its role.
+            for kept in (self._endpoint, self._config, *(hosted.resource for hosted in self.models)):
+                kept.apply_removal_policy(removal_policy)
+            self._role.apply_removal_policy(removal_policy)
+            if self.component is not None:
+                self.component.apply_removal_policy(removal_policy)
         self.dashboard: EndpointDashboard = self._declare_dashboard()
         if self.component is not None:
             self.component.dashboard = self.dashboard
 
-    def _permitted_role(self, role: iam.IRole | None) -> SageMakerRole:
-        """The role of the models, with the permissions for capture and queue."""
-        permitted = (
-            self._models[0].artifact.execution_role
-            if self._models
-            else sagemaker_role(self, role, lambda: OptimizationService.of(self).execution_role)
-        )
-        permitted.permit(list(self._configuration.statements()))
-        return permitted
-
     def _declare_config(self) -> sagemaker.CfnEndpointConfig:
         properties = self._configuration.properties()
         if not self._hosting.serves_components:
-            variants: Any = [self._configuration.variant_property(self._hosting, self._models)]
-            return sagemaker.CfnEndpointConfig(self, "Config", production_variants=variants, **properties)
-        # Components may be added later: their isolation and their instances are known at synthesis.
+            properties["production_variants"] = [self._configuration.variant_property(self._hosting, self.models)]
+            return sagemaker.CfnEndpointConfig(self, "Config", **properties)
         if self._network is not None:
             properties["vpc_config"] = self._network.to_property("securityGroupIds")
+
+        def variants() -> list[dict[str, Any]]:
+            return [self._configuration.variant_property(self._hosting, self.models, self._resources.managed_range)]
+
+        # Components may be added later: their isolation and their instances are known at synthesis.
         return sagemaker.CfnEndpointConfig(
             self,
             "Config",
             enable_network_isolation=late_value(lambda: self._isolated),
             execution_role_arn=self._role.role_arn,
-            production_variants=late_value(
-                lambda: [
-                    self._configuration.variant_property(self._hosting, self._models, self._resources.managed_range)
-                ]
-            ),
+            production_variants=late_value(variants),
             **properties,
         )
 
     def _declare_alarms(self) -> EndpointAlarms | None:
         """The alarms of the variant's own model; components have alarms of their own."""
-        if not self._models or self._hosting.serves_components:
+        if not self.models or self._hosting.serves_components:
             return None
         alarms = declare_alarms(
             self,
             self._configuration.monitoring,
             self._literally_served,
-            self._models,
+            self.models,
             label=path_of(self),
             is_asynchronous=self._hosting.asynchronous,
         )
@@ -284,7 +291,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             watched = watch_statements([alarm.alarm_arn for alarm in rollback_alarms])
             endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
         for described in (self._config, endpoint):
-            describe_hosted(described, self._models)
+            describe_hosted(described, self.models)
         return endpoint
 
     def _deployment_config(self) -> dict[str, Any]:
@@ -295,16 +302,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         names = [*(alarm.alarm_name for alarm in policy.rollback_alarms), *own, *of_components]
         return deployment_config(policy.settings, names[:MOST_ROLLBACK_ALARMS])
 
-    def _apply_removal_policy(self) -> None:
-        if self._removal_policy is None:
-            return
-        # A retained endpoint launches instances from its configuration and its models, as its role.
-        for kept in (self._endpoint, self._config, *(hosted.resource for hosted in self._models)):
-            kept.apply_removal_policy(self._removal_policy)
-        self._role.apply_removal_policy(self._removal_policy)
-        if self.component is not None:
-            self.component.apply_removal_policy(self._removal_policy)
-
     def _declare_dashboard(self) -> EndpointDashboard:
         monitoring = self._configuration.monitoring
         dashboard = EndpointDashboard(
@@ -312,7 +309,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             "Dashboard",
             endpoint_name=self.endpoint_name,
             variant_name=self.variant_name,
-            artifact=self._models[0].artifact if self._models else None,
+            artifact=self.models[0].artifact if self.models else None,
             discount=monitoring.discount,
             inference_component_name=self.inference_component_name,
             instance_price_per_hour=monitoring.instance_price_per_hour,
@@ -327,46 +324,19 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return dashboard
 
     @property
-    def plan(self) -> Plan:
-        """The plan of the recipe: jobs, container and artifact key; of the first pool, where there are several.
-
-        Raises:
-            ValueError: for an endpoint without a model of its own.
-        """
-        return self._first_model.plan
-
-    @property
     def plans(self) -> tuple[Plan, ...]:
         """The plans of all pools, in their order."""
-        return tuple(hosted.plan for hosted in self._models)
-
-    @property
-    def artifact(self) -> RecipeArtifact:
-        """What is served, whether a job of this stack makes it or not; of the first pool, where there are several.
-
-        Raises:
-            ValueError: for an endpoint without a model of its own.
-        """
-        return self._first_model.artifact
+        return tuple(hosted.plan for hosted in self.models)
 
     @property
     def artifacts(self) -> tuple[RecipeArtifact, ...]:
         """What the pools serve, in their order."""
-        return tuple(hosted.artifact for hosted in self._models)
-
-    @property
-    def _first_model(self) -> HostedModel:
-        if not self._models:
-            raise ValueError(
-                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its "
-                "artifact and its plan"
-            )
-        return self._models[0]
+        return tuple(hosted.artifact for hosted in self.models)
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
         """What SageMaker assumes for models and jobs: grants to the endpoint are grants to the roles of both."""
-        of_jobs = [hosted.artifact.job_role for hosted in self._models]
+        of_jobs = [hosted.artifact.job_role for hosted in self.models]
         roles = dict.fromkeys([self._role, *(role for role in of_jobs if role is not None)])
         if len(roles) == 1:
             return self._role.role.grant_principal
@@ -411,29 +381,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             return self.component.served
         return replace(self._literally_served, endpoint_name=self.endpoint_name)
 
-    @property
-    def endpoint_name(self) -> str:
-        """The endpoint's name (a token)."""
-        return self._name
-
-    @property
-    def endpoint_arn(self) -> str:
-        """The endpoint's ARN (a token)."""
-        # ARNs have names in lower case; a name that is known only at deployment is taken as it is.
-        name = self._literal_name if is_token(self._literal_name) else self._literal_name.lower()
-        return self._get_resource_arn_attribute(
-            self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name
-        )
-
-    @property
-    def inference_component_name(self) -> str | None:
-        """The inference component's name (a token), which requests must name; None where a variant serves the model."""
-        return self.component.inference_component_name if self.component is not None else None
-
-    @property
-    def _component_arns(self) -> list[str]:
-        return [self.component.inference_component_arn] if self.component is not None else []
-
     def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
         if self.component is not None:
             scaling = self.component.auto_scale(max_capacity=max_capacity, min_capacity=min_capacity)
@@ -442,7 +389,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 self,
                 "Scaling",
                 target=ScalingTarget.variant(
-                    self._resources.endpoint_name, self.variant_name, is_asynchronous=self._hosting.asynchronous
+                    self._endpoint.attr_endpoint_name, self.variant_name, is_asynchronous=self._hosting.asynchronous
                 ),
                 min_capacity=min_capacity,
                 max_capacity=max_capacity,
@@ -453,20 +400,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return scaling
 
-    def evaluate_in(self, scope: Construct, id: str, options: EvaluationOptions) -> EndpointEvaluation:
-        """Declare an evaluation in another construct; use :meth:`evaluate`."""
+    @property
+    def evaluation_target(self) -> EvaluationTarget:
+        """What an evaluation sends its requests to."""
         if self.component is not None:
-            return self.component.evaluate_in(scope, id, options)
-        return self._resources.evaluate(
-            scope,
-            id,
-            options,
-            label=path_of(self),
-            served=self.served,
-            models=self._models,
-            alarms=self.alarms,
-            dashboard=self.dashboard,
-        )
+            return self.component.evaluation_target
+        return self._resources.evaluation_target(self, self.alarms, self.dashboard)
 
     def add_component(
         self,
@@ -539,19 +478,15 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         EnableNetworkIsolation of the configuration "sets whether all model containers deployed to the endpoint are
         isolated" (Amazon SageMaker API reference, CreateEndpointConfig): what the models say of themselves agrees.
         """
-        models = [*self._models, *self._component_models]
+        models = [*self.models, *self._component_models]
         if self._model_options.network.isolation is not None or not models:
             return self._model_options.network.isolation
         return all(hosted.plan.container.network_isolation for hosted in models)
 
     def _check_isolation(self, label: str, recipes: Sequence[ModelRecipe]) -> None:
-        """Refuse models whose containers are not as the endpoint's others are.
-
-        Raises:
-            ValueError: where isolated containers would meet others.
-        """
+        """Refuse models whose containers would be isolated beside others that are not."""
         isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
-        isolated |= {hosted.plan.container.network_isolation for hosted in (*self._models, *self._component_models)}
+        isolated |= {hosted.plan.container.network_isolation for hosted in (*self.models, *self._component_models)}
         if self._model_options.network.isolation is None and len(isolated) > 1:
             raise ValueError(
                 f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "

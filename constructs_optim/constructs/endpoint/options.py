@@ -192,10 +192,7 @@ class AsyncInference(Settings):
         )
 
     def statements(self) -> Iterator[Statement]:
-        """The permissions of the execution role for it.
-
-        Source of the actions: Amazon SageMaker developer guide, "Asynchronous inference", prerequisites.
-        """
+        """The permissions of the execution role (developer guide, "Asynchronous inference", prerequisites)."""
         source = self.input_bucket or self.bucket
         written = tuple(f"{self.prefix}{suffix}/*" for suffix in ("", "-failures"))
         yield Statement(
@@ -238,10 +235,9 @@ def declare_alarms(
     accelerators: int | None = None,
     is_asynchronous: bool = False,
 ) -> EndpointAlarms:
-    """Declare the alarms of an endpoint's variant, or of one of its inference components, below ``scope``.
+    """The alarms of a variant or component; of several models, the one that is sized for the fewest requests decides.
 
-    Of several models, the one that is sized for the fewest requests decides. ``served`` has names that are known before
-    it is there; ``accelerators`` are those of each copy (default: the plan's tensor parallel degree).
+    ``served`` has names that are known before its resources exist. ``accelerators`` are those of a copy.
     """
     alarms = EndpointAlarms(
         scope,

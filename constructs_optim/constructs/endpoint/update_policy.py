@@ -149,19 +149,29 @@ class UpdatePolicy(Settings):
 
 def deployment_config(settings: UpdateSettings, alarm_names: Sequence[str]) -> dict[str, Any]:
     """The ``deploymentConfig`` property of an endpoint."""
+    alarms = [{"alarmName": name} for name in alarm_names]
+    rollback = {"autoRollbackConfiguration": {"alarms": alarms}} if alarms else {}
+    size = {"type": settings.size_unit, "value": settings.size}
     if settings.strategy == "ROLLING":
-        return {**_rollback(alarm_names), "rollingUpdatePolicy": _rolling(settings)}
+        back = settings.rollback_size
+        rolling = drop_none(
+            maximumBatchSize=size,
+            maximumExecutionTimeoutInSeconds=settings.timeout_seconds,
+            rollbackMaximumBatchSize={"type": "CAPACITY_PERCENT", "value": back} if back is not None else None,
+            waitIntervalInSeconds=settings.bake_seconds,
+        )
+        return {**rollback, "rollingUpdatePolicy": rolling}
     step = {"CANARY": "canarySize", "LINEAR": "linearStepSize"}.get(settings.strategy)
-    policy = drop_none(
+    blue_green = drop_none(
         maximumExecutionTimeoutInSeconds=settings.timeout_seconds,
         terminationWaitInSeconds=settings.termination_wait_seconds,
         trafficRoutingConfiguration={
-            **({step: _capacity(settings)} if step is not None else {}),
+            **({step: size} if step is not None else {}),
             "type": settings.strategy,
             "waitIntervalInSeconds": settings.bake_seconds,
         },
     )
-    return {**_rollback(alarm_names), "blueGreenUpdatePolicy": policy}
+    return {**rollback, "blueGreenUpdatePolicy": blue_green}
 
 
 def component_deployment_config(settings: UpdateSettings, alarm_names: Sequence[str]) -> dict[str, Any]:
@@ -172,10 +182,12 @@ def component_deployment_config(settings: UpdateSettings, alarm_names: Sequence[
     """
     if settings.strategy != "ROLLING":
         bake = max(settings.bake_seconds, settings.termination_wait_seconds)
-        settings = replace(settings, size=_BATCH_PERCENT, size_unit="CAPACITY_PERCENT", bake_seconds=bake)
+        settings = UpdateSettings(
+            "ROLLING", _BATCH_PERCENT, bake_seconds=bake, timeout_seconds=settings.timeout_seconds
+        )
     elif settings.size_unit == "INSTANCE_COUNT":
         settings = replace(settings, size_unit="COPY_COUNT")
-    return {**_rollback(alarm_names), "rollingUpdatePolicy": _rolling(settings)}
+    return deployment_config(settings, alarm_names)
 
 
 def watch_statements(alarm_arns: Sequence[str]) -> list[Statement]:
@@ -184,25 +196,6 @@ def watch_statements(alarm_arns: Sequence[str]) -> list[Statement]:
     Source: Amazon SageMaker developer guide, "Auto-rollback configuration and monitoring" (prerequisites).
     """
     return [Statement("WatchAlarms", ("cloudwatch:DescribeAlarms",), tuple(alarm_arns))] if alarm_arns else []
-
-
-def _rollback(alarm_names: Sequence[str]) -> dict[str, Any]:
-    alarms = [{"alarmName": name} for name in alarm_names]
-    return {"autoRollbackConfiguration": {"alarms": alarms}} if alarms else {}
-
-
-def _rolling(settings: UpdateSettings) -> dict[str, Any]:
-    back = settings.rollback_size
-    return drop_none(
-        maximumBatchSize=_capacity(settings),
-        maximumExecutionTimeoutInSeconds=settings.timeout_seconds,
-        rollbackMaximumBatchSize={"type": "CAPACITY_PERCENT", "value": back} if back is not None else None,
-        waitIntervalInSeconds=settings.bake_seconds,
-    )
-
-
-def _capacity(settings: UpdateSettings) -> dict[str, Any]:
-    return {"type": settings.size_unit, "value": settings.size}
 
 
 def _seconds(duration: Duration | None, default: Any) -> Any:

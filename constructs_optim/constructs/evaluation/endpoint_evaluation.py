@@ -50,7 +50,8 @@ class EvaluationTarget:
     """An endpoint or component to evaluate, with its models, one for each instance type.
 
     ``component_arn`` is None where a variant serves the model. ``share_of_instance`` is what a copy of the component
-    takes, ``network`` what the benchmark job reaches the network through, and ``discount`` a share.
+    takes, ``network`` what the benchmark job reaches the network through, and ``discount`` a share. ``alarms`` watch
+    that its schedule is kept, and ``dashboard`` shows the results.
     """
 
     label: str
@@ -64,6 +65,8 @@ class EvaluationTarget:
     asynchronous: bool
     discount: float
     instance_price_per_hour: float | None
+    alarms: EndpointAlarms | None
+    dashboard: EndpointDashboard | None
 
 
 class EvaluationOptions(TypedDict, total=False):
@@ -101,8 +104,6 @@ class EndpointEvaluation(Construct):
         *,
         target: EvaluationTarget,
         options: EvaluationOptions,
-        alarms: EndpointAlarms | None,
-        dashboard: EndpointDashboard | None,
     ) -> None:
         """Declare the evaluation; use ``OptimizedEndpoint.evaluate``.
 
@@ -147,10 +148,12 @@ class EndpointEvaluation(Construct):
             self._resource = CfnResource(self, "Resource", type=_TYPE, properties=properties)
         schedule = self._benchmark.schedule
         self._schedule = self._scheduled(schedule) if schedule is not None else None
-        if dashboard is not None:
-            dashboard.show_evaluation(concurrencies=self.workload.concurrencies, baseline=options.get("baseline"))
-        if alarms is not None and schedule is not None:
-            alarms.watch(evaluation_concurrency=self.workload.concurrencies[0])
+        if target.dashboard is not None:
+            target.dashboard.show_evaluation(
+                concurrencies=self.workload.concurrencies, baseline=options.get("baseline")
+            )
+        if target.alarms is not None and schedule is not None:
+            target.alarms.watch(evaluation_concurrency=self.workload.concurrencies[0])
 
     @property
     def cdk_tag_manager(self) -> TagManager:

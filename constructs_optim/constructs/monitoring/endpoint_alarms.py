@@ -12,7 +12,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.stack.handler import NAMESPACE
-from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, path_of
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting.alarms import (
@@ -58,11 +58,7 @@ class _ActingAlarm:
         self._bound: dict[str, list[tuple[AlarmAction, str]]] = {"alarm_actions": [], "ok_actions": []}
 
     def add(self, kind: str, actions: Sequence[AlarmAction]) -> None:
-        """Add actions; those that the alarm has are left out.
-
-        Raises:
-            ValueError: for more actions than CloudWatch allows.
-        """
+        """Add actions; those that the alarm has are left out."""
         bound = self._bound[kind]
         added = [action for action in actions if all(action is not known for known, _ in bound)]
         if not added:
@@ -148,10 +144,17 @@ class EndpointAlarms(Construct):
         self._alarms: dict[str, tuple[Alarm, _ActingAlarm]] = {}
         self.watch()
         settings = self._settings.switched_on().get("failed_job")
-        self._job_alarm = _job_alarm(self, settings, runbook) if runs_jobs and settings else None
-        if self._job_alarm is not None:
-            for kind, actions in self._actions.items():
-                self._job_alarm.add(kind, actions)
+        if not runs_jobs or settings is None:
+            return
+        context = StackContext.of(scope)
+        job_alarm = context.once(_JobAlarm, lambda: _JobAlarm(context.stack, settings, runbook))
+        if job_alarm.settings != settings:
+            raise ValueError(
+                f"{path_of(self)}: failed_job is {settings}, and another endpoint of the stack has "
+                f"{job_alarm.settings}; a stack has one alarm on failed jobs: give the same, or False for one of them"
+            )
+        for kind, actions in self._actions.items():
+            job_alarm.acting.add(kind, actions)
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
@@ -196,11 +199,7 @@ class EndpointAlarms(Construct):
     ) -> None:
         """Follow how the endpoint scales and is evaluated, which may be declared after it.
 
-        Args:
-            capacity: requests in flight that each instance or copy is sized for. Default: as before.
-            evaluation_concurrency: users at the same time in one of the evaluations that run on a schedule. Default: as
-                before.
-            scales_to_zero: whether there may be no copy at all. Default: as before.
+        The arguments are the class's; what is not set stays as it was.
         """
         if evaluation_concurrency is not None:
             self._concurrency = evaluation_concurrency
@@ -243,16 +242,11 @@ class EndpointAlarms(Construct):
         return f"{self._name_prefix}-{alarm.id}"
 
     def _data_query(self, alarm: Alarm, query: Query) -> dict[str, Any]:
-        data: dict[str, Any] = {"id": query.id}
-        if query.expression is not None:
-            data["expression"] = query.expression
-        else:
-            data["metricStat"] = {
-                "metric": self._series(query),
-                "period": alarm.period_seconds,
-                "stat": query.statistic,
-            }
-        return {**data, "returnData": query is alarm.queries[-1]}
+        data: dict[str, Any] = {"expression": query.expression}
+        if query.expression is None:
+            stat = {"metric": self._series(query), "period": alarm.period_seconds, "stat": query.statistic}
+            data = {"metricStat": stat}
+        return {"id": query.id, **data, "returnData": query is alarm.queries[-1]}
 
     def _series(self, query: Query) -> dict[str, Any]:
         series = self._served.series(metrics.find(query.metric or ""))
@@ -281,18 +275,6 @@ class _JobAlarm(Construct):
             **_single(series, query.statistic, alarm.period_seconds),
         )
         self.acting = _ActingAlarm(self, "failed_job", resource)
-
-
-def _job_alarm(scope: Construct, settings: AlarmSettings, runbook: str) -> _ActingAlarm:
-    """The alarm on failed jobs of ``scope``'s stack, created on first use."""
-    context = StackContext.of(scope)
-    alarm = context.once(_JobAlarm, lambda: _JobAlarm(context.stack, settings, runbook))
-    if alarm.settings != settings:
-        raise ValueError(
-            f"{scope.node.path}: failed_job is {settings}, and another endpoint of the stack has {alarm.settings}; a "
-            "stack has one alarm on failed jobs: give the same, or False for one of them"
-        )
-    return alarm.acting
 
 
 def _arn_prefix() -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from constructs import Construct
 
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token
-from constructs_optim.recipe import Plan, metrics, pricing
+from constructs_optim.recipe import metrics, pricing
 from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
 from constructs_optim.recipe.tokens import is_known
 
@@ -22,8 +22,6 @@ from .widgets import GRID_COLUMNS, Dashboard, Segment, Widget, arranged, dashboa
 if TYPE_CHECKING:
     from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 
-MOST_ALARMS = 100
-"""Of one widget."""
 _TARGETS = {"concurrent_requests": "scaling target", "invocations_per_copy": "scaling target a minute"}
 _CONSOLE = "console.aws.amazon.com"
 _CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
@@ -45,15 +43,6 @@ class EvaluatedModel:
     instance_price_per_hour: float | None = None
 
 
-@dataclass(frozen=True)
-class _JobHistory:
-    """The log groups of the handlers of jobs and artifacts, and the keys of an endpoint's lines in them."""
-
-    log_groups: tuple[str, ...]
-    logical_ids: tuple[str, ...]
-    artifact_keys: tuple[str, ...]
-
-
 class EndpointDashboard(Dashboard):
     """Traffic, latency, concurrency, errors, accelerators, scaling, jobs, price and evaluations of one endpoint.
 
@@ -68,7 +57,6 @@ class EndpointDashboard(Dashboard):
         *,
         endpoint_name: str,
         variant_name: str,
-        plan: Plan | None = None,
         artifact: RecipeArtifact | None = None,
         dashboard_name: str | None = None,
         discount: float = 0,
@@ -84,15 +72,15 @@ class EndpointDashboard(Dashboard):
             id: its id in that scope.
             endpoint_name: the endpoint's name; may be a token.
             variant_name: the production variant's name.
-            plan: the plan of the recipe. Default: that of ``artifact``.
-            artifact: what is served; with it, the dashboard has the history of its jobs. Default: not known.
+            artifact: what is served; with it, the dashboard has the recipe and the history of its jobs. Default: not
+                known.
             dashboard_name: default: CloudFormation generates one.
             discount: what a savings plan takes off the price, as a share. Default: 0.
             inference_component_name: the inference component that serves the model; may be a token. Default: none.
             instance_price_per_hour: what one instance costs in an hour, in US dollars. Default: no live costs, and
                 the prices that an evaluation published.
-            instance_types: what the endpoint runs on; all of them, where it has instance pools. Default: that of
-                ``plan``.
+            instance_types: what the endpoint runs on; all of them, where it has instance pools. Default: that of the
+                recipe.
             publishing_seconds: how often instances report their utilization (``MetricsConfig`` of the endpoint
                 configuration), by which they are counted. Default: 60.
 
@@ -102,13 +90,13 @@ class EndpointDashboard(Dashboard):
         pricing.check_price(instance_price_per_hour, discount)
         super().__init__(scope, id, dashboard_name)
         self._stack = StackContext.of(scope)
-        self._plan = plan or (artifact.plan if artifact is not None else None)
         self._artifact = artifact
-        self._instance_types = tuple(instance_types or ([self._plan.instance_type] if self._plan is not None else ()))
-        key = artifact.artifact_key if artifact is not None and artifact.plan.jobs else None
-        if key is None and self._plan is not None:
-            key = self._plan.artifact_key or (None if self._plan.jobs else self._plan.container_key)
-        self._served = ServedModel(
+        key: str | None = None
+        if artifact is not None:
+            key = artifact.artifact_key if artifact.plan.jobs else artifact.plan.container_key
+            instance_types = instance_types or [artifact.plan.instance_type]
+        self._instance_types = tuple(instance_types or ())
+        self.served: ServedModel = ServedModel(
             endpoint_name,
             variant_name,
             inference_component_name,
@@ -123,37 +111,26 @@ class EndpointDashboard(Dashboard):
         self._evaluation: tuple[EvaluatedModel | None, str, tuple[int, ...]] | None = None
         self._more: list[Segment] = []
         self._components: dict[str, ServedModel] = {}
-        self._segments: tuple[Segment, ...] | None = None
-
-    @property
-    def served(self) -> ServedModel:
-        """What serves the model of this dashboard."""
-        return self._served
 
     @property
     def segments(self) -> tuple[Segment, ...]:
         """Its segments, from top to bottom."""
-        if self._segments is None:
-            self._segments = tuple(segment for segment in self._all_segments() if segment.widgets)
-        return self._segments
-
-    def _all_segments(self) -> list[Segment]:
-        context = GraphContext(self._served, PSEUDO.region, None, tuple(self._deployments), self._price, self._discount)
+        context = GraphContext(self.served, PSEUDO.region, None, tuple(self._deployments), self._price, self._discount)
         shown = [self._heading(), self._alarm_states(), *context.segments(self._thresholds)]
         for name, component in self._components.items():
             shown += replace(context, served=component).segments({}, prefix=f"{name}_", of_component=name)
         if self._evaluation is not None:
             shown += self._evaluations(context, *self._evaluation)
-        if self._history is not None:
-            shown.append(_history_segment(self._history, context.region))
-        return [*shown, *self._more]
+        if self._log_groups:
+            shown.append(self._history())
+        return tuple(segment for segment in [*shown, *self._more] if segment.widgets)
 
     def _heading(self) -> Segment:
         """Model and instances, and links to the console."""
-        served, plan = self._served, self._plan
+        served = self.served
         component = f" / {served.inference_component_name}" if served.is_component else ""
         lines = [f"# {served.endpoint_name}{component}", self._recipe_text]
-        if served.artifact_key is not None and (plan is None or plan.jobs):
+        if self._has_jobs:
             lines.append(f"artifact `{served.artifact_key}`")
         lines.append(" · ".join(f"[{label}]({link})" for label, link in self._links().items()))
         return Segment("heading", None, (text("heading", "\n\n".join(line for line in lines if line), height=3),))
@@ -161,12 +138,12 @@ class EndpointDashboard(Dashboard):
     @property
     def _recipe_text(self) -> str:
         """Model, techniques and instance types in a line."""
-        described = self._plan.description if self._plan is not None else {}
+        described = self._artifact.plan.description if self._artifact is not None else {}
         parts = [described.get("Model"), ", ".join(described.get("Techniques", ())), ", ".join(self._instance_types)]
         return " · ".join(str(part) for part in parts if part)
 
     def _links(self) -> dict[str, str]:
-        served, region = self._served, PSEUDO.region
+        served, region = self.served, PSEUDO.region
         console = next((host for start, host in _CONSOLES.items() if self._stack.region.startswith(start)), _CONSOLE)
         log_group = (
             f"InferenceComponents$252F{served.inference_component_name}"
@@ -178,31 +155,21 @@ class EndpointDashboard(Dashboard):
             "container logs": f"https://{console}/cloudwatch/home?region={region}#logsV2:log-groups/log-group/"
             f"$252Faws$252Fsagemaker$252F{log_group}",
         }
-        # A model that is served as it is has a key for its evaluations, and no artifact.
-        if self._artifact is not None and self._artifact.plan.jobs and served.artifact_key is not None:
+        if self._artifact is not None and self._has_jobs:
             bucket, prefix = self._artifact.artifact_store.bucket_name, f"artifacts/{served.artifact_key}/"
             links["artifact"] = f"https://{console}/s3/buckets/{bucket}?region={region}&prefix={prefix}"
         return links
 
     def _alarm_states(self) -> Segment:
-        groups = [self._alarms[first : first + MOST_ALARMS] for first in range(0, len(self._alarms), MOST_ALARMS)]
-        widgets = [
-            Widget(
-                f"alarms_{number}" if number > 1 else "alarms",
-                "alarm",
-                {"title": "Alarms", "alarms": list(group)},
-                GRID_COLUMNS,
-                min(2 + len(group) // 4, 8),
-            )
-            for number, group in enumerate(groups, 1)
-        ]
-        return Segment("alarms_heading", "Alarms", tuple(widgets))
+        properties = {"title": "Alarms", "alarms": list(self._alarms)}
+        widget = Widget("alarms", "alarm", properties, GRID_COLUMNS, min(2 + len(self._alarms) // 4, 8))
+        return Segment("alarms_heading", "Alarms", (widget,) if self._alarms else ())
 
     def _evaluations(
         self, context: GraphContext, baseline: EvaluatedModel | None, label: str, concurrencies: tuple[int, ...]
     ) -> list[Segment]:
         """Everything an evaluation measures, a bar for each model and concurrency."""
-        own = EvaluatedModel(label, self._served, self._price)
+        own = EvaluatedModel(label, self.served, self._price)
         models = [own] if baseline is None else [baseline, own]
         bars = [
             (
@@ -243,9 +210,9 @@ class EndpointDashboard(Dashboard):
         ]
 
     def add_alarms(self, *alarm_arns: str) -> EndpointDashboard:
-        """Show the state of alarms, below the heading. Names may be tokens; up to a hundred stand in one widget."""
+        """Show the state of alarms, below the heading. Names may be tokens."""
         self._alarms += [arn for arn in alarm_arns if arn not in self._alarms]
-        return self._changed(checked=len(self._alarms) > MOST_ALARMS)
+        return self
 
     def add_segment(self, name: str, title: str, *widgets: Widget) -> EndpointDashboard:
         """Show custom widgets, at the end.
@@ -259,7 +226,7 @@ class EndpointDashboard(Dashboard):
             ValueError: where the dashboard has a widget of one of their names.
         """
         self._more.append(Segment(name, title, widgets))
-        return self._changed(checked=True)
+        return self._checked()
 
     def add_deployment(self, at: str, label: str = "deployment") -> EndpointDashboard:
         """Mark a time in every graph over time.
@@ -277,7 +244,7 @@ class EndpointDashboard(Dashboard):
         if not is_token(at) and not _TIME.fullmatch(at):
             raise ValueError(f"at is {at!r}, and it has to be a time with its zone: 2026-11-21T14:00:00Z (ISO 8601)")
         self._deployments.append((at, label))
-        return self._changed()
+        return self
 
     def show_component(self, name: str, served: ServedModel) -> EndpointDashboard:
         """Show one more inference component of the endpoint: its traffic, concurrency and errors.
@@ -287,7 +254,7 @@ class EndpointDashboard(Dashboard):
             served: what it serves.
         """
         self._components[name] = served
-        return self._changed(checked=True)
+        return self._checked()
 
     def show_scaling(
         self, *, min_capacity: int, max_capacity: int, targets: Mapping[str, float] | None = None
@@ -299,14 +266,14 @@ class EndpointDashboard(Dashboard):
             max_capacity: the most.
             targets: by ``concurrent_requests`` or ``invocations_per_copy``. Default: none.
         """
-        scaled = "copies" if self._served.is_component else "instances"
+        scaled = "copies" if self.served.is_component else "instances"
         limits = [(min_capacity, "scaling minimum"), (max_capacity, "scaling maximum")]
         # A limit that is known only at deployment cannot be drawn: a number within a text has no placeholder.
         self._thresholds[scaled] = [(limit, label) for limit, label in limits if is_known(limit)]
         for name, label in _TARGETS.items():
             target = (targets or {}).get(name)
             self._thresholds[name] = [(target, label)] if is_known(target) else []
-        return self._changed()
+        return self
 
     def show_latency_alarm(self, seconds: float) -> EndpointDashboard:
         """Draw the latency that raises an alarm into the graph of latencies.
@@ -315,7 +282,7 @@ class EndpointDashboard(Dashboard):
             seconds: the alarm's threshold, which 99 of 100 requests are to keep.
         """
         self._thresholds["model_latency"] = [(seconds * 1000, "alarm on p99")]
-        return self._changed()
+        return self
 
     def show_evaluation(
         self, *, concurrencies: Sequence[int], baseline: EvaluatedModel | None = None, label: str = "optimized"
@@ -334,18 +301,8 @@ class EndpointDashboard(Dashboard):
             raise ValueError(
                 f"concurrencies is {list(concurrencies)}: name those of the evaluation, for instance [1, 8]"
             )
-        unknown = [
-            name
-            for name, served in ((label, self._served), *([(baseline.label, baseline.served)] if baseline else []))
-            if served.artifact_key is None
-        ]
-        if unknown:
-            raise ValueError(
-                f"an evaluation's metrics are published under an artifact's key, and that of {' and '.join(unknown)} "
-                "is not known: give ServedModel(..., artifact_key=...), or the dashboard its artifact"
-            )
         self._evaluation = (baseline, label, tuple(sorted(set(concurrencies))))
-        return self._changed(checked=True)
+        return self._checked()
 
     def show_costs(self, *, instance_price_per_hour: float, discount: float = 0) -> EndpointDashboard:
         """Show what the running instances cost, and evaluations' prices at this price instead of what was published.
@@ -359,30 +316,66 @@ class EndpointDashboard(Dashboard):
         """
         pricing.check_price(instance_price_per_hour, discount)
         self._price, self._discount = instance_price_per_hour, discount
-        return self._changed(checked=True)
+        return self._checked()
+
+    @property
+    def _has_jobs(self) -> bool:
+        """Whether an artifact is served: a model that is served as it is has a key for its evaluations alone."""
+        return self._artifact is not None and bool(self._artifact.plan.jobs)
 
     @cached_property
-    def _history(self) -> _JobHistory | None:
+    def _log_groups(self) -> tuple[str, ...]:
+        """The log groups of the handlers of jobs and artifacts."""
+        return self._artifact.log_group_names if self._artifact is not None and self._has_jobs else ()
+
+    @cached_property
+    def _artifact_keys(self) -> tuple[str, ...]:
+        """The keys of the artifacts of all jobs, which the handlers log."""
         artifact = self._artifact
-        if artifact is None or not artifact.plan.jobs:
-            return None
+        if artifact is None or not self._has_jobs:
+            return ()
         keys = {index: artifact.plan.jobs[index].artifact_key or each.key for index, each in artifact.artifacts.items()}
         keys[len(artifact.plan.jobs) - 1] = artifact.artifact_key
-        return _JobHistory(
-            artifact.log_group_names,
-            tuple(self._stack.resolve(each.resource.logical_id) for each in artifact.artifacts.values()),
-            tuple(keys.values()),
+        return tuple(keys.values())
+
+    def _history(self) -> Segment:
+        """The events of jobs and artifacts, from the handlers' logs (docs/observability.md)."""
+        artifacts = self._artifact.artifacts.values() if self._artifact is not None else ()
+        sources = " | ".join(f"SOURCE '{group}'" for group in self._log_groups)
+        ids = ", ".join(f'"{self._stack.resolve(each.resource.logical_id)}"' for each in artifacts)
+        keys = ", ".join(f'"{key}"' for key in self._artifact_keys)
+        of_resources = f'(stack_id = "{PSEUDO.stack_id}" and logical_id in [{ids}])'
+        events = (
+            "fields @timestamp, service, message, status, job_name, coalesce(reason, failure) as why",
+            f"filter {of_resources} or artifact_key in [{keys}]",
+            "sort @timestamp desc",
+            "limit 100",
+        )
+        requests = (
+            f'filter message = "received" and request_type != "Delete" and {of_resources}',
+            "stats count(*) as deployments by bin(1h)",
         )
 
-    def _changed(self, *, checked: bool = False) -> EndpointDashboard:
-        """Forget the segments; what may be more than a dashboard holds is ``checked`` where it is added."""
-        self._segments = None
-        if checked:
-            arranged(self.segments)
+        def log(name: str, title: str, lines: Sequence[str], view: str, width: int) -> Widget:
+            query = f"{sources} | " + "\n| ".join(lines)
+            return Widget(name, "log", {"title": title, "region": PSEUDO.region, "query": query, "view": view}, width)
+
+        return Segment(
+            "history",
+            "Jobs, artifacts and deployments",
+            (
+                log("job_history", "Job and artifact history", events, "table", 16),
+                log("deployments", "Deployments that changed the recipe", requests, "bar", 8),
+            ),
+        )
+
+    def _checked(self) -> EndpointDashboard:
+        """Refuse more than a dashboard holds where it is added, and not at synthesis."""
+        arranged(self.segments)
         return self
 
     def _body(self) -> dict[str, Any]:
-        served = self._served
+        served = self.served
         names = {served.endpoint_name: "EndpointName", served.variant_name: "VariantName"}
         if served.inference_component_name is not None:
             names[served.inference_component_name] = "InferenceComponentName"
@@ -390,9 +383,8 @@ class EndpointDashboard(Dashboard):
             if component.inference_component_name is not None:
                 names[component.inference_component_name] = f"InferenceComponentName{number}"
         texts = {self._recipe_text: "Recipe"}
-        if self._history is not None:
-            texts |= {key: f"ArtifactKey{number}" for number, key in enumerate(self._history.artifact_keys, 1)}
-            names |= {group: f"LogGroup{number}" for number, group in enumerate(self._history.log_groups, 1)}
+        texts |= {key: f"ArtifactKey{number}" for number, key in enumerate(self._artifact_keys, 1)}
+        names |= {group: f"LogGroup{number}" for number, group in enumerate(self._log_groups, 1)}
         if served.artifact_key is not None:
             names[served.artifact_key] = texts[served.artifact_key] = "ArtifactKey"
         if self._artifact is not None:
@@ -400,34 +392,3 @@ class EndpointDashboard(Dashboard):
         # Tokens have placeholders of their own.
         known = {text: name for text, name in texts.items() if not is_token(text)}
         return dashboard_body(self.segments, names, known)
-
-
-def _history_segment(jobs: _JobHistory, region: str) -> Segment:
-    """The events of jobs and artifacts, from the handlers' logs (docs/observability.md)."""
-    sources = " | ".join(f"SOURCE '{group}'" for group in jobs.log_groups)
-    ids = ", ".join(f'"{logical_id}"' for logical_id in jobs.logical_ids)
-    keys = ", ".join(f'"{key}"' for key in jobs.artifact_keys)
-    of_resources = f'(stack_id = "{PSEUDO.stack_id}" and logical_id in [{ids}])'
-    events = (
-        "fields @timestamp, service, message, status, job_name, coalesce(reason, failure) as why",
-        f"filter {of_resources} or artifact_key in [{keys}]",
-        "sort @timestamp desc",
-        "limit 100",
-    )
-    requests = (
-        f'filter message = "received" and request_type != "Delete" and {of_resources}',
-        "stats count(*) as deployments by bin(1h)",
-    )
-
-    def log(name: str, title: str, lines: Sequence[str], view: str, width: int) -> Widget:
-        query = f"{sources} | " + "\n| ".join(lines)
-        return Widget(name, "log", {"title": title, "region": region, "query": query, "view": view}, width, 6)
-
-    return Segment(
-        "history",
-        "Jobs, artifacts and deployments",
-        (
-            log("job_history", "Job and artifact history", events, "table", 16),
-            log("deployments", "Deployments that changed the recipe", requests, "bar", 8),
-        ),
-    )

@@ -150,10 +150,10 @@ class MeasuredResource(Resource):
                 f"{definition.name} is calculated by metric math ({text}), which leaves no choice of "
                 f"{' and '.join(unknown)}"
             )
-        inner: Any = {name: value for name, value in options.items() if name in _OF_OPERANDS}
-        chosen: Any = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}
         from aws_cdk import aws_cloudwatch as cloudwatch
 
+        inner: Any = {name: value for name, value in options.items() if name in _OF_OPERANDS}
+        chosen: Any = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}
         return cloudwatch.MathExpression(
             expression=text,
             using_metrics={part.name: self._metric(part, inner) for part in operands(text)},

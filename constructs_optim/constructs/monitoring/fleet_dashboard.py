@@ -108,26 +108,23 @@ class FleetDashboard(Dashboard):
     def _known(
         self, endpoint: MeasuredResource | FleetEndpoint, label: str | None = None, price: float | None = None
     ) -> FleetEndpoint:
-        if not isinstance(endpoint, FleetEndpoint):
-            endpoint = self._endpoint_of(endpoint)
+        if isinstance(endpoint, MeasuredResource):
+            here, there = Stack.of(self), Stack.of(endpoint)
+            region, account = _elsewhere(there.region, here.region), _elsewhere(there.account, here.account)
+            if (region or account) and Token.is_unresolved(endpoint.served.endpoint_name):
+                raise ValueError(
+                    f"{endpoint.node.path} is in {there.account}/{there.region}, and CloudFormation generates its name "
+                    f"there, so that {self.node.path} cannot know it: set endpoint_name=..., and an "
+                    "inference component one as well"
+                )
+            endpoint = FleetEndpoint(endpoint.node.path, endpoint.served, region, account)
+        elif not isinstance(endpoint, FleetEndpoint):
+            raise TypeError(
+                f"{endpoint!r} is no endpoint: give one of this library, or FleetEndpoint(label=..., served=...)"
+            )
         endpoint = replace(endpoint, **drop_none(label=label, instance_price_per_hour=price))
         pricing.check_price(endpoint.instance_price_per_hour, 0)
         return endpoint
-
-    def _endpoint_of(self, resource: MeasuredResource) -> FleetEndpoint:
-        if not isinstance(resource, MeasuredResource):
-            raise TypeError(
-                f"{resource!r} is no endpoint: give one of this library, or FleetEndpoint(label=..., served=...)"
-            )
-        here, there = Stack.of(self), Stack.of(resource)
-        region, account = _elsewhere(there.region, here.region), _elsewhere(there.account, here.account)
-        if (region or account) and Token.is_unresolved(resource.served.endpoint_name):
-            raise ValueError(
-                f"{resource.node.path} is in {there.account}/{there.region}, and CloudFormation generates its name "
-                f"there, so that {self.node.path} cannot know it: set endpoint_name=..., and an "
-                "inference component one as well"
-            )
-        return FleetEndpoint(resource.node.path, resource.served, region, account)
 
     def _totals(self) -> Segment:
         contexts = [(endpoint.label, self._context(endpoint)) for endpoint in self._endpoints]

@@ -131,12 +131,9 @@ class GraphContext:
         prefix: str = "",
         of_component: str | None = None,
     ) -> list[Segment]:
-        """The segments of live metrics.
+        """The segments of live metrics; of a further component, only what it does not share.
 
-        Args:
-            thresholds: horizontal annotations of graphs by name, as pairs of a value and a label.
-            prefix: of the widgets' names.
-            of_component: the name of a further component, of which only what it does not share is shown.
+        ``thresholds`` are horizontal annotations by the graph's name, as pairs of a value and a label.
         """
         shown: list[Segment] = []
         server = "component" if self.served.is_component else "variant"

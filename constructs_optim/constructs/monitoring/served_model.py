@@ -55,24 +55,28 @@ class ServedModel:
         return metric.formula is not None and all(self.publishes(operand) for operand in operands(metric.formula))
 
     def series(self, metric: MetricDefinition) -> Series:
-        """Where CloudWatch has ``metric`` of this.
-
-        Raises:
-            ValueError: where SageMaker does not publish it.
-        """
+        """Where CloudWatch has ``metric`` of this; a ``ValueError`` where SageMaker does not publish it."""
         series = metric.series(component=self.is_component)
-        if series is None or not self.publishes(metric):
-            raise ValueError(self._lacks(metric))
+        if metric.gpus_only and not self.has_gpus:
+            raise ValueError(
+                f"{metric.name}: {self.instance_type} has no GPUs, and SageMaker publishes no utilization of its "
+                "accelerators; cpu_utilization and concurrent_requests show how busy it is"
+            )
+        if series is None and metric.formula is not None:
+            raise ValueError(f"{metric.name} is a formula ({metric.formula}), which is no single series in CloudWatch")
+        if series is None:
+            owner, other = (
+                ("an inference component", "a variant") if self.is_component else ("a variant", "a component")
+            )
+            raise ValueError(
+                f"{metric.name}: SageMaker does not publish it for {owner}, only for {other}; see docs/metrics.md"
+            )
         return series
 
     def dimensions(
         self, series: Series, *, concurrency: int | None = None, artifact_key: str | None = None
     ) -> dict[str, str]:
-        """The dimensions of one of its series; an evaluation's needs a concurrency and an artifact's key.
-
-        Raises:
-            ValueError: for an evaluation's series without them.
-        """
+        """The dimensions of one of its series; an evaluation's needs a concurrency and an artifact's key."""
         key = artifact_key or self.artifact_key
         known = {
             "EndpointName": self.endpoint_name,
@@ -85,7 +89,8 @@ class ServedModel:
         if missing:
             raise ValueError(
                 f"{series.metric_name} of an evaluation is published for each concurrency and artifact, and "
-                f"{' and '.join(missing)} is not set: use metric_evaluation(name, concurrency=..., artifact_key=...)"
+                f"{' and '.join(missing)} is not set: use metric_evaluation(name, concurrency=..., artifact_key=...), "
+                "or for a dashboard ServedModel(..., artifact_key=...)"
             )
         return {name: str(known[name]) for name in series.dimensions}
 
@@ -99,13 +104,7 @@ class ServedModel:
     def expression(self, metric: MetricDefinition, *, price: float | None = None, discount: float = 0) -> str:
         """A formula as metric math: parameters with their values, other metrics by their names as ids.
 
-        Args:
-            metric: one with a formula.
-            price: of an instance in an hour. Default: the metric ``instance_price_per_hour`` of an evaluation.
-            discount: what a savings plan takes off, as a share. Default: 0.
-
-        Raises:
-            ValueError: for a price that is not above zero, or a discount that is no share.
+        Without ``price`` of an instance in an hour, it is the metric ``instance_price_per_hour`` of an evaluation.
         """
         pricing.check_price(price, discount)
         values = {"publishing_seconds": f"{self.publishing_seconds}", "discount": f"{discount:g}"}
@@ -117,17 +116,6 @@ class ServedModel:
         """Metric math that turns the published unit of ``id`` into the shown one; None where they are the same."""
         divisor = metric.divisor * metrics.summed_over(self.series(metric), self.instance_type)
         return f"{id} / {divisor}" if divisor > 1 else None
-
-    def _lacks(self, metric: MetricDefinition) -> str:
-        if metric.gpus_only and not self.has_gpus:
-            return (
-                f"{metric.name}: {self.instance_type} has no GPUs, and SageMaker publishes no utilization of its "
-                "accelerators; cpu_utilization and concurrent_requests show how busy it is"
-            )
-        if metric.formula is not None:
-            return f"{metric.name} is a formula ({metric.formula}), which is no single series in CloudWatch"
-        owner, other = ("an inference component", "a variant") if self.is_component else ("a variant", "a component")
-        return f"{metric.name}: SageMaker does not publish it for {owner}, only for {other}; see docs/metrics.md"
 
 
 def operands(formula: str) -> list[MetricDefinition]:

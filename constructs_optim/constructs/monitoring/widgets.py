@@ -112,11 +112,7 @@ def text(name: str, markdown: str, *, width: int = GRID_COLUMNS, height: int = 2
 
 
 def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
-    """The segments below each other, each with its widgets from left to right and in as many rows as they take.
-
-    Raises:
-        ValueError: for more widgets than a dashboard has, more metrics than a graph has, or two of one name.
-    """
+    """The segments below each other, their widgets from left to right; refuses more than CloudWatch shows."""
     arranged_widgets: list[dict[str, Any]] = []
     names: set[str] = set()
     top = 0
@@ -129,7 +125,18 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
             top += 1
         x = row_height = 0
         for widget in segment.widgets:
-            _validate(widget, names)
+            if widget.name in names:
+                raise ValueError(f"the dashboard has a widget {widget.name!r} already: names are unique")
+            names.add(widget.name)
+            if not 1 <= widget.width <= GRID_COLUMNS:
+                raise ValueError(
+                    f"the widget {widget.name!r} is {widget.width} columns wide, and there are {GRID_COLUMNS}"
+                )
+            if (count := len(widget.properties.get("metrics", ()))) > MOST_METRICS:
+                raise ValueError(
+                    f"the widget {widget.name!r} has {count} metrics, and CloudWatch draws {MOST_METRICS} at most in "
+                    "one graph: leave endpoints out, or make a second dashboard"
+                )
             if x + widget.width > GRID_COLUMNS:
                 x, top, row_height = 0, top + row_height, 0
             arranged_widgets.append(widget.to_json(x=x, y=top))
@@ -143,34 +150,13 @@ def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
     return arranged_widgets
 
 
-def _validate(widget: Widget, names: set[str]) -> None:
-    if widget.name in names:
-        raise ValueError(f"the dashboard has a widget {widget.name!r} already: names are unique")
-    names.add(widget.name)
-    if not 1 <= widget.width <= GRID_COLUMNS:
-        raise ValueError(f"the widget {widget.name!r} is {widget.width} columns wide, and there are {GRID_COLUMNS}")
-    metrics = len(widget.properties.get("metrics", ()))
-    if metrics > MOST_METRICS:
-        raise ValueError(
-            f"the widget {widget.name!r} has {metrics} metrics, and CloudWatch draws {MOST_METRICS} at most in one "
-            "graph: leave endpoints out, or make a second dashboard"
-        )
-
-
 def dashboard_body(
     segments: Iterable[Segment], names: Mapping[str, str], texts: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """The body of an ``AWS::CloudWatch::Dashboard``, as ``Fn::Sub``.
 
-    Graphs are drawn at the period that suits the time range the viewer chose.
-
-    Args:
-        segments: what it shows, from top to bottom.
-        names: what a placeholder is called, by the token that stands in it; others are numbered.
-        texts: the same of texts that are known, and change with a recipe: a diff shows them, and not the whole body.
-
-    Raises:
-        ValueError: for more than CloudWatch shows, or two widgets of one name.
+    ``names`` are the names of placeholders by their tokens; other tokens are numbered. ``texts`` are those of known
+    texts that change with a recipe: a diff shows them, and not the whole body.
     """
     widgets = arranged(segments)
     for widget in widgets:
@@ -183,9 +169,8 @@ def dashboard_body(
 def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """A graph's ``metrics`` as CloudWatch's own editor writes them: a dot repeats the value above it.
 
-    A template holds 1 MB, and of a dashboard most is the names and dimensions that its rows share. Only rows of metrics
-    that follow each other and are equally long are shortened; an expression stands as it is, and so does what a user
-    has shortened with three dots, which repeat as many values as the row above has more.
+    A template holds 1 MB, and most of a dashboard are names and dimensions that its rows share. Only consecutive rows
+    of one length are shortened; expressions, and rows that a user has shortened with three dots, are not.
     """
     short: list[list[Any]] = []
     above: Sequence[Any] = ()

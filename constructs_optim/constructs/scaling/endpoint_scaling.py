@@ -31,8 +31,7 @@ from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.scaling_rules import in_utc
 from constructs_optim.recipe.tokens import is_known, is_number
 
-from .metric_properties import tracked
-from .policies import WAKE_UP, ScalingTarget, declare_steps, declare_wake_up
+from .policies import ScalingTarget, declare_steps, declare_wake_up, tracked
 
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
@@ -101,7 +100,7 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
         """
-        self._request = Scaling(target.wake is not None, min_capacity, max_capacity, ids=["Target", WAKE_UP])
+        self._request = Scaling(target.wake is not None, min_capacity, max_capacity, ids=["Target", "WakeUp"])
         refuse(check(self._request))
         super().__init__(scope, id)
         self._target, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
@@ -159,7 +158,7 @@ class EndpointScaling(Construct):
         """
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.concurrency_metric}}
         if target is None:
-            target = self._default("on_concurrency").concurrency
+            target = self._default_concurrency("on_concurrency")
         self._track("OnConcurrency", "on_concurrency", metric, target, options)
         self._concurrency = target if is_known(target) else None
         self._update_alarms()
@@ -189,13 +188,13 @@ class EndpointScaling(Construct):
         """
         if (target is None) == (request_seconds is None):
             raise ValueError(
-                f"on_invocations: target is {target} and request_seconds {request_seconds}; give one of the two: "
+                f"on_invocations: target is {target} and request_seconds {request_seconds}; set one of the two: "
                 "the invocations a minute, or the seconds a request takes, which depend on your prompts and completions"
             )
         if request_seconds is not None:
             if not is_number(request_seconds) or request_seconds <= 0:
                 raise ValueError(f"on_invocations: request_seconds is {request_seconds}, and it is a number above zero")
-            target = invocations_target(self._default("on_invocations").concurrency, request_seconds)
+            target = invocations_target(self._default_concurrency("on_invocations"), request_seconds)
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.invocations_metric}}
         return self._track("OnInvocations", "on_invocations", metric, target, options)
 
@@ -224,7 +223,7 @@ class EndpointScaling(Construct):
             "statistic": "Average",
         }
         if target is None:
-            target = self._default("on_backlog").concurrency
+            target = self._default_concurrency("on_backlog")
         return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, target, options)
 
     def on_metric(
@@ -389,14 +388,11 @@ class EndpointScaling(Construct):
     ) -> EndpointScaling:
         """Declare a target tracking policy."""
         check_options(location, options, TrackingOptions)
-        scale_in = _seconds(
-            f"{location}.scale_in_cooldown", options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS
-        )
-        scale_out = _seconds(
-            f"{location}.scale_out_cooldown", options.get("scale_out_cooldown"), SCALE_OUT_COOLDOWN_SECONDS
-        )
-        cooldowns = (("scale_in_cooldown", scale_in), ("scale_out_cooldown", scale_out))
-        self._check(id, targets=[TargetRequest(location, target, cooldowns)])
+        defaults = {"scale_in_cooldown": SCALE_IN_COOLDOWN_SECONDS, "scale_out_cooldown": SCALE_OUT_COOLDOWN_SECONDS}
+        cooldowns = {
+            name: _seconds(f"{location}.{name}", options.get(name), default) for name, default in defaults.items()
+        }
+        self._check(id, targets=[TargetRequest(location, target, tuple(cooldowns.items()))])
         scaling.CfnScalingPolicy(
             self,
             id,
@@ -406,20 +402,20 @@ class EndpointScaling(Construct):
             target_tracking_scaling_policy_configuration={
                 **metric,
                 "targetValue": target,
-                "scaleInCooldown": int(scale_in),
-                "scaleOutCooldown": int(scale_out),
+                "scaleInCooldown": int(cooldowns["scale_in_cooldown"]),
+                "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
                 **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
             },
         )
         return self
 
-    def _default(self, policy: str) -> ScalingDefaults:
+    def _default_concurrency(self, policy: str) -> float:
         if self._defaults is None:
             raise ValueError(f"{self.node.path}: {policy} needs a target; without a plan there is no default")
-        return self._defaults
+        return self._defaults.concurrency
 
     def _widen(self, least: int | None, most: int | None) -> None:
-        """Take a schedule's range into account."""
+        """Add a schedule's range."""
         before = self._least, self._most
         if is_known(least) and is_known(self._least):
             self._least = min(self._least, least)
@@ -436,13 +432,11 @@ class EndpointScaling(Construct):
             self._alarms.watch(capacity=self.capacity, scales_to_zero=self.scales_to_zero)
 
     def _wake_from_zero(self, least: int | None, most: int | None) -> None:
-        """Have a copy started for requests where a range allows for none, and for some: 0 to 0 is stopped."""
-        metric = self._target.wake
-        if self._wakes or least != 0 or most == 0 or metric is None:
-            return
-        self._wakes = True
-        cooldown = _seconds("wake_cooldown", self._wake_cooldown, WAKE_COOLDOWN_SECONDS)
-        declare_wake_up(self, self._resource.ref, metric, int(cooldown))
+        """Start a copy for requests where a range allows for none, and for some: 0 to 0 is stopped."""
+        if least == 0 and most != 0 and self._target.wake is not None and not self._wakes:
+            self._wakes = True
+            cooldown = _seconds("wake_cooldown", self._wake_cooldown, WAKE_COOLDOWN_SECONDS)
+            declare_wake_up(self, self._resource.ref, self._target.wake, int(cooldown))
 
 
 def _seconds(location: str, duration: Duration | None, default: float) -> float:

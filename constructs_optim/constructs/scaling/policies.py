@@ -12,23 +12,20 @@ from constructs import Construct
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.recipe.hosting.scaling import StepRequest, step_adjustments
 
-from .metric_properties import alarmed
-
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch
 
-WAKE_UP = "WakeUp"
-"""The id of the policy of :func:`declare_wake_up`."""
-
-
-@dataclass(frozen=True)
-class WakeMetric:
-    """The metric of requests that found no capacity; not zero where some should be started."""
-
-    name: str
-    statistic: str
-    dimension: str
-    value: str
+# The statistics of a customized metric of target tracking (Application Auto Scaling API reference, MetricStatistic).
+_STATISTICS = {
+    "average": "Average",
+    "maximum": "Maximum",
+    "max": "Maximum",
+    "minimum": "Minimum",
+    "min": "Minimum",
+    "samplecount": "SampleCount",
+    "n": "SampleCount",
+    "sum": "Sum",
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,8 @@ class ScalingTarget:
         dimension: the dimension that scales.
         concurrency_metric: the predefined metric of requests in flight.
         invocations_metric: the predefined metric of invocations.
-        wake: the metric that starts capacity where there is none. None: a variant keeps an instance.
+        wake: the metric of requests that found no capacity, which start some, as properties of an alarm. None: a
+            variant keeps an instance.
         queue_of: the asynchronous endpoint whose requests wait in a queue. Default: they do not.
     """
 
@@ -48,7 +46,7 @@ class ScalingTarget:
     dimension: str
     concurrency_metric: str
     invocations_metric: str
-    wake: WakeMetric | None = None
+    wake: Mapping[str, Any] | None = None
     queue_of: str | None = None
 
     @staticmethod
@@ -57,7 +55,11 @@ class ScalingTarget:
 
         Source: Amazon SageMaker developer guide, "Autoscale an asynchronous endpoint".
         """
-        wake = WakeMetric("HasBacklogWithoutCapacity", "Average", "EndpointName", endpoint_name)
+        wake = {
+            "dimensions": [{"name": "EndpointName", "value": endpoint_name}],
+            "metric_name": "HasBacklogWithoutCapacity",
+            "statistic": "Average",
+        }
         return ScalingTarget(
             f"endpoint/{endpoint_name}/variant/{variant_name}",
             "sagemaker:variant:DesiredInstanceCount",
@@ -75,35 +77,37 @@ class ScalingTarget:
             "sagemaker:inference-component:DesiredCopyCount",
             "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution",
             "SageMakerInferenceComponentInvocationsPerCopy",
-            WakeMetric("NoCapacityInvocationFailures", "Sum", "InferenceComponentName", name),
+            {
+                "dimensions": [{"name": "InferenceComponentName", "value": name}],
+                "metric_name": "NoCapacityInvocationFailures",
+                "statistic": "Sum",
+            },
         )
 
 
-def declare_wake_up(scope: Construct, scaling_target_id: str, metric: WakeMetric, cooldown_seconds: int) -> None:
+def declare_wake_up(scope: Construct, scaling_target_id: str, metric: Mapping[str, Any], cooldown: int) -> None:
     """Start capacity for the first request that finds none: target tracking cannot scale what is not there.
 
     Source: Amazon SageMaker developer guide, "Scale an endpoint to zero instances". The alarm there needs two failed
     requests in a minute; here the first one wakes.
     """
     _declare(
-        Construct(scope, WAKE_UP),
-        WAKE_UP,
+        Construct(scope, "WakeUp"),
+        "WakeUp",
         scaling_target_id,
         {
             "adjustmentType": "ChangeInCapacity",
-            "cooldown": cooldown_seconds,
+            "cooldown": cooldown,
             "metricAggregationType": "Maximum",
             "stepAdjustments": [{"metricIntervalLowerBound": 0, "scalingAdjustment": 1}],
         },
         alarm_description="A request found nothing to answer it, which is started now. Nothing to do.",
         comparison_operator="GreaterThanOrEqualToThreshold",
-        dimensions=[{"name": metric.dimension, "value": metric.value}],
         evaluation_periods=1,
-        metric_name=metric.name,
         namespace="AWS/SageMaker",
         period=60,
-        statistic=metric.statistic,
         threshold=1,
+        **metric,
     )
 
 
@@ -116,7 +120,7 @@ def declare_steps(
     min_adjustment_magnitude: int | None,
 ) -> None:
     """Declare the policies of a valid request: one for a metric that is too high, one for one that is too low."""
-    parent, watched = Construct(scope, id), alarmed(metric)
+    parent, watched = Construct(scope, id), _alarmed(metric)
     statistic = watched.get("statistic")
     for direction, steps in (("Out", request.rising()), ("In", request.falling())):
         if not steps:
@@ -160,3 +164,75 @@ def _declare(
     )
     # No data is no reason to scale.
     cloudwatch.CfnAlarm(scope, "Alarm", **alarm, alarm_actions=[policy.ref], treat_missing_data="notBreaching")
+
+
+def _plain_statistic(statistic: str) -> str | None:
+    """CloudWatch's name of a statistic; None for a percentile and the like."""
+    return _STATISTICS.get(statistic.replace(" ", "").lower())
+
+
+def tracked(metric: cloudwatch.IMetric) -> dict[str, Any]:
+    """The ``customizedMetricSpecification`` of a target tracking policy."""
+    config: Any = metric.to_metric_config()
+    single = config.metric_stat
+    if single is not None and (statistic := _plain_statistic(single.statistic)) is not None:
+        return drop_none(**_metric(single), statistic=statistic, unit=_unit(single))
+    return {"metrics": _queries(config, with_period=False)}
+
+
+def _alarmed(metric: cloudwatch.IMetric) -> dict[str, Any]:
+    """What an alarm compares: the properties of a single metric, or ``metrics``."""
+    config: Any = metric.to_metric_config()
+    single = config.metric_stat
+    if single is None:
+        return {"metrics": _queries(config, with_period=True)}
+    statistic, named = _plain_statistic(single.statistic), _metric(single)
+    return drop_none(
+        dimensions=named.get("dimensions"),
+        metric_name=named["metricName"],
+        namespace=named["namespace"],
+        period=int(single.period.to_seconds()),
+        statistic=statistic,
+        extended_statistic=single.statistic if statistic is None else None,
+        unit=_unit(single),
+    )
+
+
+def _metric(single: Any) -> dict[str, Any]:
+    dimensions = [{"name": dimension.name, "value": dimension.value} for dimension in single.dimensions or []]
+    return drop_none(dimensions=dimensions or None, metricName=single.metric_name, namespace=single.namespace)
+
+
+def _unit(single: Any) -> str | None:
+    # The enumeration has the API's names in capitals: COUNT_PER_SECOND for Count/Second.
+    unit = single.unit_filter
+    return "/".join(map(str.capitalize, unit.value.split("_PER_"))) if unit is not None else None
+
+
+def _queries(config: Any, *, with_period: bool) -> list[dict[str, Any]]:
+    """The metrics of a metric math expression, and its operands; the last one is the result."""
+    queries: dict[str, dict[str, Any]] = {}
+
+    def add(part: Any, id: str) -> None:
+        single, expression = part.metric_stat, part.math_expression
+        if single is not None:
+            stat = drop_none(
+                metric=_metric(single),
+                period=int(single.period.to_seconds()) if with_period else None,
+                stat=_plain_statistic(single.statistic) or single.statistic,
+                unit=_unit(single),
+            )
+            query: dict[str, Any] = {"metricStat": stat}
+        elif expression is not None:
+            for name, used in (expression.using_metrics or {}).items():
+                add(used.to_metric_config(), name)
+            query = drop_none(expression=expression.expression, period=int(expression.period) if with_period else None)
+        else:
+            raise ValueError("alarms and scaling policies cannot use search expressions: name the metrics")
+        if queries.setdefault(id, query) != query:
+            raise ValueError(f"two metrics of an expression have the id {id}: give one of them another")
+
+    add(config, "result")
+    return [
+        dict(sorted({**query, "id": name, "returnData": name == "result"}.items())) for name, query in queries.items()
+    ]
