@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from aws_cdk import App, CfnOutput, Duration, Environment, Stack
 
-from constructs_optim import JobOptions, Model, OptimizationJob, Quantization
+from constructs_optim import (
+    ArtifactStore,
+    JobOptions,
+    Model,
+    NetworkOptions,
+    OptimizationJob,
+    OptimizedArtifact,
+    Quantization,
+)
 
 from .stacks import llama, resource, resources, stack, template_of
 
@@ -27,6 +35,23 @@ def test_a_job_alone_makes_an_artifact_and_no_endpoint() -> None:
     assert len(resources(template, "AWS::CloudFormation::WaitCondition")) == 1
     assert not resources(template, "AWS::SageMaker::Model")
     assert "Fn::Select" in template["Outputs"]["Uri"]["Value"]
+
+
+def test_isolation_is_refused_where_no_container_could_be_isolated() -> None:
+    with pytest.raises(ValueError, match="OptimizationJob declares no model's container.*OptimizedEndpoint"):
+        job(stack(), network=NetworkOptions(isolation=True))
+    store = ArtifactStore(scope := stack(), "Store")
+    with pytest.raises(ValueError, match="OptimizedArtifact declares no model's container"):
+        OptimizedArtifact(
+            scope,
+            "Artifact",
+            model=llama(),
+            techniques=[Quantization.awq()],
+            instance_type="ml.g5.12xlarge",
+            artifact_key="0" * 64,
+            artifact_store=store,
+            network=NetworkOptions(isolation=False),
+        )
 
 
 def test_what_an_artifact_is_served_from_is_held_to_the_repositories_of_its_recipe() -> None:

@@ -79,7 +79,7 @@ class HostedModel:
 def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
     """Declare the artifact, or a reference to it, and the model."""
     declared: Any = {name: getattr(recipe, name) for name in ("model", "techniques", "instance_type", "environment")}
-    declared |= {"network": options.network, "role": options.role}
+    declared |= {"network": options.network.model_copy(update={"isolation": None}), "role": options.role}
     artifact: RecipeArtifact
     if recipe.artifact_key is None:
         store = options.artifact_store

@@ -19,7 +19,7 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
     wait_seconds,
 )
-from constructs_optim.constructs.stack.network import NetworkOptions
+from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
@@ -96,6 +96,7 @@ class OptimizationJob(RecipeArtifact):
             ValueError: when ``jobs.timeout`` is longer than CloudFormation can wait, or the store is read-only.
         """
         jobs, network = jobs or JobOptions(), network or NetworkOptions()
+        refuse_isolation(network, "OptimizationJob")
         STORE.check("artifact_store", artifact_store)
         ROLE.check("role", role)
         recipe = ModelRecipe(model, techniques, instance_type, environment=environment)

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import ROLE, STORE, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
-from constructs_optim.constructs.stack.network import NetworkOptions
+from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.plan_data import ArtifactSource
@@ -70,11 +70,11 @@ class OptimizedArtifact(RecipeArtifact):
         """
         STORE.check("artifact_store", artifact_store)
         ROLE.check("role", role)
+        network = network or NetworkOptions()
+        refuse_isolation(network, "OptimizedArtifact")
         plan = ModelRecipe(model, techniques, instance_type, environment=environment).plan_in(scope)
         _check(artifact_key, plan)
-        super().__init__(
-            scope, id, plan=plan, artifact_store=artifact_store, network=network or NetworkOptions(), role=role
-        )
+        super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         self._key = artifact_key
         job, store, serving_role = plan.jobs[-1], artifact_store, self.execution_role
         handler = self._service.artifact_handler(store, plan)

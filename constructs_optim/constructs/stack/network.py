@@ -74,6 +74,15 @@ class Network:
         return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}
 
 
+def refuse_isolation(network: NetworkOptions, construct: str) -> None:
+    """Refuse ``isolation`` where no container is declared that could be isolated."""
+    if network.isolation is not None:
+        raise ValueError(
+            f"network.isolation is {network.isolation}, and {construct} declares no model's container: leave it out "
+            "here, and set it on the OptimizedEndpoint that serves the artifact"
+        )
+
+
 def make_connectable(of: type) -> None:
     """Make a class an ``IConnectable``, as endpoints in a VPC are."""
     # Not at import: the interface's module takes a quarter of a second to load.
