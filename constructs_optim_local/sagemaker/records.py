@@ -37,8 +37,8 @@ class Scope:
         return f"arn:aws:cloudwatch:{self.region}:{self.account}:alarm:{name}"
 
     def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
-        """Add tags to a resource."""
-        self.tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags or []})
+        """Set the tags of a new resource; a deleted one of its name leaves none."""
+        self.tags[arn] = {tag["Key"]: tag["Value"] for tag in tags or []}
 
 
 @dataclass

@@ -220,8 +220,8 @@ class _Regional:
         return self.endpoints.describe(request)
 
     def _add_tags(self, request: Record) -> Record:
-        self._known(request["ResourceArn"])
-        self.scope.tag(request["ResourceArn"], request["Tags"])
+        tags = self._known(request["ResourceArn"])
+        tags.update({tag["Key"]: tag["Value"] for tag in request["Tags"]})
         return {"Tags": self._list_tags(request)["Tags"]}
 
     def _delete_tags(self, request: Record) -> Record:

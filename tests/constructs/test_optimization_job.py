@@ -38,7 +38,7 @@ def test_a_job_alone_makes_an_artifact_and_no_endpoint() -> None:
 
 
 def test_isolation_is_refused_where_no_container_could_be_isolated() -> None:
-    with pytest.raises(ValueError, match="OptimizationJob declares no model's container.*OptimizedEndpoint"):
+    with pytest.raises(ValueError, match=r"OptimizationJob declares no model's container.*OptimizedEndpoint"):
         job(stack(), network=NetworkOptions(isolation=True))
     store = ArtifactStore(scope := stack(), "Store")
     with pytest.raises(ValueError, match="OptimizedArtifact declares no model's container"):
