@@ -101,7 +101,8 @@ class Job:
         return {
             **vars(self),
             "attempt": self.attempt,
-            "age_seconds": round((now - self.created_at).total_seconds()),
+            # SageMaker's clock may be ahead.
+            "age_seconds": max(0, round((now - self.created_at).total_seconds())),
             "running_seconds": round(self.running_seconds(now)),
         }
 

@@ -120,7 +120,7 @@ def test_faults_of_all_kinds_are_reported_under_their_metrics(server: ModelServe
     (level,) = result_of(out).levels
     assert level.errors == {"timeout": 2, "server_error": 2, "cut_stream": 2, "malformed_response": 2}
     assert (level.metrics["client_invocation_errors"], level.metrics["empty_inference_response"]) == (8, 2)
-    assert "The answer broke off before its end." in (out / "report.html").read_text()
+    assert "The response broke off before its end." in (out / "report.html").read_text()
 
 
 def test_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(
