@@ -43,11 +43,7 @@ class StackTemplate:
 
 
 def read_assembly(folder: Path) -> list[StackTemplate]:
-    """The stacks of the app that ``cdk synth`` wrote to ``folder``, in the manifest's order.
-
-    Raises:
-        ExplanationError: where there is no app, or a file of it cannot be read.
-    """
+    """The stacks of the app that ``cdk synth`` wrote to ``folder``, in the manifest's order."""
     if not (folder / "manifest.json").is_file():
         raise ExplanationError(
             f"{folder} has no manifest.json, so it is no synthesized app: run `cdk synth` first, or name the folder "
