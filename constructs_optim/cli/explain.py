@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
@@ -41,16 +41,8 @@ _Dollars = Annotated[float, Field(gt=0, strict=True)]
 _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
 
 
-class Format(StrEnum):
-    """How an explanation is printed."""
-
-    text = "text"
-    markdown = "markdown"
-    json = "json"
-
-
-class FailOn(StrEnum):
-    """What makes the exit status 1."""
+class Event(StrEnum):
+    """An effect of a deployment that makes the exit status 1."""
 
     change = "change"
     interruption = "interruption"
@@ -89,9 +81,9 @@ def explain_command(
     stack: Annotated[
         list[str] | None, typer.Option(help="Only these stacks, for instance Prod/*. Repeatable; all by default.")
     ] = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    format: Annotated[Literal["text", "markdown", "json"], typer.Option(help="How to print it.")] = "text",
     fail_on: Annotated[
-        list[FailOn] | None,
+        list[Event] | None,
         typer.Option(
             metavar="EVENT",
             help="Exit status 1 on a `change`; on an `interruption` of an endpoint or component; where a `job` may "
@@ -135,11 +127,11 @@ def explain_command(
     except ExplanationError as error:
         raise failed(str(error)) from None
     match format:
-        case Format.json:
+        case "json":
             typer.echo(report.model_dump_json(indent=2))
-        case Format.markdown:
+        case "markdown":
             typer.echo(markdown(report), nl=False)
-        case Format.text:
+        case "text":
             for line in text_lines(report, Console().width):
                 typer.secho(line, bold=not line.startswith(" "))
     if report.refusals or any(_happens(report, event) for event in fail_on or ()):
@@ -162,15 +154,15 @@ def _is_chosen(stack: StackTemplate, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
 
 
-def _happens(report: Report, event: FailOn) -> bool:
+def _happens(report: Report, event: Event) -> bool:
     match event:
-        case FailOn.change:
+        case Event.change:
             return report.has_changes
-        case FailOn.interruption:
+        case Event.interruption:
             return any(endpoint.is_interrupted for endpoint in report.endpoints)
-        case FailOn.job:
+        case Event.job:
             return report.may_run_jobs
-        case FailOn.permissions:
+        case Event.permissions:
             return any(change.grants_more for change in report.permissions)
 
 
@@ -210,11 +202,7 @@ class _Lookup:
         return [*self._notes]
 
     def deployed(self, stacks: list[StackTemplate]) -> list[StackTemplate]:
-        """The stacks as they are deployed; without those that are not there.
-
-        Raises:
-            ExplanationError: for stacks of other accounts, which these credentials do not show.
-        """
+        """The stacks as they are deployed; without those that are not there."""
         if elsewhere := [stack for stack in stacks if self._is_elsewhere(stack)]:
             names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
             raise ExplanationError(

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .presentation import Commands, Format, print_fields, print_json, say
+from .presentation import Commands, FormatOption, print_fields, print_json, say
 
 if TYPE_CHECKING:
     from constructs_optim.training.decoding.verification import Verification
@@ -48,7 +48,7 @@ def verify_command(
     tie_margin: Annotated[
         float | None, typer.Option(min=0, help="How close two logits may be for the larger to count.")
     ] = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Decode prompts greedily with and without heads, and compare: outputs, tokens a pass, wall time.
 
@@ -91,7 +91,7 @@ def verify_command(
             raise
         typer.echo(f"out of memory: try --precision bfloat16 or a larger machine ({describe_error(error)})", err=True)
         raise typer.Exit(_NOTHING) from None
-    if format is Format.json:
+    if format == "json":
         print_json(verification.to_json())
     else:
         _print(verification)

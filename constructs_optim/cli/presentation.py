@@ -7,9 +7,8 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unicodedata import category
 
 import typer
@@ -30,13 +29,7 @@ if TYPE_CHECKING:
 _GAP = "  "
 
 
-class Format(StrEnum):
-    """How a command prints."""
-
-    table = "table"
-    json = "json"
-
-
+Format = Literal["table", "json"]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

@@ -17,7 +17,6 @@ from constructs_optim.operations.stacks import Stacks
 from ..aws import Account, Bucket, Profile, Region, errors_explained, failed
 from ..presentation import (
     Commands,
-    Format,
     FormatOption,
     YesOption,
     confirmed,
@@ -57,7 +56,7 @@ def list_command(
     bucket: Bucket,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """List a store's artifacts, with their state, size and number of owners.
 
@@ -65,7 +64,7 @@ def list_command(
     """
     with errors_explained():
         inventory = Account(profile, region).inventory(bucket)
-        if format is Format.json:
+        if format == "json":
             summaries = [artifact.summary() for artifact in inventory.all()]
             print_json({"artifacts": summaries, "warnings": inventory.warnings})
             return
@@ -85,7 +84,7 @@ def show_command(
     bucket: Bucket,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Show one artifact: its records, its files and who refers to it."""
     with errors_explained():
@@ -93,7 +92,7 @@ def show_command(
         artifact = inventory.one(_full_key(inventory, key))
     if artifact is None:
         raise failed(f"{key} was removed just now.")
-    if format is Format.json:
+    if format == "json":
         print_json({**artifact.to_json(), "warnings": inventory.warnings})
         return
     print_fields(_fields(artifact))
@@ -110,7 +109,7 @@ def verify_command(
     keys: Annotated[list[str] | None, typer.Argument(help="Keys or their beginnings; all by default.")] = None,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Check that artifacts are as their manifests say. Exit status 1 when one is damaged."""
     with errors_explained():
@@ -122,7 +121,7 @@ def verify_command(
             for artifact in artifacts
             if artifact is not None and (chosen or not artifact.is_cleared)
         ]
-    if format is Format.json:
+    if format == "json":
         checked = [{"sound": result.is_sound, **vars(result)} for result in results]
         print_json({"artifacts": checked, "warnings": inventory.warnings})
     else:
@@ -151,10 +150,10 @@ def prune_command(
     yes: YesOption = False,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Remove artifacts that nothing refers to, and the records of stacks that are gone."""
-    if delete and not yes and format is Format.json:
+    if delete and not yes and format == "json":
         raise typer.BadParameter("--delete asks for confirmation; with --format json add --yes")
     with errors_explained():
         account = Account(profile, region)
@@ -170,7 +169,7 @@ def prune_command(
         pruning = pruner.survey()
         versioned = inventory.is_versioned()
         report = {"bucket": bucket, "deleted": delete, "versioned": versioned}
-        if format is Format.table:
+        if format == "table":
             _print_pruning(pruning, versioned=versioned)
         nothing = not (pruning.removals or pruning.gone_owners)
         if delete and not nothing:
@@ -178,7 +177,7 @@ def prune_command(
                 say("Nothing was removed.")
                 raise typer.Exit(1)
             pruning = pruner.remove(pruning)
-    if format is Format.json:
+    if format == "json":
         print_json({**report, **pruning.to_json()})
         return
     if delete and not nothing:

@@ -12,7 +12,6 @@ from constructs_optim.operations.capacity import Component, Endpoint, EndpointCa
 from ..aws import Account, Profile, Region, errors_explained, failed
 from ..presentation import (
     Commands,
-    Format,
     FormatOption,
     YesOption,
     confirmed,
@@ -32,12 +31,12 @@ def show_command(
     name: Name,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Show an endpoint's instances and copies, the ranges that scaling keeps them in, and its schedules."""
     with errors_explained():
         endpoint = _described(_capacity(profile, region), name)
-    if format is Format.json:
+    if format == "json":
         print_json(endpoint.model_dump(mode="json"))
         return
     state = "stopped" if endpoint.stopped else endpoint.status

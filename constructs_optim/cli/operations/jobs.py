@@ -15,7 +15,6 @@ from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_
 from ..aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
 from ..presentation import (
     Commands,
-    Format,
     FormatOption,
     YesOption,
     confirmed,
@@ -44,7 +43,7 @@ def list_command(
     bucket: OptionalBucket = None,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """List the optimization and training jobs that this library started, newest first.
 
@@ -57,7 +56,7 @@ def list_command(
         if inventory is not None:
             jobs = [inventory.with_owners(job) for job in jobs]
     now = dt.datetime.now(dt.UTC)
-    if format is Format.json:
+    if format == "json":
         print_json([job.to_json(now) for job in jobs])
         return
     if not jobs:

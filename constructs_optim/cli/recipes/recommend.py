@@ -26,7 +26,7 @@ from constructs_optim.recipe.recommendation.ranking import recommend
 
 from ..aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
 from ..explain import LISTED, stated_prices
-from ..presentation import Format, FormatOption, print_json, print_table, say
+from ..presentation import FormatOption, print_json, print_table, say
 from .evidence import artifact_keys, evaluated, listed_prices, published_model
 from .plan import refusals_printed
 
@@ -67,7 +67,7 @@ def recommend_command(
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many to show.")] = 10,
     left_out: Annotated[bool, typer.Option("--left-out", help="Show what was left out as well, and why.")] = False,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Rank the recipes that work for a model by what is published, measured and charged. Exits 2 if no recipe works.
 
@@ -108,7 +108,7 @@ def recommend_command(
     if (row := models.find(model)) is not None and row.license is not None:
         licence = f"{row.license.name} ({row.license.url})"
         notes.append(f"The model is gated: read {licence} before you accept it (--accept-eula).")
-    if format is Format.json:
+    if format == "json":
         print_json(
             {
                 "model": model,
