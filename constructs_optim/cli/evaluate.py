@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import importlib.util
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -261,6 +260,11 @@ def _prompts(options: Options, path: Path | None) -> str:
 def _run(options: Options, directory: RunDirectory) -> None:
     import boto3
 
+    try:
+        from uvloop import run  # takes half the CPU for the same streams
+    except ModuleNotFoundError:
+        from asyncio import run
+
     from constructs_optim.evaluator.evaluation import Evaluation, LiveProgress
     from constructs_optim.evaluator.report import write_report
     from constructs_optim.evaluator.sides import prepare_sides
@@ -281,7 +285,7 @@ def _run(options: Options, directory: RunDirectory) -> None:
             return evaluation, error
         return evaluation, None
 
-    evaluation, stopped = _event_loop()(measure())
+    evaluation, stopped = run(measure())
     results = evaluation.results()
     sides = [(side.name, result) for side, result in zip(evaluation.sides, results, strict=True)]
     _print(directory.path, results, write_report(directory, sides, prompts))
@@ -315,15 +319,6 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
                 f"allows {max_error_rate:.1%}."
             )
     return 0, ""
-
-
-def _event_loop() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """uvloop, which takes half the CPU for the same streams, where there is one."""
-    try:
-        import uvloop
-    except ModuleNotFoundError:
-        return asyncio.run
-    return uvloop.run
 
 
 def _print(folder: Path, results: Sequence[EvaluationResult], completions: CompletionComparison | None) -> None:

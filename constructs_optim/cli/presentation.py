@@ -14,7 +14,6 @@ from unicodedata import category
 import typer
 from pydantic_core import to_jsonable_python
 from rich.console import Console
-from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -99,14 +98,7 @@ def print_json(content: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1) -> None:
-    """Print rows for people, with no value broken.
-
-    Args:
-        columns: their headings.
-        rows: a value for each column. Only a long one may have several lines.
-        long: how many of the last columns may be long. Where the terminal is too narrow for them, each row has them on
-            lines of their own.
-    """
+    """Print rows, no value broken; a narrow terminal has the ``long`` last columns on lines of their own."""
     console = Console()
     listed = [[cell.splitlines() or [""] for cell in row] for row in rows]
     # Nothing limits the width of a file or a pipe.
@@ -143,7 +135,7 @@ def _print_text(console: Console, text: str, *, style: str | None = None) -> Non
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:
-    """Print the fields of one thing for people: a name and a value a row."""
+    """Print names and values, a pair a row."""
     table = Table(show_header=False, show_lines=True)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -172,11 +164,6 @@ def confirmed(question: str) -> bool:
         return typer.confirm(question)
     except typer.Abort:
         return False
-
-
-def size(size_bytes: int) -> str:
-    """Bytes with a decimal unit: ``35.3 GB``."""
-    return decimal(size_bytes)
 
 
 def owner_name(owner: Owner) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import typer
+from rich.filesize import decimal
 
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State, verify
@@ -27,7 +28,6 @@ from ..presentation import (
     print_table,
     say,
     say_hidden_owners,
-    size,
 )
 
 artifacts_app = Commands()
@@ -97,7 +97,7 @@ def show_command(
         return
     print_fields(_fields(artifact))
     if artifact.files:
-        rows = [[str(file.attempt), size(file.size), file.etag, file.name] for file in artifact.files]
+        rows = [[str(file.attempt), decimal(file.size), file.etag, file.name] for file in artifact.files]
         print_table(["attempt", "size", "ETag", "file"], rows)
     say_hidden_owners(inventory)
     _warn(inventory.warnings)
@@ -207,7 +207,7 @@ def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
 def _row(artifact: Artifact) -> list[str]:
     return [
         artifact.key[:_SHORT],
-        size(artifact.size_bytes),
+        decimal(artifact.size_bytes),
         (artifact.made_at or "")[:16].replace("T", " "),
         str(len(artifact.owners)),
         artifact.state if artifact.state is State.ready else f"{artifact.state}: {artifact.detail}",
@@ -222,7 +222,7 @@ def _fields(artifact: Artifact) -> list[tuple[str, str]]:
         ("key", artifact.key),
         ("description", description(artifact.description)),
         ("state", f"{artifact.state}: {artifact.detail}"),
-        ("size", f"{size(artifact.size_bytes)} in {counted(len(artifact.files), 'file')}"),
+        ("size", f"{decimal(artifact.size_bytes)} in {counted(len(artifact.files), 'file')}"),
         ("made at", artifact.made_at or ""),
         ("model data", manifest.get("model_data_uri", "")),
         ("container image", manifest.get("image", "")),
@@ -241,7 +241,7 @@ def _print_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
             [
                 removal.artifact.key[:_SHORT],
                 removal.artifact.state,
-                size(removal.artifact.size_bytes),
+                decimal(removal.artifact.size_bytes),
                 removal.unused_since.isoformat(sep=" ", timespec="minutes")[:16],
                 description(removal.artifact.description),
             ]
@@ -256,7 +256,7 @@ def _print_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
     _warn(pruning.warnings)
     for note in pruning.notes:
         say(f"note: {note}; their owners count as there.")
-    say(f"{counted(len(pruning.removals), 'artifact')} that nothing refers to: {size(pruning.freed_bytes)}.")
+    say(f"{counted(len(pruning.removals), 'artifact')} that nothing refers to: {decimal(pruning.freed_bytes)}.")
     if versioned and pruning.removals:
         say("The bucket is versioned: what is removed takes up space until its lifecycle rule expires old versions.")
 
@@ -267,4 +267,4 @@ def _print_removed(pruning: Pruning) -> None:
             say(f"left: {removal.artifact.key[:_SHORT]}, {removal.skipped}")
     artifacts = counted(sum(removal.removed for removal in pruning.removals), "artifact")
     owners = counted(len(pruning.gone_owners), "owner")
-    say(f"Removed {artifacts}, {size(pruning.freed_bytes)}, and {owners} whose stack is gone.")
+    say(f"Removed {artifacts}, {decimal(pruning.freed_bytes)}, and {owners} whose stack is gone.")
