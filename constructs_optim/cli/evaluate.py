@@ -24,7 +24,7 @@ from constructs_optim.evaluator.options import (
 from constructs_optim.evaluator.prompts import describe_errors, random_prompts, read_prompts
 from constructs_optim.recipe.evaluation.workload import Workload
 
-from .aws import Profile, Region, errors_explained, failed
+from .aws import Profile, Region
 from .presentation import print_table, say
 
 if TYPE_CHECKING:
@@ -126,43 +126,39 @@ def evaluate_command(
 
     if requests is not None and seconds is not None:
         raise typer.BadParameter("give one of --requests and --seconds")
-    with errors_explained():
-        try:
-            if resume is not None:
-                directory = RunDirectory(resume)
-                options = directory.options()
-            else:
-                default_tokens = _MAX_TOKENS if prompts is not None else Workload().output_tokens
-                options = Options(
-                    sides=_sides(target, compare),
-                    started=dt.datetime.now(dt.UTC),
-                    loads=tuple(
-                        Load(
-                            concurrency=users,
-                            requests=requests,
-                            seconds=seconds,
-                            warm_up=warm_up,
-                            timeout_seconds=timeout,
-                        )
-                        for users in _users(concurrency)
-                    ),
-                    generation=Generation(
-                        max_tokens=max_tokens or default_tokens,
-                        temperature=temperature,
-                        parameters=_parameters(parameter or []),
-                    ),
-                    format=format,
-                    region=region,
-                    profile=profile,
-                    api_key_variable=api_key_variable,
-                    max_error_rate=max_error_rate,
-                    random_prompts=prompts is None,
+    if resume is not None:
+        directory = RunDirectory(resume)
+        options = directory.options()
+    else:
+        default_tokens = _MAX_TOKENS if prompts is not None else Workload().output_tokens
+        options = Options(
+            sides=_sides(target, compare),
+            started=dt.datetime.now(dt.UTC),
+            loads=tuple(
+                Load(
+                    concurrency=users,
+                    requests=requests,
+                    seconds=seconds,
+                    warm_up=warm_up,
+                    timeout_seconds=timeout,
                 )
-                directory = RunDirectory(output or _default_folder(options))
-                directory.create(options, _prompts(options, prompts))
-            _run(options, directory)
-        except EvaluationError as error:
-            raise failed(str(error)) from None
+                for users in _users(concurrency)
+            ),
+            generation=Generation(
+                max_tokens=max_tokens or default_tokens,
+                temperature=temperature,
+                parameters=_parameters(parameter or []),
+            ),
+            format=format,
+            region=region,
+            profile=profile,
+            api_key_variable=api_key_variable,
+            max_error_rate=max_error_rate,
+            random_prompts=prompts is None,
+        )
+        directory = RunDirectory(output or _default_folder(options))
+        directory.create(options, _prompts(options, prompts))
+    _run(options, directory)
 
 
 def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:

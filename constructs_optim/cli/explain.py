@@ -25,14 +25,13 @@ from constructs_optim.explanation.jobs import (
     instance_type_of,
     steps_of,
 )
-from constructs_optim.explanation.report import Report
 from constructs_optim.explanation.text import markdown, text_lines
 from constructs_optim.operations.artifacts import Artifact
 from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
 
-from .aws import Account, Profile, Region, bucket_name, errors_explained, failed
+from .aws import Account, Profile, Region, bucket_name
 
 DEPLOYED = "deployed"
 LISTED = "aws"
@@ -100,32 +99,28 @@ def explain_command(
     """
     needs_aws = against == DEPLOYED or store is not None or prices == LISTED
     stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
-    try:
-        with errors_explained():
-            after = _chosen(read_assembly(assembly), stack or [], assembly)
-            aws = _Lookup(Account(profile, region), store) if needs_aws else None
-            before, name = None, against
-            if aws is not None and against == DEPLOYED:
-                before, name = aws.deployed(after), "what is deployed"
-            elif against is not None:
-                before = [one for one in read_assembly(Path(against)) if not stack or _is_chosen(one, stack)]
-            evidence = {
-                one.path: StackEvidence(
-                    prices=aws.prices(one) if aws is not None and prices == LISTED else stated,
-                    stores=aws.stores(one) if aws is not None else {},
-                )
-                for one in [*(before or ()), *after]
-            }
-            report = explain(
-                after,
-                before,
-                against=name,
-                deployed=against == DEPLOYED,
-                evidence_of=lambda one: evidence[one.path],
-                notes=aws.notes if aws is not None else (),
-            )
-    except ExplanationError as error:
-        raise failed(str(error)) from None
+    after = _chosen(read_assembly(assembly), stack or [], assembly)
+    aws = _Lookup(Account(profile, region), store) if needs_aws else None
+    before, name = None, against
+    if aws is not None and against == DEPLOYED:
+        before, name = aws.deployed(after), "what is deployed"
+    elif against is not None:
+        before = [one for one in read_assembly(Path(against)) if not stack or _is_chosen(one, stack)]
+    evidence = {
+        one.path: StackEvidence(
+            prices=aws.prices(one) if aws is not None and prices == LISTED else stated,
+            stores=aws.stores(one) if aws is not None else {},
+        )
+        for one in [*(before or ()), *after]
+    }
+    report = explain(
+        after,
+        before,
+        against=name,
+        deployed=against == DEPLOYED,
+        evidence_of=lambda one: evidence[one.path],
+        notes=aws.notes if aws is not None else (),
+    )
     match format:
         case "json":
             typer.echo(report.model_dump_json(indent=2))
@@ -134,7 +129,13 @@ def explain_command(
         case "text":
             for line in text_lines(report, Console().width):
                 typer.secho(line, bold=not line.startswith(" "))
-    if report.refusals or any(_happens(report, event) for event in fail_on or ()):
+    happens = {
+        Event.change: report.has_changes,
+        Event.interruption: any(endpoint.is_interrupted for endpoint in report.endpoints),
+        Event.job: report.may_run_jobs,
+        Event.permissions: any(change.grants_more for change in report.permissions),
+    }
+    if report.refusals or any(happens[event] for event in fail_on or ()):
         raise typer.Exit(1)
 
 
@@ -152,18 +153,6 @@ def _is_chosen(stack: StackTemplate, patterns: Iterable[str]) -> bool:
     for _ in stack.parents:
         outermost = outermost.rpartition("/")[0]
     return any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
-
-
-def _happens(report: Report, event: Event) -> bool:
-    match event:
-        case Event.change:
-            return report.has_changes
-        case Event.interruption:
-            return any(endpoint.is_interrupted for endpoint in report.endpoints)
-        case Event.job:
-            return report.may_run_jobs
-        case Event.permissions:
-            return any(change.grants_more for change in report.permissions)
 
 
 def stated_prices(path: Path) -> Prices:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .presentation import Commands, FormatOption, print_fields, print_json, say
+from .commands import Commands
+from .presentation import FormatOption, print_fields, print_json, say
 
 if TYPE_CHECKING:
     from constructs_optim.training.decoding.verification import Verification
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
 medusa_app = Commands()
 _NOTHING = 2
 _EXTRA = ("torch", "transformers", "safetensors")
-
-
-@medusa_app.callback()
-def _medusa() -> None:
-    """Medusa heads: several tokens a pass over the model, the same outputs."""
 
 
 @medusa_app.command("verify")
@@ -40,7 +36,8 @@ def verify_command(
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The most prompts that are decoded.")] = 450,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of a completion.")] = 128,
     precision: Annotated[
-        str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it.")
+        Literal["float32", "bfloat16", "auto"],
+        typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it."),
     ] = "float32",
     tree_nodes: Annotated[
         int, typer.Option(min=0, help="How many guesses are checked at once; 0: each head's first, as servers do.")
@@ -65,8 +62,6 @@ def verify_command(
             raise
         typer.echo('Verifying heads is an extra: pip install "constructs-optim[medusa]"', err=True)
         raise typer.Exit(_NOTHING) from None
-    if precision not in ("float32", "bfloat16", "auto"):
-        raise typer.BadParameter(f"--precision {precision}: use float32, bfloat16 or auto")
     say_nothing_while_loading()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:

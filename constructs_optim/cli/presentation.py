@@ -1,4 +1,4 @@
-"""How commands look: their help, options that they share, and how they print."""
+"""How commands print, and the options for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unicodedata import category
@@ -16,7 +16,6 @@ from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from constructs_optim.explanation.formatting import wrapped
 from constructs_optim.runtime.store.artifact_store import Owner
@@ -31,57 +30,6 @@ _GAP = "  "
 Format = Literal["table", "json"]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-# Longer lists of choices are broken in a terminal of 80 columns: the option's help names them.
-_LONGEST = 20
-
-
-class _Help:
-    """Names the values of all parameters. Which names typer gives by itself differs between its releases."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if isinstance(param, TyperOption) and param.metavar is None:
-                param.metavar = _value_name(param)
-            elif isinstance(param, TyperArgument):
-                # Its name and its help say what it is.
-                param.display_type_rich = lambda ctx: None
-        return params
-
-    def get_short_help_str(self, limit: int = 45) -> str:
-        """The first sentence, which groups print whole."""
-        del limit
-        return super().get_short_help_str(10_000)  # type: ignore[misc]
-
-
-def _value_name(option: TyperOption) -> str:
-    if option.is_flag or option.name == "help":
-        return ""
-    described: Any = getattr(option, "type_descriptor", None) or getattr(option, "type", None)
-    choices = [str(getattr(choice, "value", choice)) for choice in getattr(described, "choices", None) or ()]
-    listed = "|".join(choices)
-    if choices and len(listed) <= _LONGEST:
-        return listed
-    return max(option.opts, key=len).rpartition("-")[2].upper()
-
-
-class _Command(_Help, TyperCommand): ...
-
-
-class _Group(_Help, TyperGroup): ...
-
-
-class Commands(typer.Typer):
-    """A group of commands, which shows its help where none is named."""
-
-    def __init__(self, **settings: Any) -> None:
-        # typer's own boxes cut long options off in a terminal of 80 columns.
-        super().__init__(cls=_Group, no_args_is_help=True, rich_markup_mode=None, **settings)
-
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """Add a command, as :meth:`typer.Typer.command` does."""
-        return super().command(name, cls=_Command, **settings)
 
 
 def printable(text: str) -> str:

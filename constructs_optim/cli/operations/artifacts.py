@@ -15,9 +15,9 @@ from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, S
 from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
 
-from ..aws import Account, Bucket, Profile, Region, errors_explained, failed
+from ..aws import Account, Bucket, Profile, Region, failed
+from ..commands import Commands
 from ..presentation import (
-    Commands,
     FormatOption,
     YesOption,
     confirmed,
@@ -62,14 +62,13 @@ def list_command(
 
     What was released and has no files any more is left out of the table: only its number of attempts is kept.
     """
-    with errors_explained():
-        inventory = Account(profile, region).inventory(bucket)
-        if format == "json":
-            summaries = [artifact.summary() for artifact in inventory.all()]
-            print_json({"artifacts": summaries, "warnings": inventory.warnings})
-            return
-        # Rows rather than artifacts: of a large store, those take up hundreds of megabytes.
-        rows = [_row(artifact) for artifact in inventory.all() if not artifact.is_cleared]
+    inventory = Account(profile, region).inventory(bucket)
+    if format == "json":
+        summaries = [artifact.summary() for artifact in inventory.all()]
+        print_json({"artifacts": summaries, "warnings": inventory.warnings})
+        return
+    # Rows rather than artifacts: of a large store, those take up hundreds of megabytes.
+    rows = [_row(artifact) for artifact in inventory.all() if not artifact.is_cleared]
     if rows:
         print_table(["key", "size", "made at (UTC)", "owners", "state", "description"], rows, long=2)
         say_hidden_owners(inventory)
@@ -87,9 +86,8 @@ def show_command(
     format: FormatOption = "table",
 ) -> None:
     """Show one artifact: its records, its files and who refers to it."""
-    with errors_explained():
-        inventory = Account(profile, region).inventory(bucket)
-        artifact = inventory.one(_full_key(inventory, key))
+    inventory = Account(profile, region).inventory(bucket)
+    artifact = inventory.one(_full_key(inventory, key))
     if artifact is None:
         raise failed(f"{key} was removed just now.")
     if format == "json":
@@ -112,15 +110,14 @@ def verify_command(
     format: FormatOption = "table",
 ) -> None:
     """Check that artifacts are as their manifests say. Exit status 1 when one is damaged."""
-    with errors_explained():
-        inventory = Account(profile, region).inventory(bucket)
-        chosen = [_full_key(inventory, key) for key in keys or []]
-        artifacts = map(inventory.one, chosen) if chosen else inventory.all()
-        results = [
-            verify(inventory.store, artifact)
-            for artifact in artifacts
-            if artifact is not None and (chosen or not artifact.is_cleared)
-        ]
+    inventory = Account(profile, region).inventory(bucket)
+    chosen = [_full_key(inventory, key) for key in keys or []]
+    artifacts = map(inventory.one, chosen) if chosen else inventory.all()
+    results = [
+        verify(inventory.store, artifact)
+        for artifact in artifacts
+        if artifact is not None and (chosen or not artifact.is_cleared)
+    ]
     if format == "json":
         checked = [{"sound": result.is_sound, **vars(result)} for result in results]
         print_json({"artifacts": checked, "warnings": inventory.warnings})
@@ -155,28 +152,27 @@ def prune_command(
     """Remove artifacts that nothing refers to, and the records of stacks that are gone."""
     if delete and not yes and format == "json":
         raise typer.BadParameter("--delete asks for confirmation; with --format json add --yes")
-    with errors_explained():
-        account = Account(profile, region)
-        inventory = account.inventory(bucket)
-        s3 = account.client("s3", account.region_of(bucket))
-        pruner = Pruner(
-            s3,
-            inventory,
-            Stacks(account.id, lambda region: account.client("cloudformation", region)),
-            older_than=_timedelta(older_than),
-            now=dt.datetime.now(dt.UTC),
-        )
-        pruning = pruner.survey()
-        versioned = inventory.is_versioned()
-        report = {"bucket": bucket, "deleted": delete, "versioned": versioned}
-        if format == "table":
-            _print_pruning(pruning, versioned=versioned)
-        nothing = not (pruning.removals or pruning.gone_owners)
-        if delete and not nothing:
-            if not (yes or confirmed("Remove this?")):
-                say("Nothing was removed.")
-                raise typer.Exit(1)
-            pruning = pruner.remove(pruning)
+    account = Account(profile, region)
+    inventory = account.inventory(bucket)
+    s3 = account.client("s3", account.region_of(bucket))
+    pruner = Pruner(
+        s3,
+        inventory,
+        Stacks(account.id, lambda region: account.client("cloudformation", region)),
+        older_than=_timedelta(older_than),
+        now=dt.datetime.now(dt.UTC),
+    )
+    pruning = pruner.survey()
+    versioned = inventory.is_versioned()
+    report = {"bucket": bucket, "deleted": delete, "versioned": versioned}
+    if format == "table":
+        _print_pruning(pruning, versioned=versioned)
+    nothing = not (pruning.removals or pruning.gone_owners)
+    if delete and not nothing:
+        if not (yes or confirmed("Remove this?")):
+            say("Nothing was removed.")
+            raise typer.Exit(1)
+        pruning = pruner.remove(pruning)
     if format == "json":
         print_json({**report, **pruning.to_json()})
         return

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from constructs_optim.operations.dashboard_preview import (
-    PreviewError,
     SampleMetrics,
     dashboards_of,
     picture,
@@ -16,7 +15,8 @@ from constructs_optim.operations.dashboard_preview import (
 from constructs_optim.recipe.metrics import by_name
 
 from ..aws import failed
-from ..presentation import Commands, say
+from ..commands import Commands
+from ..presentation import say
 
 dashboard_app = Commands()
 
@@ -45,8 +45,6 @@ def preview_command(
         if missing.name != "matplotlib":
             raise
         raise failed('Drawing is an extra: pip install "constructs-optim[evaluate]"') from None
-    except PreviewError as error:
-        raise failed(str(error)) from None
 
 
 def _units() -> dict[tuple[str, str], str]:
