@@ -119,7 +119,7 @@ def explain_command(
         against=name,
         deployed=against == DEPLOYED,
         evidence_of=lambda one: evidence[one.path],
-        notes=aws.notes if aws is not None else (),
+        notes=dict.fromkeys(aws.notes) if aws is not None else (),
     )
     match format:
         case "json":
@@ -184,11 +184,7 @@ class _Lookup:
         self._deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
         self._contents: dict[str, StoreContents] = {}
         self._denied = False
-        self._notes: dict[str, None] = {}
-
-    @property
-    def notes(self) -> list[str]:
-        return [*self._notes]
+        self.notes: list[str] = []
 
     def deployed(self, stacks: list[StackTemplate]) -> list[StackTemplate]:
         """The stacks as they are deployed; without those that are not there."""
@@ -211,13 +207,15 @@ class _Lookup:
         if self._denied:
             return Prices()
         if region is None:
-            self._note(f"There are no prices for {stack.path}: its region is known only at deployment; give --region.")
+            self.notes.append(
+                f"There are no prices for {stack.path}: its region is known only at deployment; give --region."
+            )
             return Prices()
         hosting = self._account.prices(region)
         training = self._account.prices(region, "Training") if Template(stack.template).of_type(TRAINING_JOB) else {}
         if hosting is None or training is None:
             self._denied = True
-            self._note("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
+            self.notes.append("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
             return Prices()
         return Prices(hosting, training, source=f"AWS Price List of {region}")
 
@@ -229,7 +227,7 @@ class _Lookup:
         if self._store != DEPLOYED:
             return {job.logical_id: self._contents_of(self._store) for job in jobs}
         if self._is_elsewhere(stack):
-            self._note(f"The stores of {stack.path} were not searched: it is of account {stack.account}.")
+            self.notes.append(f"The stores of {stack.path} were not searched: it is of account {stack.account}.")
             return {}
         stores = {job.logical_id: self._store_of(stack, job) for job in jobs}
         return {name: store for name, store in stores.items() if store is not None}
@@ -249,7 +247,7 @@ class _Lookup:
             case _:
                 pass
         if name is None:
-            self._note(f"The store of {job.label} in {stack.path} is not known: name it with --store BUCKET.")
+            self.notes.append(f"The store of {job.label} in {stack.path} is not known: name it with --store BUCKET.")
             return None
         return self._contents_of(name)
 
@@ -266,9 +264,6 @@ class _Lookup:
 
     def _is_elsewhere(self, stack: StackTemplate) -> bool:
         return stack.account not in (None, self._account.id)
-
-    def _note(self, text: str) -> None:
-        self._notes[text] = None
 
 
 def _past_job(artifact: Artifact) -> PastJob | None:
