@@ -97,18 +97,12 @@ def _print(verification: Verification) -> None:
     acceptance = "  ".join(f"{head}: {share:.0%}" for head, share in enumerate(verification.acceptance, start=1))
     count = len(verification.differences)
     identical = f"{verification.identical:.2%} of {verification.prompts} outputs"
-    milliseconds = (
-        1000 * verification.seconds / verification.prompts,
-        1000 * verification.plain_seconds / verification.prompts,
-    )
+    took, plain = (1000 * spent / verification.prompts for spent in (verification.seconds, verification.plain_seconds))
     print_fields(
         [
             ("identical", identical),
             ("tokens a pass", f"{verification.tokens_per_pass:.2f}, against 1 without heads"),
-            (
-                "wall time",
-                f"{milliseconds[1]:.0f} → {milliseconds[0]:.0f} ms a prompt: {verification.speed_up:.2f} times as fast",
-            ),
+            ("wall time", f"{plain:.0f} → {took:.0f} ms a prompt: {verification.speed_up:.2f} times as fast"),
             ("accepted, by head", acceptance),
             (
                 "computed",

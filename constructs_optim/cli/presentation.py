@@ -59,27 +59,21 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: 
         widths = narrow
     beside = len(columns) if _width(widths) <= limit else len(columns) - long
     headings = [textwrap.wrap(heading, width) for heading, width in zip(columns, widths, strict=True)]
-    _print_row(console, headings[:beside], widths, style="bold")
+    _print_row(headings[:beside], widths, style="bold")
     for row in listed:
-        _print_row(console, row[:beside], widths)
+        _print_row(row[:beside], widths)
         for line in (line for cell in row[beside:] for line in cell if line):
-            _print_text(console, wrapped(line, limit, indent="    ", then="    "))
+            say(wrapped(line, limit, indent="    ", then="    "))
 
 
 def _width(columns: Sequence[int]) -> int:
     return sum(columns) + len(_GAP) * (len(columns) - 1)
 
 
-def _print_row(
-    console: Console, cells: Sequence[Sequence[str]], widths: Sequence[int], *, style: str | None = None
-) -> None:
+def _print_row(cells: Sequence[Sequence[str]], widths: Sequence[int], *, style: str | None = None) -> None:
     for line in zip_longest(*cells, fillvalue=""):
         padded = (part.ljust(width) for part, width in zip(line, widths, strict=False))
-        _print_text(console, _GAP.join(padded).rstrip(), style=style)
-
-
-def _print_text(console: Console, text: str, *, style: str | None = None) -> None:
-    console.print(printable(text), style=style, highlight=False, soft_wrap=True)
+        say(_GAP.join(padded).rstrip(), style=style)
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:
@@ -92,9 +86,9 @@ def print_fields(rows: Iterable[tuple[str, str]]) -> None:
     Console().print(table)
 
 
-def say(text: str) -> None:
+def say(text: str, *, style: str | None = None) -> None:
     """Print a sentence, broken only where it has line breaks."""
-    Console().print(printable(text), highlight=False, soft_wrap=True)
+    Console().print(printable(text), style=style, highlight=False, soft_wrap=True)
 
 
 def say_hidden_owners(inventory: ArtifactInventory) -> None:

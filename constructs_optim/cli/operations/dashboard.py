@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Annotated
 
@@ -32,19 +33,14 @@ def preview_command(
 ) -> None:
     """Draw the dashboards of a synthesized app, as PNG, with sample metrics. No AWS is needed."""
     folder = output or assembly / "preview"
-    try:
-        import matplotlib  # noqa: F401 - say first that it is missing
-
-        for preview in dashboards_of(assembly, stack=stack, dashboard=dashboard):
-            content = picture(preview, SampleMetrics(preview, _units()))
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{preview.name}.png"
-            path.write_bytes(content)
-            say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")
-    except ModuleNotFoundError as missing:
-        if missing.name != "matplotlib":
-            raise
-        raise failed('Drawing is an extra: pip install "constructs-optim[evaluate]"') from None
+    if importlib.util.find_spec("matplotlib") is None:
+        raise failed('Drawing is an extra: pip install "constructs-optim[evaluate]"')
+    for preview in dashboards_of(assembly, stack=stack, dashboard=dashboard):
+        content = picture(preview, SampleMetrics(preview, _units()))
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{preview.name}.png"
+        path.write_bytes(content)
+        say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")
 
 
 def _units() -> dict[tuple[str, str], str]:
