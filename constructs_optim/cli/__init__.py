@@ -8,11 +8,7 @@ _EXTRA = ("click", "rich", "typer")
 
 
 def main() -> None:
-    """Entry point of the console script.
-
-    Raises:
-        SystemExit: With the command's status; with 2 where the extra ``[cli]``, which brings typer and rich, is absent.
-    """
+    """Entry point of the console script; exits with 2 where the extra ``[cli]`` is not installed."""
     try:
         from .main import app
     except ModuleNotFoundError as missing:

@@ -25,7 +25,10 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as BotocoreConnectionError
 from rich.console import Console
 
+from constructs_optim.evaluator.options import EvaluationError
+from constructs_optim.explanation.assembly import ExplanationError
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory
+from constructs_optim.operations.dashboard_preview import PreviewError
 from constructs_optim.operations.price_list import API_REGION, prices_per_hour
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
 from constructs_optim.runtime.store.artifact_store import region_of
@@ -111,10 +114,10 @@ class Account:
 
 @contextmanager
 def errors_explained() -> Iterator[None]:
-    """End the command with one sentence and status 2 when AWS refuses or cannot be reached."""
+    """End the command with one sentence and status 2 when AWS refuses, or what is read is not valid."""
     try:
         yield
-    except (BotoCoreError, ClientError, DeploymentError) as error:
+    except (BotoCoreError, ClientError, DeploymentError, EvaluationError, ExplanationError, PreviewError) as error:
         raise failed(_sentence(error)) from None
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import importlib.util
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +24,7 @@ from constructs_optim.evaluator.options import (
 from constructs_optim.evaluator.prompts import describe_errors, random_prompts, read_prompts
 from constructs_optim.recipe.evaluation.workload import Workload
 
-from .aws import Profile, Region, errors_explained, failed
+from .aws import Profile, Region
 from .presentation import print_table, say
 
 if TYPE_CHECKING:
@@ -127,43 +126,39 @@ def evaluate_command(
 
     if requests is not None and seconds is not None:
         raise typer.BadParameter("give one of --requests and --seconds")
-    with errors_explained():
-        try:
-            if resume is not None:
-                directory = RunDirectory(resume)
-                options = directory.options()
-            else:
-                default_tokens = _MAX_TOKENS if prompts is not None else Workload().output_tokens
-                options = Options(
-                    sides=_sides(target, compare),
-                    started=dt.datetime.now(dt.UTC),
-                    loads=tuple(
-                        Load(
-                            concurrency=users,
-                            requests=requests,
-                            seconds=seconds,
-                            warm_up=warm_up,
-                            timeout_seconds=timeout,
-                        )
-                        for users in _users(concurrency)
-                    ),
-                    generation=Generation(
-                        max_tokens=max_tokens or default_tokens,
-                        temperature=temperature,
-                        parameters=_parameters(parameter or []),
-                    ),
-                    format=format,
-                    region=region,
-                    profile=profile,
-                    api_key_variable=api_key_variable,
-                    max_error_rate=max_error_rate,
-                    random_prompts=prompts is None,
+    if resume is not None:
+        directory = RunDirectory(resume)
+        options = directory.options()
+    else:
+        default_tokens = _MAX_TOKENS if prompts is not None else Workload().output_tokens
+        options = Options(
+            sides=_sides(target, compare),
+            started=dt.datetime.now(dt.UTC),
+            loads=tuple(
+                Load(
+                    concurrency=users,
+                    requests=requests,
+                    seconds=seconds,
+                    warm_up=warm_up,
+                    timeout_seconds=timeout,
                 )
-                directory = RunDirectory(output or _default_folder(options))
-                directory.create(options, _prompts(options, prompts))
-            _run(options, directory)
-        except EvaluationError as error:
-            raise failed(str(error)) from None
+                for users in _users(concurrency)
+            ),
+            generation=Generation(
+                max_tokens=max_tokens or default_tokens,
+                temperature=temperature,
+                parameters=_parameters(parameter or []),
+            ),
+            format=format,
+            region=region,
+            profile=profile,
+            api_key_variable=api_key_variable,
+            max_error_rate=max_error_rate,
+            random_prompts=prompts is None,
+        )
+        directory = RunDirectory(output or _default_folder(options))
+        directory.create(options, _prompts(options, prompts))
+    _run(options, directory)
 
 
 def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:
@@ -261,6 +256,11 @@ def _prompts(options: Options, path: Path | None) -> str:
 def _run(options: Options, directory: RunDirectory) -> None:
     import boto3
 
+    try:
+        from uvloop import run  # takes half the CPU for the same streams
+    except ModuleNotFoundError:
+        from asyncio import run
+
     from constructs_optim.evaluator.evaluation import Evaluation, LiveProgress
     from constructs_optim.evaluator.report import write_report
     from constructs_optim.evaluator.sides import prepare_sides
@@ -281,7 +281,7 @@ def _run(options: Options, directory: RunDirectory) -> None:
             return evaluation, error
         return evaluation, None
 
-    evaluation, stopped = _event_loop()(measure())
+    evaluation, stopped = run(measure())
     results = evaluation.results()
     sides = [(side.name, result) for side, result in zip(evaluation.sides, results, strict=True)]
     _print(directory.path, results, write_report(directory, sides, prompts))
@@ -315,15 +315,6 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
                 f"allows {max_error_rate:.1%}."
             )
     return 0, ""
-
-
-def _event_loop() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """uvloop, which takes half the CPU for the same streams, where there is one."""
-    try:
-        import uvloop
-    except ModuleNotFoundError:
-        return asyncio.run
-    return uvloop.run
 
 
 def _print(folder: Path, results: Sequence[EvaluationResult], completions: CompletionComparison | None) -> None:

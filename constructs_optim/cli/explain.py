@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
@@ -25,14 +25,13 @@ from constructs_optim.explanation.jobs import (
     instance_type_of,
     steps_of,
 )
-from constructs_optim.explanation.report import Report
 from constructs_optim.explanation.text import markdown, text_lines
 from constructs_optim.operations.artifacts import Artifact
 from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
 
-from .aws import Account, Profile, Region, bucket_name, errors_explained, failed
+from .aws import Account, Profile, Region, bucket_name
 
 DEPLOYED = "deployed"
 LISTED = "aws"
@@ -41,16 +40,8 @@ _Dollars = Annotated[float, Field(gt=0, strict=True)]
 _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
 
 
-class Format(StrEnum):
-    """How an explanation is printed."""
-
-    text = "text"
-    markdown = "markdown"
-    json = "json"
-
-
-class FailOn(StrEnum):
-    """What makes the exit status 1."""
+class Event(StrEnum):
+    """An effect of a deployment that makes the exit status 1."""
 
     change = "change"
     interruption = "interruption"
@@ -89,9 +80,9 @@ def explain_command(
     stack: Annotated[
         list[str] | None, typer.Option(help="Only these stacks, for instance Prod/*. Repeatable; all by default.")
     ] = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    format: Annotated[Literal["text", "markdown", "json"], typer.Option(help="How to print it.")] = "text",
     fail_on: Annotated[
-        list[FailOn] | None,
+        list[Event] | None,
         typer.Option(
             metavar="EVENT",
             help="Exit status 1 on a `change`; on an `interruption` of an endpoint or component; where a `job` may "
@@ -108,41 +99,43 @@ def explain_command(
     """
     needs_aws = against == DEPLOYED or store is not None or prices == LISTED
     stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
-    try:
-        with errors_explained():
-            after = _chosen(read_assembly(assembly), stack or [], assembly)
-            aws = _Lookup(Account(profile, region), store) if needs_aws else None
-            before, name = None, against
-            if aws is not None and against == DEPLOYED:
-                before, name = aws.deployed(after), "what is deployed"
-            elif against is not None:
-                before = [one for one in read_assembly(Path(against)) if not stack or _is_chosen(one, stack)]
-            evidence = {
-                one.path: StackEvidence(
-                    prices=aws.prices(one) if aws is not None and prices == LISTED else stated,
-                    stores=aws.stores(one) if aws is not None else {},
-                )
-                for one in [*(before or ()), *after]
-            }
-            report = explain(
-                after,
-                before,
-                against=name,
-                deployed=against == DEPLOYED,
-                evidence_of=lambda one: evidence[one.path],
-                notes=aws.notes if aws is not None else (),
-            )
-    except ExplanationError as error:
-        raise failed(str(error)) from None
+    after = _chosen(read_assembly(assembly), stack or [], assembly)
+    aws = _Lookup(Account(profile, region), store) if needs_aws else None
+    before, name = None, against
+    if aws is not None and against == DEPLOYED:
+        before, name = aws.deployed(after), "what is deployed"
+    elif against is not None:
+        before = [one for one in read_assembly(Path(against)) if not stack or _is_chosen(one, stack)]
+    evidence = {
+        one.path: StackEvidence(
+            prices=aws.prices(one) if aws is not None and prices == LISTED else stated,
+            stores=aws.stores(one) if aws is not None else {},
+        )
+        for one in [*(before or ()), *after]
+    }
+    report = explain(
+        after,
+        before,
+        against=name,
+        deployed=against == DEPLOYED,
+        evidence_of=lambda one: evidence[one.path],
+        notes=dict.fromkeys(aws.notes) if aws is not None else (),
+    )
     match format:
-        case Format.json:
+        case "json":
             typer.echo(report.model_dump_json(indent=2))
-        case Format.markdown:
+        case "markdown":
             typer.echo(markdown(report), nl=False)
-        case Format.text:
+        case "text":
             for line in text_lines(report, Console().width):
                 typer.secho(line, bold=not line.startswith(" "))
-    if report.refusals or any(_happens(report, event) for event in fail_on or ()):
+    happens = {
+        Event.change: report.has_changes,
+        Event.interruption: any(endpoint.is_interrupted for endpoint in report.endpoints),
+        Event.job: report.may_run_jobs,
+        Event.permissions: any(change.grants_more for change in report.permissions),
+    }
+    if report.refusals or any(happens[event] for event in fail_on or ()):
         raise typer.Exit(1)
 
 
@@ -160,18 +153,6 @@ def _is_chosen(stack: StackTemplate, patterns: Iterable[str]) -> bool:
     for _ in stack.parents:
         outermost = outermost.rpartition("/")[0]
     return any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
-
-
-def _happens(report: Report, event: FailOn) -> bool:
-    match event:
-        case FailOn.change:
-            return report.has_changes
-        case FailOn.interruption:
-            return any(endpoint.is_interrupted for endpoint in report.endpoints)
-        case FailOn.job:
-            return report.may_run_jobs
-        case FailOn.permissions:
-            return any(change.grants_more for change in report.permissions)
 
 
 def stated_prices(path: Path) -> Prices:
@@ -203,18 +184,10 @@ class _Lookup:
         self._deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
         self._contents: dict[str, StoreContents] = {}
         self._denied = False
-        self._notes: dict[str, None] = {}
-
-    @property
-    def notes(self) -> list[str]:
-        return [*self._notes]
+        self.notes: list[str] = []
 
     def deployed(self, stacks: list[StackTemplate]) -> list[StackTemplate]:
-        """The stacks as they are deployed; without those that are not there.
-
-        Raises:
-            ExplanationError: for stacks of other accounts, which these credentials do not show.
-        """
+        """The stacks as they are deployed; without those that are not there."""
         if elsewhere := [stack for stack in stacks if self._is_elsewhere(stack)]:
             names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
             raise ExplanationError(
@@ -234,13 +207,15 @@ class _Lookup:
         if self._denied:
             return Prices()
         if region is None:
-            self._note(f"There are no prices for {stack.path}: its region is known only at deployment; give --region.")
+            self.notes.append(
+                f"There are no prices for {stack.path}: its region is known only at deployment; give --region."
+            )
             return Prices()
         hosting = self._account.prices(region)
         training = self._account.prices(region, "Training") if Template(stack.template).of_type(TRAINING_JOB) else {}
         if hosting is None or training is None:
             self._denied = True
-            self._note("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
+            self.notes.append("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
             return Prices()
         return Prices(hosting, training, source=f"AWS Price List of {region}")
 
@@ -252,7 +227,7 @@ class _Lookup:
         if self._store != DEPLOYED:
             return {job.logical_id: self._contents_of(self._store) for job in jobs}
         if self._is_elsewhere(stack):
-            self._note(f"The stores of {stack.path} were not searched: it is of account {stack.account}.")
+            self.notes.append(f"The stores of {stack.path} were not searched: it is of account {stack.account}.")
             return {}
         stores = {job.logical_id: self._store_of(stack, job) for job in jobs}
         return {name: store for name, store in stores.items() if store is not None}
@@ -272,7 +247,7 @@ class _Lookup:
             case _:
                 pass
         if name is None:
-            self._note(f"The store of {job.label} in {stack.path} is not known: name it with --store BUCKET.")
+            self.notes.append(f"The store of {job.label} in {stack.path} is not known: name it with --store BUCKET.")
             return None
         return self._contents_of(name)
 
@@ -289,9 +264,6 @@ class _Lookup:
 
     def _is_elsewhere(self, stack: StackTemplate) -> bool:
         return stack.account not in (None, self._account.id)
-
-    def _note(self, text: str) -> None:
-        self._notes[text] = None
 
 
 def _past_job(artifact: Artifact) -> PastJob | None:

@@ -24,7 +24,7 @@ from constructs_optim_local.cloud import (
 from constructs_optim_local.demo import DemoFailed, run_demo
 from constructs_optim_local.ministack.patches import UntestedMinistack
 
-from .presentation import Commands
+from .commands import Commands
 
 local_app = Commands()
 _console = Console(stderr=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .commands import Commands
 from .evaluate import evaluate_command
 from .explain import explain_command
 from .medusa import medusa_app
@@ -14,7 +15,6 @@ from .operations.artifacts import artifacts_app
 from .operations.dashboard import dashboard_app
 from .operations.endpoint import endpoint_app
 from .operations.jobs import jobs_app
-from .presentation import Commands
 from .recipes.catalog import catalog_command
 from .recipes.lock import lock_command
 from .recipes.plan import plan_command

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .presentation import Commands, Format, print_fields, print_json, say
+from .commands import Commands
+from .presentation import FormatOption, print_fields, print_json, say
 
 if TYPE_CHECKING:
     from constructs_optim.training.decoding.verification import Verification
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
 medusa_app = Commands()
 _NOTHING = 2
 _EXTRA = ("torch", "transformers", "safetensors")
-
-
-@medusa_app.callback()
-def _medusa() -> None:
-    """Medusa heads: several tokens a pass over the model, the same outputs."""
 
 
 @medusa_app.command("verify")
@@ -40,7 +36,8 @@ def verify_command(
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The most prompts that are decoded.")] = 450,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of a completion.")] = 128,
     precision: Annotated[
-        str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it.")
+        Literal["float32", "bfloat16", "auto"],
+        typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it."),
     ] = "float32",
     tree_nodes: Annotated[
         int, typer.Option(min=0, help="How many guesses are checked at once; 0: each head's first, as servers do.")
@@ -48,7 +45,7 @@ def verify_command(
     tie_margin: Annotated[
         float | None, typer.Option(min=0, help="How close two logits may be for the larger to count.")
     ] = None,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Decode prompts greedily with and without heads, and compare: outputs, tokens a pass, wall time.
 
@@ -65,8 +62,6 @@ def verify_command(
             raise
         typer.echo('Verifying heads is an extra: pip install "constructs-optim[medusa]"', err=True)
         raise typer.Exit(_NOTHING) from None
-    if precision not in ("float32", "bfloat16", "auto"):
-        raise typer.BadParameter(f"--precision {precision}: use float32, bfloat16 or auto")
     say_nothing_while_loading()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:
@@ -91,7 +86,7 @@ def verify_command(
             raise
         typer.echo(f"out of memory: try --precision bfloat16 or a larger machine ({describe_error(error)})", err=True)
         raise typer.Exit(_NOTHING) from None
-    if format is Format.json:
+    if format == "json":
         print_json(verification.to_json())
     else:
         _print(verification)
@@ -102,18 +97,12 @@ def _print(verification: Verification) -> None:
     acceptance = "  ".join(f"{head}: {share:.0%}" for head, share in enumerate(verification.acceptance, start=1))
     count = len(verification.differences)
     identical = f"{verification.identical:.2%} of {verification.prompts} outputs"
-    milliseconds = (
-        1000 * verification.seconds / verification.prompts,
-        1000 * verification.plain_seconds / verification.prompts,
-    )
+    took, plain = (1000 * spent / verification.prompts for spent in (verification.seconds, verification.plain_seconds))
     print_fields(
         [
             ("identical", identical),
             ("tokens a pass", f"{verification.tokens_per_pass:.2f}, against 1 without heads"),
-            (
-                "wall time",
-                f"{milliseconds[1]:.0f} → {milliseconds[0]:.0f} ms a prompt: {verification.speed_up:.2f} times as fast",
-            ),
+            ("wall time", f"{plain:.0f} → {took:.0f} ms a prompt: {verification.speed_up:.2f} times as fast"),
             ("accepted, by head", acceptance),
             (
                 "computed",

@@ -1,4 +1,4 @@
-"""How commands look: their help, options that they share, and how they print."""
+"""How commands print, and the options for it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import json
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unicodedata import category
 
 import typer
 from pydantic_core import to_jsonable_python
 from rich.console import Console
-from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from constructs_optim.explanation.formatting import wrapped
 from constructs_optim.runtime.store.artifact_store import Owner
@@ -30,66 +27,9 @@ if TYPE_CHECKING:
 _GAP = "  "
 
 
-class Format(StrEnum):
-    """How a command prints."""
-
-    table = "table"
-    json = "json"
-
-
+Format = Literal["table", "json"]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-# Longer lists of choices are broken in a terminal of 80 columns: the option's help names them.
-_LONGEST = 20
-
-
-class _Help:
-    """Names the values of all parameters. Which names typer gives by itself differs between its releases."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if isinstance(param, TyperOption) and param.metavar is None:
-                param.metavar = _value_name(param)
-            elif isinstance(param, TyperArgument):
-                # Its name and its help say what it is.
-                param.display_type_rich = lambda ctx: None
-        return params
-
-    def get_short_help_str(self, limit: int = 45) -> str:
-        """The first sentence, which groups print whole."""
-        del limit
-        return super().get_short_help_str(10_000)  # type: ignore[misc]
-
-
-def _value_name(option: TyperOption) -> str:
-    if option.is_flag or option.name == "help":
-        return ""
-    described: Any = getattr(option, "type_descriptor", None) or getattr(option, "type", None)
-    choices = [str(getattr(choice, "value", choice)) for choice in getattr(described, "choices", None) or ()]
-    listed = "|".join(choices)
-    if choices and len(listed) <= _LONGEST:
-        return listed
-    return max(option.opts, key=len).rpartition("-")[2].upper()
-
-
-class _Command(_Help, TyperCommand): ...
-
-
-class _Group(_Help, TyperGroup): ...
-
-
-class Commands(typer.Typer):
-    """A group of commands, which shows its help where none is named."""
-
-    def __init__(self, **settings: Any) -> None:
-        # typer's own boxes cut long options off in a terminal of 80 columns.
-        super().__init__(cls=_Group, no_args_is_help=True, rich_markup_mode=None, **settings)
-
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """Add a command, as :meth:`typer.Typer.command` does."""
-        return super().command(name, cls=_Command, **settings)
 
 
 def printable(text: str) -> str:
@@ -106,14 +46,7 @@ def print_json(content: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1) -> None:
-    """Print rows for people, with no value broken.
-
-    Args:
-        columns: their headings.
-        rows: a value for each column. Only a long one may have several lines.
-        long: how many of the last columns may be long. Where the terminal is too narrow for them, each row has them on
-            lines of their own.
-    """
+    """Print rows, no value broken; a narrow terminal has the ``long`` last columns on lines of their own."""
     console = Console()
     listed = [[cell.splitlines() or [""] for cell in row] for row in rows]
     # Nothing limits the width of a file or a pipe.
@@ -126,31 +59,25 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: 
         widths = narrow
     beside = len(columns) if _width(widths) <= limit else len(columns) - long
     headings = [textwrap.wrap(heading, width) for heading, width in zip(columns, widths, strict=True)]
-    _print_row(console, headings[:beside], widths, style="bold")
+    _print_row(headings[:beside], widths, style="bold")
     for row in listed:
-        _print_row(console, row[:beside], widths)
+        _print_row(row[:beside], widths)
         for line in (line for cell in row[beside:] for line in cell if line):
-            _print_text(console, wrapped(line, limit, indent="    ", then="    "))
+            say(wrapped(line, limit, indent="    ", then="    "))
 
 
 def _width(columns: Sequence[int]) -> int:
     return sum(columns) + len(_GAP) * (len(columns) - 1)
 
 
-def _print_row(
-    console: Console, cells: Sequence[Sequence[str]], widths: Sequence[int], *, style: str | None = None
-) -> None:
+def _print_row(cells: Sequence[Sequence[str]], widths: Sequence[int], *, style: str | None = None) -> None:
     for line in zip_longest(*cells, fillvalue=""):
         padded = (part.ljust(width) for part, width in zip(line, widths, strict=False))
-        _print_text(console, _GAP.join(padded).rstrip(), style=style)
-
-
-def _print_text(console: Console, text: str, *, style: str | None = None) -> None:
-    console.print(printable(text), style=style, highlight=False, soft_wrap=True)
+        say(_GAP.join(padded).rstrip(), style=style)
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:
-    """Print the fields of one thing for people: a name and a value a row."""
+    """Print names and values, a pair a row."""
     table = Table(show_header=False, show_lines=True)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -159,9 +86,9 @@ def print_fields(rows: Iterable[tuple[str, str]]) -> None:
     Console().print(table)
 
 
-def say(text: str) -> None:
+def say(text: str, *, style: str | None = None) -> None:
     """Print a sentence, broken only where it has line breaks."""
-    Console().print(printable(text), highlight=False, soft_wrap=True)
+    Console().print(printable(text), style=style, highlight=False, soft_wrap=True)
 
 
 def say_hidden_owners(inventory: ArtifactInventory) -> None:
@@ -179,11 +106,6 @@ def confirmed(question: str) -> bool:
         return typer.confirm(question)
     except typer.Abort:
         return False
-
-
-def size(size_bytes: int) -> str:
-    """Bytes with a decimal unit: ``35.3 GB``."""
-    return decimal(size_bytes)
 
 
 def owner_name(owner: Owner) -> str:

@@ -36,11 +36,7 @@ _CREDENTIALS_LAST_SECONDS = 120
 
 
 def proxy_for(scheme: str, host: str) -> SplitResult | None:
-    """The proxy that ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, or the system's settings, name for a server.
-
-    Raises:
-        EvaluationError: where it is no HTTP proxy.
-    """
+    """The proxy that ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, or the system's settings, name for a server."""
     url = getproxies().get(scheme)
     if not url or proxy_bypass(host):
         return None
@@ -64,11 +60,7 @@ class Server:
 
     @classmethod
     def of(cls, url: SplitResult) -> Server:
-        """The server of a URL.
-
-        Raises:
-            EvaluationError: where the environment names certificates that cannot be read, or no HTTP proxy.
-        """
+        """The server of a URL."""
         host = url.hostname or ""
         if url.scheme == "http":
             return cls(host, url.port or 80)
@@ -85,11 +77,7 @@ class UrlTarget:
     """A server that speaks HTTP, such as vLLM, llama.cpp, ``transformers serve`` or an LMI container on its own."""
 
     def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
-        """Choose a server by the URL of its API, such as ``http://127.0.0.1:8000/v1``; the format's path is appended.
-
-        Raises:
-            EvaluationError: where nothing can be sent to the URL.
-        """
+        """Choose a server by the URL of its API, such as ``http://127.0.0.1:8000/v1``; the format adds its path."""
         parts = urlsplit(url)
         try:
             valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -134,12 +122,7 @@ class SageMakerTarget:
         variant_name: str | None = None,
         inference_component_name: str | None = None,
     ) -> None:
-        """Choose an endpoint, and one of its variants or components.
-
-        Raises:
-            EvaluationError: where there are no credentials.
-            botocore.exceptions.BotoCoreError: where the session has no region.
-        """
+        """Choose an endpoint, and one of its variants or components."""
         client: Any = session.client("sagemaker-runtime")
         self._credentials: Any = session.get_credentials()
         if self._credentials is None:
@@ -158,11 +141,7 @@ class SageMakerTarget:
         self.server: Server = Server.of(self._url)
 
     async def request(self, body: bytes, path: str) -> bytes:
-        """A whole, signed HTTP/1.1 request; every format has the same path.
-
-        Raises:
-            EvaluationError: where the credentials cannot be renewed.
-        """
+        """A whole, signed HTTP/1.1 request; every format has the same path."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.exceptions import BotoCoreError, ClientError

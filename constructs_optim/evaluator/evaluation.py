@@ -121,11 +121,7 @@ class Evaluation:
         self.interrupted = False
 
     async def run(self, progress: LiveProgress) -> None:
-        """Measure what has not been measured yet. Ctrl-C ends it and keeps what was measured.
-
-        Raises:
-            EvaluationError: where it cannot go on; what was measured is kept.
-        """
+        """Measure what has not been measured yet. Ctrl-C ends it and keeps what was measured."""
         for load in self._options.loads:
             for side in self.sides:
                 if not self.interrupted:

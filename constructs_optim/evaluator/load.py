@@ -140,12 +140,7 @@ class Sender:
     generation: Generation = field(default_factory=Generation)
 
     async def run(self, load: Load, level: MeasuredLevel, recorded: Callable[[Record], None] | None = None) -> None:
-        """Send the rest of a load, as one more segment of its level; ``recorded`` is called with each request.
-
-        Raises:
-            asyncio.CancelledError: when the evaluation is interrupted; requests under way are dropped.
-            EvaluationError: where requests cannot be signed any more.
-        """
+        """Send the rest of a load, as one more segment of its level; ``recorded`` is called with each request."""
         segment, lags = Segment(), list[float]()
         connections = [Connection(self.target.server) for _ in range(load.concurrency)]
         try:
@@ -174,11 +169,7 @@ class Sender:
             level.segments.append(segment)
 
     async def choose_format(self, formats: Sequence[Format], timeout_seconds: float) -> None:
-        """Use the first format in which the target responds; a few prompts are tried, in case one of them is at fault.
-
-        Raises:
-            EvaluationError: where it responds in none, with its response to each.
-        """
+        """Use the first format in which the target responds; several prompts are tried, as one may be at fault."""
         problems: list[str] = []
         for self.format in formats:
             for prompt in self.prompts[:_TRIES]:

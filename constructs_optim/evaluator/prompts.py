@@ -97,11 +97,7 @@ class Prompt(BaseModel):
 
 
 def read_prompts(path: Path) -> list[Prompt]:
-    """The prompts of a JSON Lines file; empty lines are passed over.
-
-    Raises:
-        EvaluationError: with every line that is no prompt, and why.
-    """
+    """The prompts of a JSON Lines file; empty lines are passed over."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

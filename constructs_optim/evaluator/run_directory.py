@@ -35,11 +35,7 @@ class RunDirectory:
         self._run = path / "run.json"
 
     def create(self, options: Options, prompts: str) -> None:
-        """Begin an evaluation.
-
-        Raises:
-            EvaluationError: where there is one already, or where nothing can be written.
-        """
+        """Begin an evaluation."""
         if self._run.exists():
             raise EvaluationError(
                 f"{self.path} holds an evaluation already: go on with it (--resume {self.path}), or choose another "
@@ -54,11 +50,7 @@ class RunDirectory:
             raise EvaluationError(f"nothing can be written to {self.path}: {error}") from None
 
     def options(self) -> Options:
-        """The options that the evaluation was started with.
-
-        Raises:
-            EvaluationError: where there is no evaluation, or one of another version.
-        """
+        """The options that the evaluation was started with."""
         try:
             content = json.loads(self._run.read_text(encoding="utf-8"))
             if content.pop("version", None) != _VERSION:
@@ -72,11 +64,7 @@ class RunDirectory:
             raise EvaluationError(f"{self.path} holds no evaluation to go on with: {error}") from None
 
     def measured(self, side: str, concurrency: int) -> MeasuredLevel:
-        """The requests of a side at a concurrency; a last line that was not written whole is passed over.
-
-        Raises:
-            EvaluationError: where another line is no request.
-        """
+        """The requests of a side at a concurrency; a last line that was not written whole is passed over."""
         level = MeasuredLevel()
         path = self._requests(side, concurrency)
         if not path.exists():

@@ -47,22 +47,12 @@ class Side:
 
 
 async def prepare_sides(options: Options, prompts: Sequence[Prompt], session: Callable[[], Session]) -> list[Side]:
-    """All sides, each of which has completed a prompt.
-
-    Raises:
-        EvaluationError: where a side is not there or does not respond, or its tokenizer cannot be loaded.
-        botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError: where AWS cannot be called.
-    """
+    """All sides, each of which has completed a prompt."""
     return [await _prepared(options, side, prompts, session) for side in options.sides]
 
 
 def describe_endpoint(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Subject, str | None]:
-    """The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files.
-
-    Raises:
-        EvaluationError: where the endpoint, or the part of it that is named, does not exist or is not in service.
-        botocore.exceptions.ClientError: where the account may not describe it.
-    """
+    """The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files."""
     name = side.endpoint_name or ""
     component: dict[str, Any] = {}
     try:

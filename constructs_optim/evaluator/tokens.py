@@ -37,9 +37,6 @@ class ModelTokenizer:
             source: a folder of a model, a ``tokenizer.json``, an ``s3://`` prefix of a model, or a model's id on the
                 Hugging Face hub.
             read_s3: reads an S3 object, None where there is none.
-
-        Raises:
-            EvaluationError: where there is none, or none that can be read.
         """
         from tokenizers import Tokenizer
 

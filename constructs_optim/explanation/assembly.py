@@ -26,13 +26,7 @@ class ExplanationError(ValueError):
 
 @dataclass(frozen=True)
 class StackTemplate:
-    """A stack of an app. Account and region are None where the deployment decides.
-
-    Attributes:
-        path: its path in the app, ``Prod/Chat`` for a stack of a stage; a nested stack's ends with its logical id.
-        stack_name: CloudFormation's name for it; of a nested stack, its outermost parent's.
-        parents: the logical ids of a nested stack and those it is in, from the outermost inwards.
-    """
+    """A stack of an app: its ``path`` (``Prod/Chat``), and the logical ids of the stacks that it is nested in."""
 
     path: str
     stack_name: str
@@ -43,11 +37,7 @@ class StackTemplate:
 
 
 def read_assembly(folder: Path) -> list[StackTemplate]:
-    """The stacks of the app that ``cdk synth`` wrote to ``folder``, in the manifest's order.
-
-    Raises:
-        ExplanationError: where there is no app, or a file of it cannot be read.
-    """
+    """The stacks of the app that ``cdk synth`` wrote to ``folder``, in the manifest's order."""
     if not (folder / "manifest.json").is_file():
         raise ExplanationError(
             f"{folder} has no manifest.json, so it is no synthesized app: run `cdk synth` first, or name the folder "

@@ -61,15 +61,18 @@ class Endpoint:
         # The one of the endpoint's own model has no name but this.
         return name.removesuffix("Component").strip("/") or component.label
 
-    def models_of(self, *resources: Resource) -> list[Resource]:
-        """The models that configurations or components serve."""
-        return [model for resource in resources for model in self.template.referred(resource.properties, *MODELS)]
+    @property
+    def models(self) -> list[Resource]:
+        """The models that its configuration and components serve."""
+        serving = (*self.configs, *self.components.values())
+        return [model for resource in serving for model in self.template.referred(resource.properties, *MODELS)]
 
-    def jobs_of(self, *resources: Resource) -> list[Resource]:
-        """The jobs and references of the models' artifacts, in the template's order, which is the order of a chain."""
+    @cached_property
+    def jobs(self) -> dict[str, Resource]:
+        """The jobs and references of its models' artifacts by logical id, in the template's order: that of a chain."""
         types = (*JOBS, OPTIMIZED_ARTIFACT, *WAITING)
         reached: set[str] = set()
-        pending = self.models_of(*resources)
+        pending = self.models
         while pending:
             resource = pending.pop()
             names = {*resource.references, *(resource.depends_on if resource.type in WAITING else ())}
@@ -77,23 +80,15 @@ class Endpoint:
                 if name in self.template.resources and self.template.resources[name].type in types:
                     reached.add(name)
                     pending.append(self.template.resources[name])
-        return [job for job in self.template.of_type(*JOBS, OPTIMIZED_ARTIFACT) if job.logical_id in reached]
-
-    @cached_property
-    def jobs(self) -> dict[str, Resource]:
-        """The jobs of all its models, by logical id."""
-        return _by_id(self.jobs_of(*self.configs, *self.components.values()))
+        return _by_id(job for job in self.template.of_type(*JOBS, OPTIMIZED_ARTIFACT) if job.logical_id in reached)
 
     @cached_property
     def targets(self) -> list[Resource]:
         """The scalable targets of its variants and components."""
-        of_variants = [target for variant in self.variants for target in targets_of_variant(self.template, variant)]
-        of_components = [
-            target
-            for component in self.components.values()
-            for target in targets_of_component(self.template, component)
-        ]
-        return [*of_variants, *of_components]
+        targets = [target for variant in self.variants for target in targets_of_variant(self.template, variant)]
+        for component in self.components.values():
+            targets += targets_of_component(self.template, component)
+        return targets
 
     @cached_property
     def parts(self) -> dict[str, Resource]:
@@ -112,8 +107,7 @@ class Endpoint:
             if resource.get("ComponentLogicalId") in components
         ]
         policies = [policy for policy in self.template.of_type(SCALING_POLICY) if policy.references & targets.keys()]
-        models = self.models_of(*self.configs, *components.values())
-        resources = [*models, self.resource, *self.configs, *policies, *waiting, *capacities]
+        resources = [*self.models, self.resource, *self.configs, *policies, *waiting, *capacities]
         return {**_by_id(resources), **self.jobs, **components, **targets}
 
 

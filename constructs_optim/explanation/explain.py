@@ -30,16 +30,7 @@ def explain(
     evidence_of: Callable[[StackTemplate], StackEvidence] = lambda stack: StackEvidence(),
     notes: Iterable[str] = (),
 ) -> Report:
-    """Explain the effects of deploying an app.
-
-    Args:
-        after: the app's stacks.
-        before: the stacks it is compared with; None where there is nothing to compare with.
-        against: what ``before`` is, for readers.
-        deployed: whether ``before`` is what CloudFormation returned. Default: another synthesized app.
-        evidence_of: facts about a stack besides its template. Default: none.
-        notes: notes beside the report's own.
-    """
+    """Explain the effects of deploying ``after`` where ``before`` is; ``deployed``: CloudFormation returned it."""
     old = {stack.path: stack for stack in before or ()}
     all_notes = list(notes)
     if before is None:

@@ -17,14 +17,7 @@ from .report import JobReport, Outcome
 
 @dataclass(frozen=True)
 class StoredArtifact:
-    """An artifact in a store.
-
-    Attributes:
-        state: as ``constructs-optim artifacts`` prints it. ``ready`` and ``in progress`` can be used; of all others, a
-            new job has to run.
-        detail: why it is in that state.
-        made_at: when its job ended, in ISO 8601.
-    """
+    """An artifact in a store; ``state`` and ``detail`` as ``constructs-optim artifacts`` prints them."""
 
     state: str
     detail: str
@@ -63,11 +56,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class StackEvidence:
-    """Facts about one stack beside its template.
-
-    ``stores`` are by the logical id of the job or reference that names the store; a store that is missing was not
-    searched.
-    """
+    """Prices, and the stores that were searched by the logical id of the job or reference that names them."""
 
     prices: Prices = field(default_factory=Prices)
     stores: Mapping[str, StoreContents] = field(default_factory=dict[str, StoreContents])
@@ -85,19 +74,9 @@ class ArtifactJob:
         return self.resource.type == OPTIMIZED_ARTIFACT
 
     @property
-    def is_training(self) -> bool:
-        """Whether it is a training job, as opposed to an optimization job."""
-        return self.resource.type == TRAINING_JOB
-
-    @property
     def request(self) -> Mapping[str, Any]:
         """The job's request to SageMaker."""
         return as_object(self.resource.get("Request"))
-
-    @property
-    def recipe(self) -> str:
-        """The recipe in one line."""
-        return next(iter(recipes_of(self.resource)), "")
 
     @property
     def artifact_key(self) -> str | None:
@@ -169,14 +148,7 @@ def instance_type_of(request: Mapping[str, Any]) -> str | None:
 def report_job(
     before: ArtifactJob | None, after: ArtifactJob | None, evidence: StackEvidence, *, is_requested: bool = True
 ) -> JobReport:
-    """Report what a deployment does for one artifact; one of ``before`` and ``after`` is set.
-
-    Args:
-        before: as the old template has it.
-        after: as the new template has it.
-        evidence: prices, and the store where it was searched.
-        is_requested: whether CloudFormation requests the artifact again: not where its resource does not change.
-    """
+    """What a deployment does for one artifact; not ``is_requested`` where its resource does not change."""
     job = after or before
     assert job is not None  # noqa: S101 - one of the two is set
     store = evidence.stores.get(job.resource.logical_id)
@@ -188,7 +160,7 @@ def report_job(
             sentence = f"Another one than before ({before.artifact_name}). {sentence}"
     report = JobReport(
         logical_id=job.resource.logical_id,
-        recipe=job.recipe,
+        recipe=next(iter(recipes_of(job.resource)), ""),
         artifact_key=after.artifact_key if after is not None else None,
         artifact_key_before=before.artifact_key if before is not None else None,
         outcome=outcome,
@@ -203,7 +175,7 @@ def report_job(
 def _outcome(
     job: ArtifactJob, store: StoreContents | None, *, is_same: bool, is_requested: bool
 ) -> tuple[Outcome, str]:
-    name, kind = job.artifact_name, "training job" if job.is_training else "job"
+    name, kind = job.artifact_name, "training job" if job.resource.type == TRAINING_JOB else "job"
     subject = capitalized(name)
     stays: tuple[Outcome, str] = ("stays", f"{subject} stays as it is: no {kind} runs.")
     if store is None or job.artifact_key is None:
@@ -286,7 +258,7 @@ def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: S
 def _price(job: ArtifactJob, prices: Prices) -> tuple[float | None, str]:
     """The price of an hour of the job's instances, and which price it is."""
     name = instance_type_of(job.request) or ""
-    if job.is_training:
+    if job.resource.type == TRAINING_JOB:
         count = number(as_object(job.request.get("ResourceConfig")).get("InstanceCount")) or 1
         return (prices.training[name] * count, f"training price of {name}") if name in prices.training else (None, "")
     if name in prices.optimization:

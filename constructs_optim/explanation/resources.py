@@ -38,13 +38,8 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 class ResourceChange:
     """What a deployment does with one resource.
 
-    Attributes:
-        before: as it was; None for one that is new.
-        after: as it will be; None for one that is removed.
-        action: what CloudFormation does. ``keep``: it leaves the stack and stays. ``refuse``: CloudFormation cannot.
-        properties: names of what changes, also of properties whose text stays and whose value does not.
-        replacing: those among them that cannot change in place.
-        is_certain: False where it changes only if something it refers to has another value then.
+    A resource that is new has no ``before``, one that is removed no ``after``. ``replacing`` are the properties that
+    cannot change in place. A change that is not certain depends on another value at deployment.
     """
 
     before: Resource | None
@@ -75,16 +70,9 @@ class ResourceChange:
 
 
 def compare(before: Template, after: Template, *, deployed: bool = False) -> dict[str, ResourceChange]:
-    """Compare two templates.
+    """The resources that change, by logical id.
 
-    Args:
-        before: the old template.
-        after: the new template.
-        deployed: whether ``before`` comes from CloudFormation, which returns a question mark for every character that
-            is not ASCII.
-
-    Returns:
-        The resources that change by logical id: those of ``after`` in its order, then those that are gone.
+    ``deployed``: ``before`` is of CloudFormation, which returns a question mark for what is not ASCII.
     """
     old, new = before.resources, after.resources
     changes: dict[str, ResourceChange] = {}

@@ -81,9 +81,6 @@ def dashboards_of(assembly: Path, *, stack: str | None = None, dashboard: str | 
     """The dashboards of a synthesized app, with those of nested assemblies and stacks.
 
     ``stack`` and ``dashboard`` (a logical id, with or without the hash) choose among them.
-
-    Raises:
-        PreviewError: where there is no app or no such dashboard, or a template that cannot be read.
     """
     paths = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
     if not paths:

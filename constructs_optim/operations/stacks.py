@@ -94,9 +94,6 @@ class DeployedTemplates:
 
         Non-ASCII characters come back as question marks (AWS CDK issue 10523). ``parents`` are a nested stack's logical
         id in the outermost stack, and so on inwards.
-
-        Raises:
-            DeploymentError: for a template that is not JSON, which the CDK's are.
         """
         stack_id = self._stack(stack_name, region, parents)
         if stack_id is None:

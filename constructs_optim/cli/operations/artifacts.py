@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import typer
+from rich.filesize import decimal
 
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, State, verify
 from constructs_optim.operations.pruning import Pruner, Pruning
 from constructs_optim.operations.stacks import Stacks
 
-from ..aws import Account, Bucket, Profile, Region, errors_explained, failed
+from ..aws import Account, Bucket, Profile, Region, failed
+from ..commands import Commands
 from ..presentation import (
-    Commands,
-    Format,
     FormatOption,
     YesOption,
     confirmed,
@@ -28,7 +28,6 @@ from ..presentation import (
     print_table,
     say,
     say_hidden_owners,
-    size,
 )
 
 artifacts_app = Commands()
@@ -57,20 +56,19 @@ def list_command(
     bucket: Bucket,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """List a store's artifacts, with their state, size and number of owners.
 
     What was released and has no files any more is left out of the table: only its number of attempts is kept.
     """
-    with errors_explained():
-        inventory = Account(profile, region).inventory(bucket)
-        if format is Format.json:
-            summaries = [artifact.summary() for artifact in inventory.all()]
-            print_json({"artifacts": summaries, "warnings": inventory.warnings})
-            return
-        # Rows rather than artifacts: of a large store, those take up hundreds of megabytes.
-        rows = [_row(artifact) for artifact in inventory.all() if not artifact.is_cleared]
+    inventory = Account(profile, region).inventory(bucket)
+    if format == "json":
+        summaries = [artifact.summary() for artifact in inventory.all()]
+        print_json({"artifacts": summaries, "warnings": inventory.warnings})
+        return
+    # Rows rather than artifacts: of a large store, those take up hundreds of megabytes.
+    rows = [_row(artifact) for artifact in inventory.all() if not artifact.is_cleared]
     if rows:
         print_table(["key", "size", "made at (UTC)", "owners", "state", "description"], rows, long=2)
         say_hidden_owners(inventory)
@@ -85,20 +83,19 @@ def show_command(
     bucket: Bucket,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Show one artifact: its records, its files and who refers to it."""
-    with errors_explained():
-        inventory = Account(profile, region).inventory(bucket)
-        artifact = inventory.one(_full_key(inventory, key))
+    inventory = Account(profile, region).inventory(bucket)
+    artifact = inventory.one(_full_key(inventory, key))
     if artifact is None:
         raise failed(f"{key} was removed just now.")
-    if format is Format.json:
+    if format == "json":
         print_json({**artifact.to_json(), "warnings": inventory.warnings})
         return
     print_fields(_fields(artifact))
     if artifact.files:
-        rows = [[str(file.attempt), size(file.size), file.etag, file.name] for file in artifact.files]
+        rows = [[str(file.attempt), decimal(file.size), file.etag, file.name] for file in artifact.files]
         print_table(["attempt", "size", "ETag", "file"], rows)
     say_hidden_owners(inventory)
     _warn(inventory.warnings)
@@ -110,19 +107,18 @@ def verify_command(
     keys: Annotated[list[str] | None, typer.Argument(help="Keys or their beginnings; all by default.")] = None,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Check that artifacts are as their manifests say. Exit status 1 when one is damaged."""
-    with errors_explained():
-        inventory = Account(profile, region).inventory(bucket)
-        chosen = [_full_key(inventory, key) for key in keys or []]
-        artifacts = map(inventory.one, chosen) if chosen else inventory.all()
-        results = [
-            verify(inventory.store, artifact)
-            for artifact in artifacts
-            if artifact is not None and (chosen or not artifact.is_cleared)
-        ]
-    if format is Format.json:
+    inventory = Account(profile, region).inventory(bucket)
+    chosen = [_full_key(inventory, key) for key in keys or []]
+    artifacts = map(inventory.one, chosen) if chosen else inventory.all()
+    results = [
+        verify(inventory.store, artifact)
+        for artifact in artifacts
+        if artifact is not None and (chosen or not artifact.is_cleared)
+    ]
+    if format == "json":
         checked = [{"sound": result.is_sound, **vars(result)} for result in results]
         print_json({"artifacts": checked, "warnings": inventory.warnings})
     else:
@@ -151,34 +147,33 @@ def prune_command(
     yes: YesOption = False,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Remove artifacts that nothing refers to, and the records of stacks that are gone."""
-    if delete and not yes and format is Format.json:
+    if delete and not yes and format == "json":
         raise typer.BadParameter("--delete asks for confirmation; with --format json add --yes")
-    with errors_explained():
-        account = Account(profile, region)
-        inventory = account.inventory(bucket)
-        s3 = account.client("s3", account.region_of(bucket))
-        pruner = Pruner(
-            s3,
-            inventory,
-            Stacks(account.id, lambda region: account.client("cloudformation", region)),
-            older_than=_timedelta(older_than),
-            now=dt.datetime.now(dt.UTC),
-        )
-        pruning = pruner.survey()
-        versioned = inventory.is_versioned()
-        report = {"bucket": bucket, "deleted": delete, "versioned": versioned}
-        if format is Format.table:
-            _print_pruning(pruning, versioned=versioned)
-        nothing = not (pruning.removals or pruning.gone_owners)
-        if delete and not nothing:
-            if not (yes or confirmed("Remove this?")):
-                say("Nothing was removed.")
-                raise typer.Exit(1)
-            pruning = pruner.remove(pruning)
-    if format is Format.json:
+    account = Account(profile, region)
+    inventory = account.inventory(bucket)
+    s3 = account.client("s3", account.region_of(bucket))
+    pruner = Pruner(
+        s3,
+        inventory,
+        Stacks(account.id, lambda region: account.client("cloudformation", region)),
+        older_than=_timedelta(older_than),
+        now=dt.datetime.now(dt.UTC),
+    )
+    pruning = pruner.survey()
+    versioned = inventory.is_versioned()
+    report = {"bucket": bucket, "deleted": delete, "versioned": versioned}
+    if format == "table":
+        _print_pruning(pruning, versioned=versioned)
+    nothing = not (pruning.removals or pruning.gone_owners)
+    if delete and not nothing:
+        if not (yes or confirmed("Remove this?")):
+            say("Nothing was removed.")
+            raise typer.Exit(1)
+        pruning = pruner.remove(pruning)
+    if format == "json":
         print_json({**report, **pruning.to_json()})
         return
     if delete and not nothing:
@@ -208,7 +203,7 @@ def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
 def _row(artifact: Artifact) -> list[str]:
     return [
         artifact.key[:_SHORT],
-        size(artifact.size_bytes),
+        decimal(artifact.size_bytes),
         (artifact.made_at or "")[:16].replace("T", " "),
         str(len(artifact.owners)),
         artifact.state if artifact.state is State.ready else f"{artifact.state}: {artifact.detail}",
@@ -223,7 +218,7 @@ def _fields(artifact: Artifact) -> list[tuple[str, str]]:
         ("key", artifact.key),
         ("description", description(artifact.description)),
         ("state", f"{artifact.state}: {artifact.detail}"),
-        ("size", f"{size(artifact.size_bytes)} in {counted(len(artifact.files), 'file')}"),
+        ("size", f"{decimal(artifact.size_bytes)} in {counted(len(artifact.files), 'file')}"),
         ("made at", artifact.made_at or ""),
         ("model data", manifest.get("model_data_uri", "")),
         ("container image", manifest.get("image", "")),
@@ -242,7 +237,7 @@ def _print_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
             [
                 removal.artifact.key[:_SHORT],
                 removal.artifact.state,
-                size(removal.artifact.size_bytes),
+                decimal(removal.artifact.size_bytes),
                 removal.unused_since.isoformat(sep=" ", timespec="minutes")[:16],
                 description(removal.artifact.description),
             ]
@@ -257,7 +252,7 @@ def _print_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
     _warn(pruning.warnings)
     for note in pruning.notes:
         say(f"note: {note}; their owners count as there.")
-    say(f"{counted(len(pruning.removals), 'artifact')} that nothing refers to: {size(pruning.freed_bytes)}.")
+    say(f"{counted(len(pruning.removals), 'artifact')} that nothing refers to: {decimal(pruning.freed_bytes)}.")
     if versioned and pruning.removals:
         say("The bucket is versioned: what is removed takes up space until its lifecycle rule expires old versions.")
 
@@ -268,4 +263,4 @@ def _print_removed(pruning: Pruning) -> None:
             say(f"left: {removal.artifact.key[:_SHORT]}, {removal.skipped}")
     artifacts = counted(sum(removal.removed for removal in pruning.removals), "artifact")
     owners = counted(len(pruning.gone_owners), "owner")
-    say(f"Removed {artifacts}, {size(pruning.freed_bytes)}, and {owners} whose stack is gone.")
+    say(f"Removed {artifacts}, {decimal(pruning.freed_bytes)}, and {owners} whose stack is gone.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from constructs_optim.operations.dashboard_preview import (
-    PreviewError,
     SampleMetrics,
     dashboards_of,
     picture,
@@ -16,7 +16,8 @@ from constructs_optim.operations.dashboard_preview import (
 from constructs_optim.recipe.metrics import by_name
 
 from ..aws import failed
-from ..presentation import Commands, say
+from ..commands import Commands
+from ..presentation import say
 
 dashboard_app = Commands()
 
@@ -32,21 +33,14 @@ def preview_command(
 ) -> None:
     """Draw the dashboards of a synthesized app, as PNG, with sample metrics. No AWS is needed."""
     folder = output or assembly / "preview"
-    try:
-        import matplotlib  # noqa: F401 - say first that it is missing
-
-        for preview in dashboards_of(assembly, stack=stack, dashboard=dashboard):
-            content = picture(preview, SampleMetrics(preview, _units()))
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{preview.name}.png"
-            path.write_bytes(content)
-            say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")
-    except ModuleNotFoundError as missing:
-        if missing.name != "matplotlib":
-            raise
-        raise failed('Drawing is an extra: pip install "constructs-optim[evaluate]"') from None
-    except PreviewError as error:
-        raise failed(str(error)) from None
+    if importlib.util.find_spec("matplotlib") is None:
+        raise failed('Drawing is an extra: pip install "constructs-optim[evaluate]"')
+    for preview in dashboards_of(assembly, stack=stack, dashboard=dashboard):
+        content = picture(preview, SampleMetrics(preview, _units()))
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{preview.name}.png"
+        path.write_bytes(content)
+        say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")
 
 
 def _units() -> dict[tuple[str, str], str]:

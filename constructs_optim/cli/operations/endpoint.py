@@ -9,10 +9,9 @@ import typer
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.operations.capacity import Component, Endpoint, EndpointCapacity, ScalingRange, Variant
 
-from ..aws import Account, Profile, Region, errors_explained, failed
+from ..aws import Account, Profile, Region, failed
+from ..commands import Commands
 from ..presentation import (
-    Commands,
-    Format,
     FormatOption,
     YesOption,
     confirmed,
@@ -32,12 +31,11 @@ def show_command(
     name: Name,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Show an endpoint's instances and copies, the ranges that scaling keeps them in, and its schedules."""
-    with errors_explained():
-        endpoint = _described(_capacity(profile, region), name)
-    if format is Format.json:
+    endpoint = _described(_capacity(profile, region), name)
+    if format == "json":
         print_json(endpoint.model_dump(mode="json"))
         return
     state = "stopped" if endpoint.stopped else endpoint.status
@@ -59,20 +57,20 @@ def stop_command(name: Name, yes: YesOption = False, region: Region = None, prof
 
     Deployments leave it stopped. Only where inference components serve the model.
     """
-    with errors_explained():
-        capacity = _capacity(profile, region)
-        endpoint = _described(capacity, name)
-        if endpoint.stopped and not _is_left_running(endpoint):
-            say(f"{name} is stopped already; there is nothing to stop.")
-            return
-        if endpoint.components:
-            say(f"{name} has {counted(_desired(endpoint), 'copy').replace('copys', 'copies')}; requests will fail.")
-            if endpoint.keeps_instances:
-                say(_INSTANCES_STAY)
-            if not (yes or confirmed("Stop it?")):
-                say("Nothing was stopped.")
-                raise typer.Exit(1)
-        capacity.stop(endpoint)
+    capacity = _capacity(profile, region)
+    endpoint = _described(capacity, name)
+    if endpoint.stopped and not _is_left_running(endpoint):
+        say(f"{name} is stopped already; there is nothing to stop.")
+        return
+    if endpoint.components:
+        copies = sum(component.desired_copies for component in endpoint.own_components)
+        say(f"{name} has {counted(copies, 'copy').replace('copys', 'copies')}; requests will fail.")
+        if endpoint.keeps_instances:
+            say(_INSTANCES_STAY)
+        if not (yes or confirmed("Stop it?")):
+            say("Nothing was stopped.")
+            raise typer.Exit(1)
+    capacity.stop(endpoint)
     say(f"{name} is stopping. `constructs-optim endpoint start {name}` brings it back.")
 
 
@@ -87,9 +85,8 @@ def start_command(
     profile: Profile = None,
 ) -> None:
     """Bring an endpoint's copies back after a stop, and let scaling go on."""
-    with errors_explained():
-        capacity = _capacity(profile, region)
-        started = capacity.start(_described(capacity, name), copies=copies)
+    capacity = _capacity(profile, region)
+    started = capacity.start(_described(capacity, name), copies=copies)
     for component, count in started.items():
         say(f"{component} gets {counted(count, 'copy').replace('copys', 'copies')}.")
     say(f"{name} is starting. The model takes minutes to load; `constructs-optim endpoint show {name}` tells.")
@@ -117,10 +114,6 @@ def _described(capacity: EndpointCapacity, name: str) -> Endpoint:
             f"There is no endpoint {name} in this account and region: `aws sagemaker list-endpoints` names them."
         )
     return endpoint
-
-
-def _desired(endpoint: Endpoint) -> int:
-    return sum(component.desired_copies for component in endpoint.own_components)
 
 
 def _is_left_running(endpoint: Endpoint) -> bool:

@@ -12,10 +12,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from constructs_optim.explanation.formatting import duration
 from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
 
-from ..aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
+from ..aws import Account, OptionalBucket, Profile, Region, failed
+from ..commands import Commands
 from ..presentation import (
-    Commands,
-    Format,
     FormatOption,
     YesOption,
     confirmed,
@@ -44,20 +43,19 @@ def list_command(
     bucket: OptionalBucket = None,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """List the optimization and training jobs that this library started, newest first.
 
     With --store, those of that store show their artifact and who waits for it; a job that runs for nobody is marked.
     """
-    with errors_explained():
-        account = Account(profile, region)
-        inventory = account.inventory(bucket) if bucket else None
-        jobs = list_jobs(account.sagemaker(bucket), statuses=status or ())
-        if inventory is not None:
-            jobs = [inventory.with_owners(job) for job in jobs]
+    account = Account(profile, region)
+    inventory = account.inventory(bucket) if bucket else None
+    jobs = list_jobs(account.sagemaker(bucket), statuses=status or ())
+    if inventory is not None:
+        jobs = [inventory.with_owners(job) for job in jobs]
     now = dt.datetime.now(dt.UTC)
-    if format is Format.json:
+    if format == "json":
         print_json([job.to_json(now) for job in jobs])
         return
     if not jobs:
@@ -67,8 +65,7 @@ def list_command(
     rows = [_row(job, now, with_owners=bucket is not None) for job in jobs]
     print_table(columns, rows, long=2 if bucket else 1)
     if inventory is not None:
-        with errors_explained():
-            say_hidden_owners(inventory)
+        say_hidden_owners(inventory)
 
 
 @jobs_app.command("watch")
@@ -80,8 +77,7 @@ def watch_command(
 ) -> None:
     """Follow a job until it ends. Exit status 1 when it failed or was stopped. Ctrl-C leaves the job running."""
     try:
-        with errors_explained():
-            last = _follow(Account(profile, region), name, poll_seconds)
+        last = _follow(Account(profile, region), name, poll_seconds)
     except KeyboardInterrupt:
         say(f"Not watched any more; {name} goes on.")
         raise typer.Exit(_INTERRUPTED) from None
@@ -103,25 +99,24 @@ def stop_command(
     profile: Profile = None,
 ) -> None:
     """Stop a job. With --store, say first who waits for what it makes."""
-    with errors_explained():
-        account = Account(profile, region)
-        inventory = account.inventory(bucket) if bucket else None
-        sagemaker = account.sagemaker(bucket)
-        job = describe_job(sagemaker, name)
-        if job is None:
-            raise failed(_unknown(name))
-        if inventory is not None:
-            job = inventory.with_owners(job)
-        if job.ended or job.status == JobStatus.stopping:
-            say(f"{name} is {job.status} already; there is nothing to stop.")
-            return
-        say(f"{name} is {job.status}" + (f", for {duration(seconds)}" if (seconds := _seconds(job)) else "") + ".")
-        if bucket:
-            say(_consequence(job))
-        if not (yes or confirmed("Stop it?")):
-            say("Nothing was stopped.")
-            raise typer.Exit(1)
-        stopped = stop_job(sagemaker, name)
+    account = Account(profile, region)
+    inventory = account.inventory(bucket) if bucket else None
+    sagemaker = account.sagemaker(bucket)
+    job = describe_job(sagemaker, name)
+    if job is None:
+        raise failed(_unknown(name))
+    if inventory is not None:
+        job = inventory.with_owners(job)
+    if job.ended or job.status == JobStatus.stopping:
+        say(f"{name} is {job.status} already; there is nothing to stop.")
+        return
+    say(f"{name} is {job.status}" + (f", for {duration(seconds)}" if (seconds := _seconds(job)) else "") + ".")
+    if bucket:
+        say(_consequence(job))
+    if not (yes or confirmed("Stop it?")):
+        say("Nothing was stopped.")
+        raise typer.Exit(1)
+    stopped = stop_job(sagemaker, name)
     say(f"{name} is {stopped.status if stopped else 'gone'}.")
 
 

@@ -12,8 +12,6 @@ from constructs_optim.recipe.lock import LOCK_FILE, Lock
 
 from ..presentation import print_table, say
 
-_FILE = typer.Option("--file", help="The app's lock file.")
-
 
 def lock_command(
     requirements: Annotated[
@@ -22,7 +20,7 @@ def lock_command(
     update: Annotated[
         bool, typer.Option("--update", help="Record what the catalog prefers. Artifacts are made again.")
     ] = False,
-    file: Annotated[Path, _FILE] = Path(LOCK_FILE),
+    file: Annotated[Path, typer.Option(help="The app's lock file.")] = Path(LOCK_FILE),
 ) -> None:
     """Show the containers that an app records in optim.lock.json, and update them to those that the catalog prefers.
 

@@ -31,7 +31,7 @@ def plan_command(
     ] = None,
     region: Annotated[str, typer.Option(help="The AWS region.")] = "us-west-2",
     accept_eula: Annotated[bool, typer.Option("--accept-eula", help="You have read and accept the licence.")] = False,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Preview a recipe: jobs, artifact keys, container, memory. Exit status 2 when a rule refuses it."""
     if (model is None) == (model_s3 is None):
@@ -45,7 +45,7 @@ def plan_command(
         techniques = [_parsed(text) for text in technique]
         containers = read_lock(Path(LOCK_FILE)).containers
         result = plan(Recipe(source, techniques, instance_type, region, containers=containers))
-    if format is Format.json:
+    if format == "json":
         print_json(plan_report(result))
     else:
         print_fields(_fields(result))
@@ -57,7 +57,7 @@ def refusals_printed(format: Format) -> Iterator[None]:
     try:
         yield
     except RecipeError as error:
-        if format is Format.json:
+        if format == "json":
             print_json(refusal_report(list(error.violations)))
         else:
             typer.echo(str(error), err=True)

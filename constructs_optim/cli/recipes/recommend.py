@@ -24,9 +24,9 @@ from constructs_optim.recipe.recommendation.data import (
 )
 from constructs_optim.recipe.recommendation.ranking import recommend
 
-from ..aws import Account, OptionalBucket, Profile, Region, errors_explained, failed
+from ..aws import Account, OptionalBucket, Profile, Region, failed
 from ..explain import LISTED, stated_prices
-from ..presentation import Format, FormatOption, print_json, print_table, say
+from ..presentation import FormatOption, print_json, print_table, say
 from .evidence import artifact_keys, evaluated, listed_prices, published_model
 from .plan import refusals_printed
 
@@ -67,7 +67,7 @@ def recommend_command(
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many to show.")] = 10,
     left_out: Annotated[bool, typer.Option("--left-out", help="Show what was left out as well, and why.")] = False,
     profile: Profile = None,
-    format: FormatOption = Format.table,
+    format: FormatOption = "table",
 ) -> None:
     """Rank the recipes that work for a model by what is published, measured and charged. Exits 2 if no recipe works.
 
@@ -75,24 +75,23 @@ def recommend_command(
     """
     notes: list[str] = []
     stated = stated_prices(prices).hosting if prices is not None and str(prices) != LISTED else None
-    with errors_explained():
-        if offline and store is not None:
-            raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
-        account = None if offline else Account(profile, region)
-        region = region or (account.region if account is not None else None) or _DEFAULT_REGION
-        published = published_model(account, model, version, notes)
-        benchmarks = [*published.benchmarks] if published is not None else []
-        artifacts = frozenset[str]()
-        if account is not None and store is not None:
-            s3 = account.client("s3", account.region_of(store))
-            benchmarks += evaluated(s3, account.sagemaker(store), store, notes)
-            artifacts = artifact_keys(s3, store)
-        evidence = Evidence(
-            prices=stated if stated is not None else listed_prices(account, region, notes),
-            benchmarks=benchmarks,
-            artifacts=artifacts,
-            configurations=published.configurations if published is not None else {},
-        )
+    if offline and store is not None:
+        raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
+    account = None if offline else Account(profile, region)
+    region = region or (account.region if account is not None else None) or _DEFAULT_REGION
+    published = published_model(account, model, version, notes)
+    benchmarks = [*published.benchmarks] if published is not None else []
+    artifacts = frozenset[str]()
+    if account is not None and store is not None:
+        s3 = account.client("s3", account.region_of(store))
+        benchmarks += evaluated(s3, account.sagemaker(store), store, notes)
+        artifacts = artifact_keys(s3, store)
+    evidence = Evidence(
+        prices=stated if stated is not None else listed_prices(account, region, notes),
+        benchmarks=benchmarks,
+        artifacts=artifacts,
+        configurations=published.configurations if published is not None else {},
+    )
     chosen = version or (published.version if published is not None else None)
     if chosen is None and store is not None:
         notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
@@ -108,7 +107,7 @@ def recommend_command(
     if (row := models.find(model)) is not None and row.license is not None:
         licence = f"{row.license.name} ({row.license.url})"
         notes.append(f"The model is gated: read {licence} before you accept it (--accept-eula).")
-    if format is Format.json:
+    if format == "json":
         print_json(
             {
                 "model": model,
