@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ class PolicyValidation:
     def name(self) -> str:
         """What the report calls it."""
         return _NAMESPACE
+
+    @property
+    def version(self) -> str:
+        """The version of this library."""
+        return version("constructs-optim")
+
+    @property
+    def rule_ids(self) -> list[str]:
+        """The rules that the policy switches on."""
+        return [rule.id for rule in all_policy_rules() if self._policy.is_on(rule.setting)]
 
     def validate(self, context: IPolicyValidationContext) -> PolicyValidationPluginReport:
         """Validate each template, and each that it nests, once."""
