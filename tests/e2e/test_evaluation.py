@@ -81,8 +81,9 @@ class TestGate:
         assert decision["accepted"]
         assert [level.concurrency for level in result.levels] == [1, 8]
         for level in result.levels:
-            (seen,) = published(stack, "TimeToFirstTokenP99", level.concurrency)
-            assert seen == pytest.approx(level.metrics["time_to_first_token_p99"])
+            # Other tests may have evaluated the same artifact before.
+            expected = pytest.approx(level.metrics["time_to_first_token_p99"])
+            assert expected in published(stack, "TimeToFirstTokenP99", level.concurrency)
             assert published(stack, "BlendedPricePerMillionTokens", level.concurrency)
         template = stack.template
         (board,) = [r for r in template["Resources"].values() if r["Type"] == "AWS::CloudWatch::Dashboard"]
