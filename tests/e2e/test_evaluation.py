@@ -64,9 +64,9 @@ def published(stack: TemplateStack, name: str, concurrency: int, **dimensions: s
         StartTime=now - dt.timedelta(hours=1),
         EndTime=now + dt.timedelta(hours=1),
         Period=60,
-        Statistics=["Average"],
+        Statistics=["Minimum", "Maximum"],
     )
-    return [point["Average"] for point in found["Datapoints"]]
+    return [point[statistic] for point in found["Datapoints"] for statistic in ("Minimum", "Maximum")]
 
 
 class TestGate:
