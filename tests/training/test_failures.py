@@ -174,4 +174,4 @@ def test_the_command_refuses_what_is_not_there_in_one_sentence(tmp_path: Path, m
     assert result.stdout == ""
     assert "holds no config.json" in result.stderr
     result = CliRunner().invoke(app, [*arguments, "--precision", "int4"])
-    assert "use float32, bfloat16 or auto" in result.stderr
+    assert "'int4' is not one of 'float32', 'bfloat16', 'auto'" in result.stderr
