@@ -46,7 +46,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         for marker in _MARKERS.get(_folder(item), ()):
             item.add_marker(marker)
     yield
-    items.sort(key=lambda item: next((n for n, prefix in enumerate(_LONGEST) if _path(item).startswith(prefix)), 99))
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    """The position of its file among those that take longest; the others come after them."""
+    path = _path(item)
+    return next((rank for rank, prefix in enumerate(_LONGEST) if path.startswith(prefix)), len(_LONGEST))
 
 
 def _folder(item: pytest.Item) -> str:

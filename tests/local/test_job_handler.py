@@ -463,7 +463,7 @@ def test_a_create_that_goes_on_when_others_have_begun_anew_leaves_no_job_behind(
     a_resource: Callable[..., Requests], at_call: Any, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # CloudFormation has never heard of either stack.
-    monkeypatch.setattr(job_handler, "_is_gone", lambda stack_id: False)
+    monkeypatch.setattr(job_handler, "_is_gone", lambda stack_id, cloudformation: False)
     resource, other = a_resource(), a_resource()
     other.number, other.recipe = resource.number, resource.recipe
     events = resource.event("Create", "create"), resource.event("Delete", "delete", "Chat-Job-MADEUP")

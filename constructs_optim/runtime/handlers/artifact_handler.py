@@ -136,15 +136,14 @@ def _missing(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | No
     written = store.written_manifest(wanted.artifact_key)
     if claim is None and written is None:
         problem = f"no job has made it there, and none is making it. It would be {_described(wanted.description)}"
-        next_step = (
+        return problem, (
             "deploy a stack with an OptimizationJob of this recipe on this store, and this one when its job has "
+            "ended; or check key and store"
         )
-        return problem, f"{next_step}ended; or check key and store"
     if claim is None or (written is not None and written.get("attempt", claim.attempt) == claim.attempt):
-        is_released = claim is not None and claim.released
-        problem = "it was given up, and its files may be about to be removed"
-        changed = "its manifest is there, but files were removed or changed since"
-        return problem if is_released else changed, _DEPLOY_ITS_MAKER
+        if claim is not None and claim.released:
+            return "it was given up, and its files may be about to be removed", _DEPLOY_ITS_MAKER
+        return "its manifest is there, but files were removed or changed since", _DEPLOY_ITS_MAKER
     if claim.failure:
         return f"the last attempt failed: {_quoted(claim.failure)}", _DEPLOY_ITS_MAKER
     if claim.released:

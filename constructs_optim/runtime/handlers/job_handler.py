@@ -36,6 +36,7 @@ from ..telemetry import Counted, log
 _MOST_ATTEMPTS = 50
 # A function has 180. SageMaker ends a training job's code 120 seconds after the signal to end, and uploads then.
 _STOPPING_SECONDS = 150.0
+_REJOIN_ATTEMPTS = 6
 # What decides the artifact and who waits for it. Without the handle, the redeployment of an unrelated property would
 # pick up whatever a model's unpinned version or an S3 prefix has become, behind a wait condition that is satisfied.
 _DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
@@ -106,11 +107,13 @@ class _Deployment:
         # CloudFormation describes stacks of the same account and region alone.
         near = self.owner.stack_id.split(":")[:5]
         others = [owner for owner in claim.owners if owner.stack_id != self.owner.stack_id]
-        gone = [owner for owner in others if owner.stack_id.split(":")[:5] == near and _is_gone(owner.stack_id)]
+        describable = [owner for owner in others if owner.stack_id.split(":")[:5] == near]
+        cloudformation = client("cloudformation") if describable else None
+        gone = [owner for owner in describable if _is_gone(owner.stack_id, cloudformation)]
         return self.store.leave(key, self.owner, finished=True, gone=gone)
 
     def _rejoin(self, key: str) -> None:
-        for attempt in range(6):
+        for attempt in range(_REJOIN_ATTEMPTS):
             if self.store.rejoin(key, self.owner):
                 return
             # A pruning was about to remove the artifact. It finds the reference, and opens the claim again.
@@ -328,10 +331,10 @@ def _delete(event: Event) -> None:
         # Otherwise the creation failed before it referred to anything, maybe for the same reason.
 
 
-def _is_gone(stack_id: str) -> bool:
+def _is_gone(stack_id: str, cloudformation: Any) -> bool:
     """Whether the stack does not exist any more; one that cannot be described counts as there."""
     try:
-        stacks = client("cloudformation").describe_stacks(StackName=stack_id)["Stacks"]
+        stacks = cloudformation.describe_stacks(StackName=stack_id)["Stacks"]
     except ClientError as error:
         return "does not exist" in message_of(error)
     except BotoCoreError:
