@@ -134,7 +134,7 @@ class TestComponents:
     def test_an_update_of_a_component_keeps_its_copies(
         self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
     ) -> None:
-        small = component_of(stack, "Small")["InferenceComponentName"]
+        small = in_service(stack, "Small")
         cloud.client("sagemaker").update_inference_component_runtime_config(
             InferenceComponentName=small, DesiredRuntimeConfig={"CopyCount": 2}
         )
@@ -146,7 +146,7 @@ class TestComponents:
     def test_a_component_without_requests_goes_to_zero_and_comes_back(
         self, stack: TemplateStack, cloud: LocalCloud
     ) -> None:
-        small = component_of(stack, "Small")["InferenceComponentName"]
+        small = in_service(stack, "Small")
         client = cloud.client("sagemaker")
         client.update_inference_component_runtime_config(
             InferenceComponentName=small, DesiredRuntimeConfig={"CopyCount": 0}

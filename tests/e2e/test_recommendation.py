@@ -228,8 +228,9 @@ def test_all_that_is_done_is_allowed_and_all_that_is_allowed_is_done(cloud: Loca
     assert stack.delete() == "DELETE_COMPLETE", stack.reasons
     stopped = made(cloud, tmp_path / "stopped", "Stopped", recommended("qwen"))
     cloud.inject("recommendation_never_finishes")
+    before = jobs(cloud)
     stopped.start()
-    until(lambda: jobs(cloud, StatusEquals="InProgress"), bool, 60)
+    until(lambda: set(jobs(cloud, StatusEquals="InProgress")) - set(before), bool, 60)
     assert stopped.delete() == "DELETE_COMPLETE", stopped.reasons
     asked = [each for each in cloud.authorizations() if (part_of(each["role"]) or "").startswith("Recommendation")]
     assert [each for each in asked if each["decision"] != "Allow"] == []
