@@ -16,7 +16,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from .stacks import STORE
 
-_SETTLES_SECONDS = 15
+SETTLES_SECONDS = 15
 _GONE = ("DELETE_COMPLETE",)
 
 
@@ -81,7 +81,7 @@ class Guarantees:
 
     def broken_for_good(self, known: Collection[str] = ()) -> list[str]:
         """What does not hold, beside what is ``known``, and does not come to hold when what is on its way happens."""
-        deadline = time.monotonic() + _SETTLES_SECONDS
+        deadline = time.monotonic() + SETTLES_SECONDS
         while (broken := sorted(set(self.broken()) - set(known))) and time.monotonic() < deadline:
             time.sleep(0.2)
         return broken

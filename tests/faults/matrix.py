@@ -5,14 +5,19 @@ The calls are those of a clean run: a call that is added to a function is tried 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
+
+from constructs_optim_local.cloud import LocalCloud
 
 from .stacks import MODELS, STORE
 from .trial import Step, Strike, Trial, Trials, kind_of
 
 _PLACES = ("owners/", "claim.json", "manifest.json", f"/{MODELS}", f"/{STORE}")
 _OF_INTEREST = {"model": ("Model",), "component": ("StackResource", "InferenceComponent")}
+# Longer than a watcher waits between its looks at a job, as fast as the local cloud's time goes.
+_QUIET_SECONDS = 3.0
 # The watcher looks as often as the job takes; more of its looks would show nothing new.
 _MOST_OF_A_KIND = 3
 
@@ -63,10 +68,20 @@ def _steps(on: Trials, phase: str) -> list[Step]:
         stack.deploy()
     else:
         stack.destroy()
-    calls = cloud.function_calls()[before:]
+    calls = _all_calls(cloud)[before:]
     # The other calls of such a stack are those of any job.
     only = next((end for end in _OF_INTEREST if phase.endswith(end)), None)
     return _named(phase, [call for call in calls if only is None or call["operation"].endswith(_OF_INTEREST[only])])
+
+
+def _all_calls(cloud: LocalCloud) -> list[dict[str, Any]]:
+    """The functions' calls, those of watchers that go on after the stack among them."""
+    calls, quiet_since = cloud.function_calls(), time.monotonic()
+    while time.monotonic() < quiet_since + _QUIET_SECONDS:
+        time.sleep(0.2)
+        if len(latest := cloud.function_calls()) > len(calls):
+            calls, quiet_since = latest, time.monotonic()
+    return calls
 
 
 def _named(phase: str, calls: list[dict[str, Any]]) -> list[Step]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .guarantees import Guarantees
+from .guarantees import SETTLES_SECONDS, Guarantees
 from .stacks import FaultStack
 
 _SUCCEEDED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
@@ -187,11 +187,16 @@ class Trials:
         )
 
     def end_faults(self) -> None:
-        """End the faults; one that never struck has shown nothing."""
-        idle = [fault for fault in self.cloud.faults() if not fault["struck"] or fault["count"]]
+        """Clear the faults once each has struck: watchers may go on after the stack. One that never did shows nothing."""
+        deadline = time.monotonic() + SETTLES_SECONDS
+        while (idle := self._idle_faults()) and time.monotonic() < deadline:
+            time.sleep(0.2)
         self.cloud.clear_faults()
         for fault in idle:
             self.problem(f"a fault did not strike (often enough): {fault}")
+
+    def _idle_faults(self) -> list[dict[str, Any]]:
+        return [fault for fault in self.cloud.faults() if not fault["struck"] or fault["count"]]
 
     def again(self, stack: FaultStack) -> None:
         """The same deployment must succeed once the fault is gone."""
