@@ -187,7 +187,7 @@ class Trials:
         )
 
     def end_faults(self) -> None:
-        """Clear the faults once each has struck: watchers may go on after the stack. One that never did shows nothing."""
+        """Clear the faults once each has struck (watchers go on after the stack); one that never did shows nothing."""
         deadline = time.monotonic() + SETTLES_SECONDS
         while (idle := self._idle_faults()) and time.monotonic() < deadline:
             time.sleep(0.2)
