@@ -48,6 +48,12 @@ def component_of(stack: TemplateStack, part: str) -> dict[str, Any]:
     return stack.cloud.client("sagemaker").describe_inference_component(InferenceComponentName=name)
 
 
+def in_service(stack: TemplateStack, part: str) -> str:
+    """The name of a component, once it is in service: SageMaker refuses to change one that is being changed."""
+    until(lambda: component_of(stack, part)["InferenceComponentStatus"], lambda status: status == "InService")
+    return component_of(stack, part)["InferenceComponentName"]
+
+
 def test_an_update_is_rolled_back_by_an_alarm_and_goes_through_without_one(cloud: LocalCloud, tmp_path: Path) -> None:
     stack = made(cloud, tmp_path / "before", "Updates", updated(128))
     assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
