@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from aws_cdk import Duration
 from aws_cdk import aws_kms as kms
 from pydantic import Field
 
@@ -18,7 +17,7 @@ from constructs_optim.recipe.hosting import Hosting, Observability, Routing
 from constructs_optim.recipe.settings import Settings
 
 from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions
-from .update_policy import UpdatePolicy
+from .update_policy import UpdatePolicy, seconds_of
 
 
 class EndpointConfiguration(Settings):
@@ -56,9 +55,9 @@ class EndpointConfiguration(Settings):
             capture_percentage=capture.sampling_percentage if capture is not None else None,
             asynchronous=queue is not None,
             concurrent_invocations=queue.max_concurrent_invocations_per_instance if queue is not None else None,
-            download_timeout_seconds=_seconds(variant.model_data_download_timeout),
-            startup_timeout_seconds=_seconds(variant.container_startup_timeout),
-            provision_timeout_seconds=_seconds(variant.instance_provision_timeout),
+            download_timeout_seconds=seconds_of(variant.model_data_download_timeout),
+            startup_timeout_seconds=seconds_of(variant.container_startup_timeout),
+            provision_timeout_seconds=seconds_of(variant.instance_provision_timeout),
             volume_gib=int(variant.volume_size.to_gibibytes()) if variant.volume_size is not None else None,
             encrypted_volume=self.encryption_key is not None,
             ami_version=variant.inference_ami_version,
@@ -101,7 +100,7 @@ class EndpointConfiguration(Settings):
             if managed_range is not None
             else None,
             routingConfig=_routing(options.routing),
-            variantInstanceProvisionTimeoutInSeconds=_seconds(provision),
+            variantInstanceProvisionTimeoutInSeconds=seconds_of(provision),
             variantName=options.name,
             volumeSizeInGb=hosting.volume_gib,
         )
@@ -125,8 +124,8 @@ class EndpointConfiguration(Settings):
         startup, download = self.variant.container_startup_timeout, self.variant.model_data_download_timeout
         timeouts = model.startup_timeouts.within(longest)
         return {
-            "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else _seconds(startup),
-            "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else _seconds(download),
+            "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else seconds_of(startup),
+            "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else seconds_of(download),
         }
 
 
@@ -145,7 +144,3 @@ def _metrics(observability: Observability | None) -> dict[str, Any] | None:
         enableEnhancedMetrics=observability.enhanced,
         metricPublishFrequencyInSeconds=observability.frequency_seconds,
     )
-
-
-def _seconds(duration: Duration | None) -> int | None:
-    return int(duration.to_seconds()) if duration is not None else None

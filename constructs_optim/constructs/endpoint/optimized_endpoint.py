@@ -218,9 +218,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         )
         self.component: InferenceComponent | None = None
         if self.models and self._hosting.serves_components:
-            self.component = self._resources.add_component(
+            self.component = InferenceComponent(
                 self,
                 "Component",
+                endpoint=self._resources,
                 models=self.models,
                 requirements=[requirements_of(hosted, "model") for hosted in self.models],
                 loads_adapters=adapters is not None,
@@ -307,15 +308,19 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         dashboard = EndpointDashboard(
             self,
             "Dashboard",
-            endpoint_name=self.endpoint_name,
-            variant_name=self.variant_name,
+            served=ServedModel(
+                self.endpoint_name,
+                self.variant_name,
+                self.inference_component_name,
+                publishing_seconds=self._configuration.publishing_seconds,
+            ),
             artifact=self.models[0].artifact if self.models else None,
-            discount=monitoring.discount,
-            inference_component_name=self.inference_component_name,
-            instance_price_per_hour=monitoring.instance_price_per_hour,
             instance_types=self._hosting.instance_types,
-            publishing_seconds=self._configuration.publishing_seconds,
         )
+        if monitoring.instance_price_per_hour is not None:
+            dashboard.show_costs(
+                instance_price_per_hour=monitoring.instance_price_per_hour, discount=monitoring.discount
+            )
         alarms = self.alarms if self.component is None else self.component.alarms
         if alarms is not None:
             dashboard.add_alarms(*alarms.arns_within_stack)
@@ -441,7 +446,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             ValueError: when the arguments do not go together.
         """
         label = f"add_component({id!r})"
-        pools = pools_of_component(self._hosting, techniques, instance_pools, artifact_key)
+        pools = pools_of_component(self._hosting, model, techniques, instance_pools, artifact_key)
         recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
         hosting = replace(
             self._hosting,
@@ -454,9 +459,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         scope = Construct(self, id)
         models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
         self._component_models += models
-        component = self._resources.add_component(
+        component = InferenceComponent(
             scope,
             "Component",
+            endpoint=self._resources,
             models=models,
             requirements=[
                 requirements_of(hosted, label, accelerators=accelerators, memory=memory, copies=copies)

@@ -142,7 +142,7 @@ class MeasuredResource(Resource):
         if "instance_price_per_hour" in text:
             raise ValueError(
                 f"{definition.name} needs the price of an instance: metric_cost_per_hour(instance_price_per_hour=...), "
-                "or EndpointDashboard(instance_price_per_hour=...)"
+                "or endpoint.dashboard.show_costs(instance_price_per_hour=...)"
             )
         unknown = sorted(set(options) - {*_OF_EXPRESSIONS, *_OF_OPERANDS})
         if unknown:
