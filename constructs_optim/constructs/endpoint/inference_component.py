@@ -27,13 +27,7 @@ from constructs_optim.constructs.stack.stack_context import path_of, physical_na
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Violation
-from constructs_optim.recipe.hosting import (
-    COMPONENT_STARTUP_SECONDS,
-    Adapter,
-    Component,
-    Hosting,
-    instances_for_copies,
-)
+from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Adapter, Component, Hosting, instances_for_copies
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
@@ -206,7 +200,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
         self.alarms: EndpointAlarms = declare_alarms(
             beside,
             endpoint.configuration.monitoring,
-            self._literally_served,
+            endpoint.configuration.served(models, endpoint.literal_name, self._name),
             models,
             label=path_of(self),
             accelerators=min(requirement.accelerators for requirement in requirements),
@@ -247,25 +241,10 @@ class InferenceComponent(_ComponentResource, ModelServer):
         return {**properties, "specifications": specifications}
 
     @property
-    def _literally_served(self) -> ServedModel:
-        """What serves the model, by names that alarms can have before the component is there."""
-        return ServedModel(
-            self._endpoint.literal_name,
-            self.variant_name,
-            self._name,
-            instance_type=self.models[0].plan.instance_type if len(self.models) == 1 else None,
-            artifact_key=self.models[0].evaluation_key,
-            publishing_seconds=self._endpoint.configuration.publishing_seconds,
-        )
-
-    @property
     def served(self) -> ServedModel:
         """What serves the model, as CloudWatch knows it."""
-        return replace(
-            self._literally_served,
-            endpoint_name=self._endpoint.endpoint.attr_endpoint_name,
-            inference_component_name=self.inference_component_name,
-        )
+        endpoint_name = self._endpoint.endpoint.attr_endpoint_name
+        return self._endpoint.configuration.served(self.models, endpoint_name, self.inference_component_name)
 
     def copies(self, count: int) -> list[Component]:
         """The requirements of so many copies, one for each instance type."""

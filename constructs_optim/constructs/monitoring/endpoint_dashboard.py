@@ -74,9 +74,6 @@ class EndpointDashboard(Dashboard):
         self._artifact = artifact
         # A model that is served as it is has a key for its evaluations alone, and no jobs.
         self._jobs = artifact if artifact is not None and artifact.plan.jobs else None
-        if artifact is not None:
-            key = artifact.artifact_key if self._jobs is not None else artifact.plan.container_key
-            served = replace(served, artifact_key=key)
         if instance_types:
             served = replace(served, instance_type=metrics.like_all(instance_types))
         self._instance_types = instance_types or [name for name in [served.instance_type] if name]
@@ -100,7 +97,7 @@ class EndpointDashboard(Dashboard):
             widget = Widget("alarms", "alarm", states, GRID_COLUMNS, min(2 + len(self._alarms) // 4, 8))
             shown.insert(1, Segment("alarms_heading", "Alarms", (widget,)))
         for name, component in self._components.items():
-            shown += replace(context, served=component).segments({}, prefix=f"{name}_", of_component=name)
+            shown += replace(context, served=component).segments({}, of_component=name)
         if self._evaluation is not None:
             shown += self._evaluations(context, *self._evaluation)
         if self._jobs is not None and self._jobs.log_group_names:

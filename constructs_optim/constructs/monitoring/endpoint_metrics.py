@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack
 
-from aws_cdk import Resource, Token
+from aws_cdk import Duration, Resource, Token
+from aws_cdk import aws_cloudwatch as cloudwatch
 
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics import MetricDefinition
 
 from .served_model import ServedModel, operands
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from aws_cdk import Duration
-    from aws_cdk import aws_cloudwatch as cloudwatch
 
 
 class MetricOptions(TypedDict, total=False):
@@ -150,8 +146,6 @@ class MeasuredResource(Resource):
                 f"{definition.name} is calculated by metric math ({text}), which leaves no choice of "
                 f"{' and '.join(unknown)}"
             )
-        from aws_cdk import aws_cloudwatch as cloudwatch
-
         inner: Any = {name: value for name, value in options.items() if name in _OF_OPERANDS}
         chosen: Any = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}
         return cloudwatch.MathExpression(
@@ -168,8 +162,6 @@ class MeasuredResource(Resource):
         concurrency: int | None = None,
         artifact_key: str | None = None,
     ) -> cloudwatch.Metric:
-        from aws_cdk import aws_cloudwatch as cloudwatch
-
         served = self.served
         series = served.series(definition)
         dimensions = served.dimensions(series, concurrency=concurrency, artifact_key=artifact_key)

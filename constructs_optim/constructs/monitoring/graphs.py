@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.metrics import MetricDefinition, Unit
+from constructs_optim.recipe.metrics import Unit
 
 from .served_model import ServedModel, operands, renamed
 from .widgets import GRID_COLUMNS, Segment, Widget
@@ -69,22 +69,14 @@ class Graph:
 
 @dataclass(frozen=True)
 class GraphSegment:
-    """Graphs below a heading; ``of_components`` for further inference components as well."""
+    """Graphs below a heading, or ``metrics`` of evaluations; ``of_components`` for further components as well."""
 
     name: str
     title: str
-    graphs: tuple[Graph, ...]
+    graphs: tuple[Graph, ...] = ()
+    metrics: tuple[str, ...] = ()
     of_components: bool = False
     priced: bool = False
-
-
-@dataclass(frozen=True)
-class EvaluationSegment:
-    """Metrics of evaluations below a heading."""
-
-    name: str
-    title: str
-    metrics: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ class Dashboards:
     """The content of ``dashboards.toml``."""
 
     segments: tuple[GraphSegment, ...]
-    evaluation: tuple[EvaluationSegment, ...]
+    evaluation: tuple[GraphSegment, ...]
     totals: tuple[Graph, ...]
     row: tuple[Graph, ...]
 
@@ -120,17 +112,14 @@ class GraphContext:
     discount: float = 0
 
     def segments(
-        self,
-        thresholds: Mapping[str, Sequence[tuple[float, str]]],
-        *,
-        prefix: str = "",
-        of_component: str | None = None,
+        self, thresholds: Mapping[str, Sequence[tuple[float, str]]], *, of_component: str | None = None
     ) -> list[Segment]:
         """The segments of live metrics; of a further component, only what it does not share.
 
         ``thresholds`` are horizontal annotations by the graph's name, as pairs of a value and a label.
         """
         shown: list[Segment] = []
+        prefix = f"{of_component}_" if of_component else ""
         server = "component" if self.served.is_component else "variant"
         for segment in dashboards().segments:
             if (of_component and not segment.of_components) or (segment.priced and self.price is None):
@@ -170,18 +159,6 @@ class GraphContext:
         if annotations:
             properties["annotations"] = annotations
         return Widget(name, "metric", properties, width, height)
-
-    def formula(self, metric: MetricDefinition) -> str | None:
-        """The metric math of a metric that is calculated; None for one that is published.
-
-        What an evaluation published counts where no price was stated.
-        """
-        if metric.formula is None:
-            return None
-        is_published = metric.series(component=self.served.is_component) is not None
-        if is_published and self.price is None and "price" in metric.formula:
-            return None
-        return self.served.expression(metric, price=self.price, discount=self.discount)
 
 
 def graph_properties(
@@ -229,13 +206,19 @@ def _rows(lines: Iterable[tuple[GraphContext, Line]], region: str, account: str 
         # A graph of evaluations has one statistic for all rows.
         is_live = line.concurrency is None
         statistic = line.statistic or metric.statistic
-        if (formula := context.formula(metric)) is not None:
+        is_published = metric.series(component=served.is_component) is not None
+        # What an evaluation published counts where no price was stated.
+        if metric.formula and not (is_published and context.price is None and "price" in metric.formula):
+            formula = served.expression(metric, price=context.price, discount=context.discount)
             ids = {operand.name: f"{operand.name}{line.suffix}" for operand in operands(formula)}
             expression = renamed(formula, ids)
             terms = [(operand, operand.statistic, ids[operand.name]) for operand in operands(formula)]
         else:
             row_id = re.sub(r"\W", "_", f"{metric.name}_{statistic.lower()}{line.suffix}")
-            expression, terms = served.shown_expression(metric, row_id), [(metric, statistic, row_id)]
+            divisor = metric.divisor * metrics.summed_over(served.series(metric), served.instance_type)
+            # The published unit as the shown one.
+            expression = f"{row_id} / {divisor}" if divisor > 1 else None
+            terms = [(metric, statistic, row_id)]
         if expression is None:
             shown = {**({"stat": statistic} if is_live else {}), **rendering, **location}
             drawn.append(served.row(metric, shown, concurrency=line.concurrency))

@@ -25,14 +25,9 @@ _START = "-PT3H"
 
 @dataclass(frozen=True)
 class Widget:
-    """One widget of a CloudWatch dashboard. Names in it may be tokens.
+    """One widget of a CloudWatch dashboard: ``metric``, ``text``, ``log`` or ``alarm``. Names in it may be tokens.
 
-    Attributes:
-        name: its key in ``dashboard.widgets``.
-        type: ``metric``, ``text``, ``log`` or ``alarm``.
-        properties: its ``properties`` in a dashboard's body.
-        width: columns of the grid's 24.
-        height: rows of the grid.
+    ``name`` is its key in ``dashboard.widgets``, ``width`` counts columns of the grid's 24, and ``height`` its rows.
     """
 
     name: str
