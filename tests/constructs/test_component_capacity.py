@@ -10,7 +10,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint
 
-from constructs_optim.constructs.endpoint.component_capacity import ComponentCapacity
+from constructs_optim.constructs.endpoint.inference_component import current_copies
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
@@ -33,10 +33,7 @@ def component(scope: Stack, initial_copies: int = 2) -> sagemaker.CfnInferenceCo
         scope, "Component", endpoint_name="chat", variant_name="AllTraffic", specification=SPECIFICATION
     )
     definition = {"endpointName": "chat", "variantName": "AllTraffic", "specification": SPECIFICATION}
-    capacity = ComponentCapacity(
-        scope, "Capacity", component=made, definition=definition, initial_copies=initial_copies
-    )
-    made.runtime_config = {"copyCount": capacity.copies}  # type: ignore[assignment]
+    made.runtime_config = {"copyCount": current_copies(scope, made, definition, initial_copies)}  # type: ignore[assignment]
     return made
 
 

@@ -213,7 +213,7 @@ def test_a_principal_of_another_account_is_refused_with_what_works(grant: str) -
     made = endpoint(serving)
     of_arn = iam.ArnPrincipal("arn:aws:iam::444455556666:role/chat")
     for principal in (caller(consuming), iam.AccountPrincipal("444455556666"), of_arn):
-        with pytest.raises(ValueError, match=r"account 111122223333, and the principal.* of account 444455556666") as e:
+        with pytest.raises(ValueError, match=r"account 111122223333, and the principal in account 444455556666") as e:
             getattr(made, grant)(principal)
         assert 'assumed_by=iam.AccountPrincipal("444455556666")' in str(e.value)
 

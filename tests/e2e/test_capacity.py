@@ -11,7 +11,7 @@ from aws_cdk import Fn, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 
-from constructs_optim.constructs.endpoint.component_capacity import ComponentCapacity
+from constructs_optim.constructs.endpoint.inference_component import current_copies
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
@@ -77,8 +77,7 @@ def declare(scope: Stack) -> None:
         scope, "Component", endpoint_name=endpoint.attr_endpoint_name, inference_component_name=NAME,
         specification=specification, variant_name="AllTraffic",
     )  # fmt: skip
-    capacity = ComponentCapacity(scope, "Capacity", component=component, definition=definition, initial_copies=1)
-    component.runtime_config = {"copyCount": capacity.copies}  # type: ignore[assignment]
+    component.runtime_config = {"copyCount": current_copies(scope, component, definition, 1)}  # type: ignore[assignment]
     name = Fn.select(1, Fn.split("/", component.ref))
     EndpointScaling(
         scope, "Scaling", target=ScalingTarget.component(name), min_capacity=0, max_capacity=4,

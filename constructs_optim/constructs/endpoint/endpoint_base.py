@@ -71,12 +71,12 @@ class IOptimizedEndpoint(MeasuredResource):
     @staticmethod
     def from_endpoint_name(scope: Construct, id: str, endpoint_name: str) -> IOptimizedEndpoint:
         """An endpoint that exists in this account and region, by its name."""
-        return _ImportedEndpoint(scope, id, endpoint_name=endpoint_name)
+        return IOptimizedEndpoint.from_endpoint_attributes(scope, id, endpoint_name=endpoint_name)
 
     @staticmethod
     def from_endpoint_arn(scope: Construct, id: str, endpoint_arn: str) -> IOptimizedEndpoint:
         """An endpoint that exists, by its ARN; it may be of another account or region."""
-        return _ImportedEndpoint(scope, id, endpoint_arn=endpoint_arn)
+        return IOptimizedEndpoint.from_endpoint_attributes(scope, id, endpoint_arn=endpoint_arn)
 
     @staticmethod
     def from_endpoint_attributes(
@@ -111,10 +111,10 @@ class _ImportedEndpoint(IOptimizedEndpoint):
         self,
         scope: Construct,
         id: str,
-        endpoint_name: str | None = None,
-        endpoint_arn: str | None = None,
-        variant_name: str = "AllTraffic",
-        inference_component_name: str | None = None,
+        endpoint_name: str | None,
+        endpoint_arn: str | None,
+        variant_name: str,
+        inference_component_name: str | None,
     ) -> None:
         if (endpoint_name is None) == (endpoint_arn is None):
             raise ValueError(
@@ -129,7 +129,7 @@ class _ImportedEndpoint(IOptimizedEndpoint):
         super().__init__(scope, id, environment_from_arn=endpoint_arn)
         stack = Stack.of(self)
         if endpoint_arn is None:
-            named = _lower(str(endpoint_name))
+            named = name_in_arn(str(endpoint_name))
             endpoint_arn = stack.format_arn(service="sagemaker", resource="endpoint", resource_name=named)
         elif Token.is_unresolved(endpoint_arn):
             endpoint_name = stack.split_arn(endpoint_arn, ArnFormat.SLASH_RESOURCE_NAME).resource_name
@@ -142,7 +142,7 @@ class _ImportedEndpoint(IOptimizedEndpoint):
             self._component_arn = stack.format_arn(
                 service="sagemaker",
                 resource="inference-component",
-                resource_name=_lower(inference_component_name),
+                resource_name=name_in_arn(inference_component_name),
                 account=parts.account,
                 region=parts.region,
             )
@@ -233,8 +233,8 @@ class ModelServer(MeasuredResource):
         """What an evaluation sends its requests to."""
 
 
-def _lower(name: str) -> str:
-    """A name as ARNs have it, in lower case (Amazon SageMaker API reference, CreateEndpoint)."""
+def name_in_arn(name: str) -> str:
+    """A name as ARNs have it, in lower case (Amazon SageMaker API reference, CreateEndpoint); tokens as they are."""
     return name if is_token(name) else name.lower()
 
 
@@ -248,9 +248,9 @@ def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str],
     account, caller = of.env.account, _account_of(grantee.grant_principal)
     if caller is not None and caller != account and not is_token(account):
         raise ValueError(
-            f"{of.node.path} is of account {account}, and the principal that is to use it of account {caller}: a "
-            "request names an endpoint of the caller's own account, so a permission there has no effect. Grant it to a "
-            f'role of account {account} that the caller assumes: iam.Role(endpoint_stack, "Invoker", '
+            f"{of.node.path} is in account {account}, and the principal in account {caller}: a request names an "
+            "endpoint of the caller's own account, so a permission there has no effect. Grant it to a role of account "
+            f'{account} that the caller assumes: iam.Role(endpoint_stack, "Invoker", '
             f'assumed_by=iam.AccountPrincipal("{caller}")). Or send requests through an inference router of the '
             "caller's account (docs/hosting.md, Other accounts)"
         )

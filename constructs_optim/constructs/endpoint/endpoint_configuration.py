@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from aws_cdk import Duration
 from aws_cdk import aws_kms as kms
 from pydantic import Field
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.arguments import KEY
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.hosting import Hosting, Observability, Routing
+from constructs_optim.recipe.hosting import Hosting, Routing
 from constructs_optim.recipe.settings import Settings
 
 from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions
-from .update_policy import UpdatePolicy
+from .update_policy import UpdatePolicy, seconds_of
 
 
 class EndpointConfiguration(Settings):
@@ -36,11 +36,19 @@ class EndpointConfiguration(Settings):
         """The construct that these are arguments of."""
         return "OptimizedEndpoint"
 
-    @property
-    def publishing_seconds(self) -> int:
-        """How often instances publish their utilization, in seconds."""
+    def served(
+        self, models: Sequence[HostedModel], endpoint_name: str, component_name: str | None = None
+    ) -> ServedModel:
+        """What serves ``models``, one for each instance type; alarms have names that are known before resources are."""
         observability = self.monitoring.observability
-        return (observability and observability.frequency_seconds) or metrics.PUBLISHING_SECONDS
+        return ServedModel(
+            endpoint_name,
+            self.variant.name,
+            component_name,
+            instance_type=models[0].plan.instance_type if len(models) == 1 else None,
+            artifact_key=models[0].evaluation_key if models else None,
+            publishing_seconds=(observability and observability.frequency_seconds) or metrics.PUBLISHING_SECONDS,
+        )
 
     def hosting(self, **of_the_endpoint: Any) -> Hosting:
         """The same as data for the rules."""
@@ -56,9 +64,9 @@ class EndpointConfiguration(Settings):
             capture_percentage=capture.sampling_percentage if capture is not None else None,
             asynchronous=queue is not None,
             concurrent_invocations=queue.max_concurrent_invocations_per_instance if queue is not None else None,
-            download_timeout_seconds=_seconds(variant.model_data_download_timeout),
-            startup_timeout_seconds=_seconds(variant.container_startup_timeout),
-            provision_timeout_seconds=_seconds(variant.instance_provision_timeout),
+            download_timeout_seconds=seconds_of(variant.model_data_download_timeout),
+            startup_timeout_seconds=seconds_of(variant.container_startup_timeout),
+            provision_timeout_seconds=seconds_of(variant.instance_provision_timeout),
             volume_gib=int(variant.volume_size.to_gibibytes()) if variant.volume_size is not None else None,
             encrypted_volume=self.encryption_key is not None,
             ami_version=variant.inference_ami_version,
@@ -74,11 +82,18 @@ class EndpointConfiguration(Settings):
 
     def properties(self) -> dict[str, Any]:
         """The properties of ``AWS::SageMaker::EndpointConfig`` without its variant, and without those of components."""
+        observability = self.monitoring.observability
         return drop_none(
             async_inference_config=self.async_inference.to_property() if self.async_inference is not None else None,
             data_capture_config=self.data_capture.to_property() if self.data_capture is not None else None,
             kms_key_id=self.encryption_key.key_arn if self.encryption_key is not None else None,
-            metrics_config=_metrics(self.monitoring.observability),
+            metrics_config=drop_none(
+                enableDetailedObservability=observability.detailed,
+                enableEnhancedMetrics=observability.enhanced,
+                metricPublishFrequencyInSeconds=observability.frequency_seconds,
+            )
+            if observability is not None
+            else None,
         )
 
     def variant_property(
@@ -101,7 +116,7 @@ class EndpointConfiguration(Settings):
             if managed_range is not None
             else None,
             routingConfig=_routing(options.routing),
-            variantInstanceProvisionTimeoutInSeconds=_seconds(provision),
+            variantInstanceProvisionTimeoutInSeconds=seconds_of(provision),
             variantName=options.name,
             volumeSizeInGb=hosting.volume_gib,
         )
@@ -125,27 +140,14 @@ class EndpointConfiguration(Settings):
         startup, download = self.variant.container_startup_timeout, self.variant.model_data_download_timeout
         timeouts = model.startup_timeouts.within(longest)
         return {
-            "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else _seconds(startup),
-            "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else _seconds(download),
+            "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else seconds_of(startup),
+            "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else seconds_of(download),
         }
 
 
 def _routing(routing: Routing | None) -> dict[str, Any]:
     routing = routing or Routing.least_outstanding_requests()
+    if routing.strategy != "PREFIX_AWARE":
+        return {"routingStrategy": routing.strategy}
     prefix = {"concurrencyThreshold": routing.concurrency_threshold, "prefixLength": routing.prefix_length}
-    aware = {"prefixAwareRoutingConfig": prefix} if routing.strategy == "PREFIX_AWARE" else {}
-    return {**aware, "routingStrategy": routing.strategy}
-
-
-def _metrics(observability: Observability | None) -> dict[str, Any] | None:
-    if observability is None:
-        return None
-    return drop_none(
-        enableDetailedObservability=observability.detailed,
-        enableEnhancedMetrics=observability.enhanced,
-        metricPublishFrequencyInSeconds=observability.frequency_seconds,
-    )
-
-
-def _seconds(duration: Duration | None) -> int | None:
-    return int(duration.to_seconds()) if duration is not None else None
+    return {"prefixAwareRoutingConfig": prefix, "routingStrategy": routing.strategy}

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Fn, Resource, Size, Token
+from aws_cdk import CfnResource, Fn, Resource, Size, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
 from constructs_optim.constructs.artifacts.model_source import S3Location
+from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
 from constructs_optim.constructs.stack.stack_context import path_of, physical_name
 from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Violation
-from constructs_optim.recipe.hosting import (
-    COMPONENT_STARTUP_SECONDS,
-    Adapter,
-    Component,
-    Hosting,
-    instances_for_copies,
-)
+from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Adapter, Component, Hosting, instances_for_copies
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 
-from .component_capacity import ComponentCapacity
 from .endpoint_base import ModelServer, grant_by_name
 from .endpoint_configuration import EndpointConfiguration
 from .options import declare_alarms
@@ -87,35 +82,11 @@ class EndpointResources:
             dashboard=dashboard,
         )
 
-    def add_component(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        models: Sequence[HostedModel],
-        requirements: Sequence[Component],
-        loads_adapters: bool,
-    ) -> InferenceComponent:
-        """Declare a component: models and requirements of a copy, one for each instance type of the endpoint."""
-        self._check([component.most_copies for component in self.components] + [requirements])
-        component = InferenceComponent(
-            scope,
-            id,
-            endpoint=self,
-            models=models,
-            requirements=requirements,
-            loads_adapters=loads_adapters,
-        )
-        self.components.append(component)
-        # The instances are as many as the copies take, which is more than a new configuration starts with.
-        self.endpoint.retain_all_variant_properties = True
-        return component
-
     @property
     def rollback_alarm_names(self) -> list[str]:
         """The alarms of components that roll an update back: the first of every component, then the second, ..."""
-        of_each = [component.alarms.rollback_alarm_names for component in self.components]
-        return [name for turn in zip_longest(*of_each) for name in turn if name is not None]
+        names = [component.alarms.rollback_alarm_names for component in self.components]
+        return [name for turn in zip_longest(*names) for name in turn if name is not None]
 
     @property
     def managed_range(self) -> tuple[int, int]:
@@ -125,20 +96,18 @@ class EndpointResources:
         if not self.components:
             return self.hosting.initial_instance_count, self.hosting.initial_instance_count
         if fewest is None:
-            taken = self._instances([component.fewest_copies for component in self.components])
+            taken = self._instances([component.copies(component.fewest_copies) for component in self.components])
             fewest = taken if initial is None else min(initial, taken) if taken == 0 else max(initial, taken)
         if most is None:
-            taken = self._instances([component.most_copies for component in self.components])
+            taken = self._instances([component.copies(component.most_copies) for component in self.components])
             most = max(1, fewest, initial or 0, taken + 1)
         return fewest, most
 
     def check_copies(self, component: InferenceComponent, copies: int) -> None:
-        """Refuse a number of copies of one component that does not fit beside the others."""
-        own = [replace(requirement, copies=copies) for requirement in component.requirements]
-        self._check([own if other is component else other.most_copies for other in self.components])
-
-    def _check(self, components: Sequence[Sequence[Component]]) -> None:
+        """Refuse a number of copies of one component that does not fit beside the other components."""
         hosting = self.hosting
+        beside = [server.copies(server.most_copies) for server in self.components if server is not component]
+        components = [*beside, component.copies(copies)]
         violations: list[Violation] = []
         for instance_type, of_type in zip(hosting.instance_types, zip(*components, strict=True), strict=True):
             violations += check(replace(hosting, instance_types=(instance_type,), components=of_type))
@@ -147,8 +116,8 @@ class EndpointResources:
     def _instances(self, components: Sequence[Sequence[Component]]) -> int:
         """How many instances the copies take, of the type that they take most of."""
         # Not strict: the catalog may not know all of the instance types.
-        of_each_type = zip(self.hosting.rows, zip(*components, strict=True), strict=False)
-        return max((instances_for_copies(list(of_type), row) for row, of_type in of_each_type), default=1)
+        by_type = zip(self.hosting.rows, zip(*components, strict=True), strict=False)
+        return max((instances_for_copies(list(of_type), row) for row, of_type in by_type), default=1)
 
 
 def requirements_of(
@@ -196,7 +165,7 @@ class _ComponentResource(Resource):
 class InferenceComponent(_ComponentResource, ModelServer):
     """A model on an endpoint that it shares with others. It has its own copies, scaling, metrics and grants.
 
-    Made by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
+    Created by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
     """
 
     dashboard: EndpointDashboard | None = None
@@ -212,22 +181,26 @@ class InferenceComponent(_ComponentResource, ModelServer):
         requirements: Sequence[Component],
         loads_adapters: bool,
     ) -> None:
-        """Declare the component; use ``OptimizedEndpoint.add_component``."""
+        """Declare the component; use ``OptimizedEndpoint.add_component``.
+
+        ``models`` and ``requirements`` of a copy are in the order of the endpoint's instance types.
+        """
+        self.requirements: tuple[Component, ...] = tuple(requirements)
+        self.fewest_copies = self.most_copies = requirements[0].copies
+        endpoint.check_copies(self, self.most_copies)
         self._name = physical_name(scope, id)
         super().__init__(scope, id, physical_name=self._name)
         watch_template_size(self)
         self.models = tuple(models)
-        self.requirements: tuple[Component, ...] = tuple(requirements)
         self.variant_name: str = endpoint.configuration.variant.name
         self._endpoint, self._loads_adapters = endpoint, loads_adapters
-        self._capacity_range = (requirements[0].copies, requirements[0].copies)
         # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may
         # wait for the endpoint.
         beside = Construct(scope, f"{id}Alarms")
         self.alarms: EndpointAlarms = declare_alarms(
             beside,
             endpoint.configuration.monitoring,
-            self._literally_served,
+            endpoint.configuration.served(models, endpoint.literal_name, self._name),
             models,
             label=path_of(self),
             accelerators=min(requirement.accelerators for requirement in requirements),
@@ -237,6 +210,9 @@ class InferenceComponent(_ComponentResource, ModelServer):
             endpoint, self._name, runtime_config={"copyCount": requirements[0].copies}, **self._definition
         )
         describe_hosted(self._resource, models)
+        # The instances are as many as the copies take, which is more than a new configuration starts with.
+        endpoint.endpoint.retain_all_variant_properties = True
+        endpoint.components.append(self)
 
     def _properties(self) -> dict[str, Any]:
         """The component's properties without its ``RuntimeConfig``."""
@@ -265,35 +241,14 @@ class InferenceComponent(_ComponentResource, ModelServer):
         return {**properties, "specifications": specifications}
 
     @property
-    def _literally_served(self) -> ServedModel:
-        """What serves the model, by names that alarms can have before the component is there."""
-        return ServedModel(
-            self._endpoint.literal_name,
-            self.variant_name,
-            self._name,
-            instance_type=self.models[0].plan.instance_type if len(self.models) == 1 else None,
-            artifact_key=self.models[0].evaluation_key,
-            publishing_seconds=self._endpoint.configuration.publishing_seconds,
-        )
-
-    @property
     def served(self) -> ServedModel:
         """What serves the model, as CloudWatch knows it."""
-        return replace(
-            self._literally_served,
-            endpoint_name=self._endpoint.endpoint.attr_endpoint_name,
-            inference_component_name=self.inference_component_name,
-        )
+        endpoint_name = self._endpoint.endpoint.attr_endpoint_name
+        return self._endpoint.configuration.served(self.models, endpoint_name, self.inference_component_name)
 
-    @property
-    def fewest_copies(self) -> list[Component]:
-        """The requirements with the fewest copies that scaling leaves; one for each instance type."""
-        return [replace(requirement, copies=self._capacity_range[0]) for requirement in self.requirements]
-
-    @property
-    def most_copies(self) -> list[Component]:
-        """The requirements with the most copies that there may be; one for each instance type."""
-        return [replace(requirement, copies=self._capacity_range[1]) for requirement in self.requirements]
+    def copies(self, count: int) -> list[Component]:
+        """The requirements of so many copies, one for each instance type."""
+        return [replace(requirement, copies=count) for requirement in self.requirements]
 
     def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
         self._set_capacity_range(min_capacity, max_capacity)
@@ -308,18 +263,13 @@ class InferenceComponent(_ComponentResource, ModelServer):
             set_range=self._set_capacity_range,
         )
         self.alarms.watch(capacity=scaling.capacity, scales_to_zero=scaling.scales_to_zero)
-        capacity = ComponentCapacity(
-            self,
-            "Capacity",
-            component=self._resource,
-            definition={
-                "endpoint_name": self._endpoint.endpoint.attr_endpoint_name,
-                "inference_component_name": self._name,
-                **self._definition,
-            },
-            initial_copies=min(max_capacity, max(min_capacity, self.requirements[0].copies)),
-        )
-        runtime: Any = {"copyCount": capacity.copies}
+        definition = {
+            "endpoint_name": self._endpoint.endpoint.attr_endpoint_name,
+            "inference_component_name": self._name,
+            **self._definition,
+        }
+        initial_copies = min(max_capacity, max(min_capacity, self.requirements[0].copies))
+        runtime: Any = {"copyCount": current_copies(self, self._resource, definition, initial_copies)}
         self._resource.runtime_config = runtime
         return scaling
 
@@ -330,7 +280,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
                 "stack is deployed, and whether the copies fit the instances has to be known now: give numbers"
             )
         self._endpoint.check_copies(self, most)
-        self._capacity_range = (fewest, most)
+        self.fewest_copies, self.most_copies = fewest, most
 
     @property
     def evaluation_target(self) -> EvaluationTarget:
@@ -376,6 +326,44 @@ class LoraAdapter(_ComponentResource):
         watch_template_size(self)
         specification = {"baseInferenceComponentName": base_name, "container": {"artifactUrl": artifact_uri}}
         self._declare(endpoint, name, specification=specification)
+
+
+def current_copies(
+    scope: Construct, component: sagemaker.CfnInferenceComponent, definition: Mapping[str, Any], initial_copies: int
+) -> float:
+    """How many copies a scaled component has, or the initial ones (a token): an update would set them back.
+
+    ``AWS::SageMaker::InferenceComponent`` sends ``RuntimeConfig.CopyCount`` with every update, and an endpoint's
+    ``RetainAllVariantProperties`` has no counterpart there. A ``Custom::ComponentCapacity`` has the component's
+    ``definition`` (its properties without ``runtimeConfig``) for a property, so a change of the component invokes the
+    look-up first. The component is named by its logical id and not referred to, as it waits for the response. Its own
+    name has to be in lower case, as its ARN has it.
+    """
+    resource = CfnResource(
+        Construct(scope, "Capacity"),
+        "Resource",
+        type="Custom::ComponentCapacity",
+        properties={
+            "ServiceToken": OptimizationService.of(scope).capacity_service_token,
+            "ServiceTimeout": RESPONSE_SECONDS,
+            "ComponentLogicalId": component.logical_id,
+            "InitialCopyCount": initial_copies,
+            "Component": _as_in_templates(definition),
+            # They update the component as well, and are rendered when all of them are known.
+            "ComponentTags": component.cdk_tag_manager.rendered_tags,
+        },
+    )
+    return Token.as_number(resource.get_att("CopyCount"))
+
+
+def _as_in_templates(value: Any) -> Any:
+    """Properties with their names in a template: ``modelName`` and ``model_name`` are ``ModelName`` there."""
+    if isinstance(value, list | tuple):
+        return [_as_in_templates(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    names = {name: "".join(f"{part[:1].upper()}{part[1:]}" for part in name.split("_")) for name in value}
+    return {names[name]: _as_in_templates(item) for name, item in value.items()}
 
 
 def _name_in(arn: str) -> str:

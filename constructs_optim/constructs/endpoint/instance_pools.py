@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from constructs import Construct
 
@@ -45,9 +44,11 @@ def pools_of(
     instance_pools: Sequence[Pool] | None,
     artifact_key: str | None,
 ) -> tuple[Pool, ...]:
-    """The pools of an endpoint: as declared, or the one pool of techniques and instance type."""
+    """The pools of an endpoint: those requested, or the one pool of techniques and instance type."""
+    options = {"techniques": techniques, "instance_type": instance_type, "artifact_key": artifact_key}
     if instance_pools is not None:
-        _refuse_beside_pools(techniques=techniques, instance_type=instance_type, artifact_key=artifact_key)
+        if names := " and ".join(name for name, value in options.items() if value is not None):
+            raise ValueError(f"{names} and instance_pools are set: set them in each Pool instead")
         if not (isinstance(instance_pools, Sequence) and all(isinstance(pool, Pool) for pool in instance_pools)):
             raise ValueError(
                 f"instance_pools is {shown(instance_pools)}, and it takes a list of Pools: "
@@ -55,48 +56,35 @@ def pools_of(
             )
         return tuple(instance_pools)
     if instance_type is None:
-        raise ValueError(
-            "an endpoint without instance_type and instance_pools runs on nothing: give "
-            'instance_type="ml.g5.12xlarge", for instance'
-        )
-    unused = [name for name, v in (("techniques", techniques), ("artifact_key", artifact_key)) if v is not None]
-    if model is None and unused:
-        raise ValueError(
-            f"{' and '.join(unused)} {'is' if unused == ['artifact_key'] else 'are'} set without a model to apply "
-            'to: give model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/"), or leave '
-            f"{' and '.join(unused)} out"
-        )
+        raise ValueError('an endpoint needs instance_type="ml.g5.12xlarge", for instance, or instance_pools')
+    for unused, value in (("techniques are", techniques), ("artifact_key is", artifact_key)):
+        if model is None and value is not None:
+            raise ValueError(
+                f'{unused} set without a model: give model=Model.jumpstart("<model id>") or '
+                'Model.s3("s3://<bucket>/<prefix>/")'
+            )
     return (Pool(instance_type, techniques if techniques is not None else [], artifact_key),)
 
 
 def pools_of_component(
     hosting: Hosting,
+    model: Model,
     techniques: Sequence[Technique] | None,
     instance_pools: Sequence[Pool] | None,
     artifact_key: str | None,
 ) -> tuple[Pool, ...]:
-    """The pools of a component: the endpoint's, with techniques of its own."""
+    """The pools of a component: of the endpoint's instance types, with techniques of its own."""
+    if not hosting.pooled and instance_pools is not None:
+        raise ValueError("instance_pools go with an endpoint that has them: give techniques, for its instance type")
     if not hosting.pooled:
-        if instance_pools is not None:
-            raise ValueError("instance_pools go with an endpoint that has them: give techniques, for its instance type")
-        return (Pool(hosting.instance_types[0], techniques if techniques is not None else [], artifact_key),)
-    _refuse_beside_pools(techniques=techniques, artifact_key=artifact_key)
-    pools = tuple(instance_pools or ())
-    if [pool.instance_type for pool in pools] != list(hosting.instance_types):
+        return pools_of(model, techniques, hosting.instance_types[0], None, artifact_key)
+    pools = pools_of(model, techniques, None, instance_pools or (), artifact_key)
+    if tuple(pool.instance_type for pool in pools) != tuple(hosting.instance_types):
         raise ValueError(
             f"instance_pools are of {', '.join(pool.instance_type for pool in pools) or 'no type'}, and the endpoint's "
             f"are of {', '.join(hosting.instance_types)}: give one for each, in the same order"
         )
     return pools
-
-
-def _refuse_beside_pools(**arguments: object) -> None:
-    unused = [name for name, value in arguments.items() if value is not None]
-    if unused:
-        raise ValueError(
-            f"{' and '.join(unused)} and instance_pools are set: each Pool has its own, so leave "
-            f"{'it' if len(unused) == 1 else 'them'} out"
-        )
 
 
 def recipes_of(
@@ -117,17 +105,21 @@ def recipes_of(
             pool.techniques,
             pool.instance_type,
             pool.artifact_key,
-            _joined(loading, environment, pool.environment),
+            _merged(loading, environment, pool.environment),
             location=f"instance_pools[{index}]." if pooled else "",
         )
         for index, pool in enumerate(pools)
     ]
 
 
-def _joined(*environments: Any) -> Any:
-    """Environments laid over each other. One that is no mapping is kept for the rules to refuse."""
-    wrong = [each for each in environments if each is not None and not isinstance(each, Mapping)]
-    return wrong[0] if wrong else {k: v for each in environments for k, v in (each or {}).items()} or None
+def _merged(*environments: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """The variables of all environments. An environment that is no mapping is kept for the rules to refuse."""
+    merged: dict[str, str] = {}
+    for environment in environments:
+        if environment is not None and not isinstance(environment, Mapping):
+            return environment
+        merged |= environment or {}
+    return merged or None
 
 
 def pool_scope(scope: Construct, recipe: ModelRecipe) -> Construct:

@@ -13,12 +13,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
-from constructs_optim.constructs.artifacts.hosted_model import (
-    HostedModel,
-    ModelOptions,
-    create_model,
-    describe_hosted,
-)
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel, ModelOptions, create_model, describe_hosted
 from constructs_optim.constructs.artifacts.optimization_job import JobOptions
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.planned_recipe import ModelRecipe
@@ -36,7 +31,6 @@ from constructs_optim.constructs.stack.network import Network, NetworkOptions, m
 from constructs_optim.constructs.stack.stack_context import (
     StackContext,
     endpoint_name_of,
-    is_token,
     late_value,
     path_of,
 )
@@ -49,7 +43,7 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.techniques import Technique
 
-from .endpoint_base import IOptimizedEndpoint, ModelServer
+from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn
 from .endpoint_configuration import EndpointConfiguration
 from .inference_component import EndpointResources, InferenceComponent, requirements_of
 from .instance_pools import Pool, pool_scope, pools_of, pools_of_component, recipes_of
@@ -203,24 +197,21 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self.alarms: EndpointAlarms | None = self._declare_alarms()
         self._endpoint = self._declare_endpoint()
         self.endpoint_name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
-        # ARNs have names in lower case; a name that is known only at deployment is taken as it is.
-        name = self._literal_name if is_token(self._literal_name) else self._literal_name.lower()
         self.endpoint_arn = self._get_resource_arn_attribute(
-            self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name
+            self._endpoint.ref,
+            service="sagemaker",
+            resource="endpoint",
+            resource_name=name_in_arn(self._literal_name),
         )
         self._resources = EndpointResources(
-            self._endpoint,
-            self._config,
-            self._literal_name,
-            self._configuration,
-            self._hosting,
-            self._network,
+            self._endpoint, self._config, self._literal_name, self._configuration, self._hosting, self._network
         )
         self.component: InferenceComponent | None = None
         if self.models and self._hosting.serves_components:
-            self.component = self._resources.add_component(
+            self.component = InferenceComponent(
                 self,
                 "Component",
+                endpoint=self._resources,
                 models=self.models,
                 requirements=[requirements_of(hosted, "model") for hosted in self.models],
                 loads_adapters=adapters is not None,
@@ -229,11 +220,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._component_arn = self.component.inference_component_arn
         if removal_policy is not None:
             # A retained endpoint launches instances from its configuration and its models, as its role.
-            for kept in (self._endpoint, self._config, *(hosted.resource for hosted in self.models)):
+            models = [hosted.resource for hosted in self.models]
+            for kept in (self._endpoint, self._config, self._role, *models, *self._resources.components):
                 kept.apply_removal_policy(removal_policy)
-            self._role.apply_removal_policy(removal_policy)
-            if self.component is not None:
-                self.component.apply_removal_policy(removal_policy)
         self.dashboard: EndpointDashboard = self._declare_dashboard()
         if self.component is not None:
             self.component.dashboard = self.dashboard
@@ -266,7 +255,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         alarms = declare_alarms(
             self,
             self._configuration.monitoring,
-            self._literally_served,
+            self._configuration.served(self.models, self._literal_name),
             self.models,
             label=path_of(self),
             is_asynchronous=self._hosting.asynchronous,
@@ -307,15 +296,14 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         dashboard = EndpointDashboard(
             self,
             "Dashboard",
-            endpoint_name=self.endpoint_name,
-            variant_name=self.variant_name,
+            served=self._configuration.served(self.models, self.endpoint_name, self.inference_component_name),
             artifact=self.models[0].artifact if self.models else None,
-            discount=monitoring.discount,
-            inference_component_name=self.inference_component_name,
-            instance_price_per_hour=monitoring.instance_price_per_hour,
             instance_types=self._hosting.instance_types,
-            publishing_seconds=self._configuration.publishing_seconds,
         )
+        if monitoring.instance_price_per_hour is not None:
+            dashboard.show_costs(
+                instance_price_per_hour=monitoring.instance_price_per_hour, discount=monitoring.discount
+            )
         alarms = self.alarms if self.component is None else self.component.alarms
         if alarms is not None:
             dashboard.add_alarms(*alarms.arns_within_stack)
@@ -359,18 +347,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return aws_ec2.Connections(security_groups=list(groups))
 
     @property
-    def _literally_served(self) -> ServedModel:
-        """What serves the model, by names that alarms can have before the endpoint is there."""
-        types = self._hosting.instance_types
-        return ServedModel(
-            self._literal_name,
-            self.variant_name,
-            instance_type=types[0] if len(types) == 1 else None,
-            artifact_key=self._first_model.evaluation_key,
-            publishing_seconds=self._configuration.publishing_seconds,
-        )
-
-    @property
     def served(self) -> ServedModel:
         """What serves the endpoint's own model, as CloudWatch knows it.
 
@@ -379,7 +355,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """
         if self.component is not None:
             return self.component.served
-        return replace(self._literally_served, endpoint_name=self.endpoint_name)
+        return self._configuration.served((self._first_model, *self.models[1:]), self.endpoint_name)
 
     def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
         if self.component is not None:
@@ -441,7 +417,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             ValueError: when the arguments do not go together.
         """
         label = f"add_component({id!r})"
-        pools = pools_of_component(self._hosting, techniques, instance_pools, artifact_key)
+        pools = pools_of_component(self._hosting, model, techniques, instance_pools, artifact_key)
         recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
         hosting = replace(
             self._hosting,
@@ -454,9 +430,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         scope = Construct(self, id)
         models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
         self._component_models += models
-        component = self._resources.add_component(
+        component = InferenceComponent(
             scope,
             "Component",
+            endpoint=self._resources,
             models=models,
             requirements=[
                 requirements_of(hosted, label, accelerators=accelerators, memory=memory, copies=copies)
@@ -465,9 +442,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             loads_adapters=adapters is not None,
         )
         if self._removal_policy is not None:
-            component.apply_removal_policy(self._removal_policy)
-            for hosted in models:
-                hosted.resource.apply_removal_policy(self._removal_policy)
+            for kept in (component, *(hosted.resource for hosted in models)):
+                kept.apply_removal_policy(self._removal_policy)
         self.dashboard.show_component(id, component.served).add_alarms(*component.alarms.arns_within_stack)
         return component
 

@@ -10,7 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction, EndpointAlarms
@@ -88,7 +88,7 @@ class MonitoringOptions(Settings):
     ok_actions: Sequence[Action] = ()
     observability: Observability | None = None
     instance_price_per_hour: float | None = None
-    discount: float = 0
+    discount: float = Field(default=0, ge=0, lt=1)
 
 
 class DataCapture(Settings):

@@ -17,8 +17,9 @@ from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe.hosting import UpdateSettings
 from constructs_optim.recipe.settings import Settings
 
-_BAKE_TIME = 600
+_BAKE_SECONDS = 600
 _BATCH_PERCENT = 25
+_DEFAULT_PERCENT = {"CANARY": 10, "LINEAR": _BATCH_PERCENT, "ROLLING": _BATCH_PERCENT}
 
 
 class UpdateOptions(TypedDict, total=False):
@@ -32,6 +33,18 @@ class UpdateOptions(TypedDict, total=False):
     bake_time: Duration | None
     timeout: Duration | None
     rollback_alarms: Sequence[cloudwatch.IAlarm]
+
+
+class StepOptions(UpdateOptions, total=False):
+    """The options of updates that move the traffic in steps.
+
+    A step is ``percent`` of the instances, or so many ``instances``. The old fleet stays for ``termination_wait`` after
+    the last step (default: not at all).
+    """
+
+    percent: int | None
+    instances: int | None
+    termination_wait: Duration | None
 
 
 class UpdatePolicy(Settings):
@@ -72,41 +85,22 @@ class UpdatePolicy(Settings):
         return UpdatePolicy(strategy="ALL_AT_ONCE", **options)
 
     @staticmethod
-    def canary(
-        *,
-        percent: int | None = None,
-        instances: int | None = None,
-        termination_wait: Duration | None = None,
-        **options: Unpack[UpdateOptions],
-    ) -> UpdatePolicy:
+    def canary(**options: Unpack[StepOptions]) -> UpdatePolicy:
         """A second fleet that takes a share of the traffic first, and the rest when that went well.
 
         Args:
-            percent: the share, 1 to 50 % of the instances. Default: 10, without ``instances``.
-            instances: the share as a number of instances.
-            termination_wait: how long the old fleet stays after the last step. Default: not at all.
-            options: see :class:`UpdateOptions`.
+            options: see :class:`StepOptions`. ``percent`` is 1 to 50. Default: 10, without ``instances``.
         """
-        percent = 10 if percent is None and instances is None else percent
-        return UpdatePolicy(
-            strategy="CANARY", percent=percent, instances=instances, termination_wait=termination_wait, **options
-        )
+        return UpdatePolicy(strategy="CANARY", **options)
 
     @staticmethod
-    def linear(
-        *,
-        percent: int | None = None,
-        instances: int | None = None,
-        termination_wait: Duration | None = None,
-        **options: Unpack[UpdateOptions],
-    ) -> UpdatePolicy:
-        """A second fleet that takes the traffic in equal steps, each as :meth:`canary` takes its first.
+    def linear(**options: Unpack[StepOptions]) -> UpdatePolicy:
+        """A second fleet that takes the traffic in equal steps.
 
-        The default of ``percent`` is 25, and it is 10 to 50.
+        Args:
+            options: see :class:`StepOptions`. ``percent`` is 10 to 50. Default: 25, without ``instances``.
         """
-        return UpdatePolicy(
-            strategy="LINEAR", percent=percent, instances=instances, termination_wait=termination_wait, **options
-        )
+        return UpdatePolicy(strategy="LINEAR", **options)
 
     @staticmethod
     def rolling(
@@ -132,17 +126,16 @@ class UpdatePolicy(Settings):
     def settings(self) -> UpdateSettings:
         """The same in seconds, for rules and templates."""
         at_once = self.strategy == "ALL_AT_ONCE"
-        bake = _seconds(self.bake_time, _BAKE_TIME)
-        size = self.percent if self.instances is None else self.instances
-        if size is None and not at_once:
-            size = _BATCH_PERCENT
+        bake, wait = seconds_of(self.bake_time), seconds_of(self.termination_wait)
+        bake = _BAKE_SECONDS if bake is None else bake
+        percent = _DEFAULT_PERCENT.get(self.strategy) if self.percent is None else self.percent
         return UpdateSettings(
             self.strategy,
-            size,
+            percent if self.instances is None else self.instances,
             "CAPACITY_PERCENT" if self.instances is None else "INSTANCE_COUNT",
             bake_seconds=0 if at_once else bake,
-            termination_wait_seconds=bake if at_once else _seconds(self.termination_wait, 0),
-            timeout_seconds=_seconds(self.timeout, None),
+            termination_wait_seconds=bake if at_once else wait or 0,
+            timeout_seconds=seconds_of(self.timeout),
             rollback_size=self.rollback_percent,
         )
 
@@ -198,5 +191,6 @@ def watch_statements(alarm_arns: Sequence[str]) -> list[Statement]:
     return [Statement("WatchAlarms", ("cloudwatch:DescribeAlarms",), tuple(alarm_arns))] if alarm_arns else []
 
 
-def _seconds(duration: Duration | None, default: Any) -> Any:
-    return int(duration.to_seconds()) if duration is not None else default
+def seconds_of(duration: Duration | None) -> int | None:
+    """A duration in whole seconds."""
+    return int(duration.to_seconds()) if duration is not None else None

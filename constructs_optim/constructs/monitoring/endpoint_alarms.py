@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
@@ -50,12 +50,59 @@ _topic_arns: WeakKeyDictionary[AlarmAction, str] = WeakKeyDictionary()
 
 
 class _ActingAlarm:
-    """An alarm of CloudWatch and its actions, by the property of a ``CfnAlarm``; each is bound once."""
+    """A CloudWatch alarm and its actions, by the property of a ``CfnAlarm``; each is bound once.
 
-    def __init__(self, scope: Construct, name: str, resource: cloudwatch.CfnAlarm) -> None:
-        self.resource = resource
-        self._scope, self._name = scope, name
+    ``series`` returns a query's metric as ``AWS::CloudWatch::Alarm`` has it in ``metricStat``.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        alarm: Alarm,
+        description: str,
+        series: Callable[[Query], dict[str, Any]],
+        alarm_name: str | None = None,
+    ) -> None:
+        self.alarm = alarm
+        self._scope = scope
         self._bound: dict[str, list[tuple[AlarmAction, str]]] = {"alarm_actions": [], "ok_actions": []}
+        warm_up = alarm.warm_up_minutes
+        compared: dict[str, Any] = {"metrics": [_data_query(alarm, query, series) for query in alarm.queries]}
+        if len(alarm.queries) == 1:
+            (query,) = alarm.queries
+            metric, is_percentile = series(query), query.statistic.startswith("p")
+            compared = {
+                "dimensions": metric["dimensions"],
+                "metric_name": metric["metricName"],
+                "namespace": metric["namespace"],
+                "period": alarm.period_seconds,
+                "extended_statistic" if is_percentile else "statistic": query.statistic,
+                # Of a few requests, the slowest is no percentile.
+                "evaluate_low_sample_count_percentile": "ignore" if is_percentile else None,
+            }
+        self.resource = cloudwatch.CfnAlarm(
+            scope,
+            id,
+            actions_enabled=None if alarm.actions_enabled else False,
+            alarm_description=description,
+            alarm_name=alarm_name,
+            comparison_operator=alarm.comparison,
+            datapoints_to_alarm=alarm.datapoints_to_alarm,
+            evaluation_periods=alarm.evaluation_periods,
+            threshold=alarm.threshold,
+            treat_missing_data=alarm.missing,
+            warm_up_configuration={"warmUpPeriodDurationInMinutes": warm_up} if warm_up is not None else None,
+            **compared,
+        )
+
+    def change(self, alarm: Alarm, description: str) -> None:
+        """Tune the resource to another form of the same alarm."""
+        self.alarm = alarm
+        self.resource.alarm_description = description
+        self.resource.datapoints_to_alarm = alarm.datapoints_to_alarm
+        self.resource.evaluation_periods = alarm.evaluation_periods
+        self.resource.threshold = alarm.threshold
 
     def add(self, kind: str, actions: Sequence[AlarmAction]) -> None:
         """Add actions; those that the alarm has are left out."""
@@ -64,7 +111,7 @@ class _ActingAlarm:
         if not added:
             return
         # An action may name what it needs by the id of the alarm, such as a function's permission: it has to be unique.
-        alarm_id, alarm = f"{self._name}{kind}{len(bound)}", None
+        alarm_id, alarm = f"{self.alarm.name}{kind}{len(bound)}", None
         for action in added:
             arn = _topic_arns.get(action)
             if arn is None:
@@ -78,7 +125,7 @@ class _ActingAlarm:
         arns = list(dict.fromkeys(arn for _, arn in bound))
         if len(arns) > _MOST_ACTIONS:
             raise ValueError(
-                f"{self._scope.node.path}: {self._name} has {len(arns)} {kind}, and CloudWatch allows an alarm "
+                f"{self._scope.node.path}: {self.alarm.name} has {len(arns)} {kind}, and CloudWatch allows an alarm "
                 f"{_MOST_ACTIONS}: send them to an SNS topic, and subscribe the others to it"
             )
         setattr(self.resource, kind, arns)
@@ -141,7 +188,7 @@ class EndpointAlarms(Construct):
             served.is_component, capacity, scales_to_zero, evaluation_concurrency is not None, is_asynchronous
         )
         self._actions = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
-        self._alarms: dict[str, tuple[Alarm, _ActingAlarm]] = {}
+        self._alarms: dict[str, _ActingAlarm] = {}
         self.watch()
         settings = self._settings.switched_on().get("failed_job")
         if not runs_jobs or settings is None:
@@ -159,7 +206,7 @@ class EndpointAlarms(Construct):
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
         """The endpoint's own alarms, by their names in ``Alarms``."""
-        return {name: acting.resource for name, (_, acting) in self._alarms.items()}
+        return {name: acting.resource for name, acting in self._alarms.items()}
 
     @property
     def latency_threshold_seconds(self) -> float | None:
@@ -179,15 +226,15 @@ class EndpointAlarms(Construct):
 
         They are tokens: what uses one waits for the alarm.
         """
-        return [acting.resource.ref for alarm, acting in self._alarms.values() if alarm.rolls_back]
+        return [acting.resource.ref for acting in self._alarms.values() if acting.alarm.rolls_back]
 
     @property
     def rollback_alarm_arns(self) -> list[str]:
         """The ARNs of the same; with a name prefix they are known before the alarms are there."""
         return [
-            f"{_arn_prefix()}:{self._name_of(alarm)}" if self._name_prefix is not None else acting.resource.attr_arn
-            for alarm, acting in self._alarms.values()
-            if alarm.rolls_back
+            f"{_arn_prefix()}:{self._name_of(acting.alarm)}" if self._name_prefix else acting.resource.attr_arn
+            for acting in self._alarms.values()
+            if acting.alarm.rolls_back
         ]
 
     def watch(
@@ -210,43 +257,18 @@ class EndpointAlarms(Construct):
             scales_to_zero=self._watched.scales_to_zero if scales_to_zero is None else scales_to_zero,
         )
         for alarm in endpoint_alarms(self._settings, self._watched):
-            if alarm.name not in self._alarms:
-                self._alarms[alarm.name] = alarm, self._declare(alarm)
-                continue
-            before, acting = self._alarms[alarm.name]
-            if alarm != before:
-                self._alarms[alarm.name] = alarm, acting
-                acting.resource.alarm_description = alarm.description(self._endpoint, self._runbook)
-                acting.resource.datapoints_to_alarm = alarm.datapoints_to_alarm
-                acting.resource.evaluation_periods = alarm.evaluation_periods
-                acting.resource.threshold = alarm.threshold
+            acting = self._alarms.get(alarm.name)
+            description = alarm.description(self._endpoint, self._runbook)
+            if acting is None:
+                acting = _ActingAlarm(self, alarm.id, alarm, description, self._series, self._name_of(alarm))
+                self._alarms[alarm.name] = acting
+                for kind, actions in self._actions.items():
+                    acting.add(kind, actions)
+            elif alarm != acting.alarm:
+                acting.change(alarm, description)
 
-    def _declare(self, alarm: Alarm) -> _ActingAlarm:
-        compared: dict[str, Any] = {"metrics": [self._data_query(alarm, query) for query in alarm.queries]}
-        if len(alarm.queries) == 1:
-            (query,) = alarm.queries
-            compared = _single(self._series(query), query.statistic, alarm.period_seconds)
-        resource = cloudwatch.CfnAlarm(
-            self,
-            alarm.id,
-            alarm_name=self._name_of(alarm) if self._name_prefix is not None else None,
-            **_properties(alarm, alarm.description(self._endpoint, self._runbook)),
-            **compared,
-        )
-        acting = _ActingAlarm(self, alarm.name, resource)
-        for kind, actions in self._actions.items():
-            acting.add(kind, actions)
-        return acting
-
-    def _name_of(self, alarm: Alarm) -> str:
-        return f"{self._name_prefix}-{alarm.id}"
-
-    def _data_query(self, alarm: Alarm, query: Query) -> dict[str, Any]:
-        data: dict[str, Any] = {"expression": query.expression}
-        if query.expression is None:
-            stat = {"metric": self._series(query), "period": alarm.period_seconds, "stat": query.statistic}
-            data = {"metricStat": stat}
-        return {"id": query.id, **data, "returnData": query is alarm.queries[-1]}
+    def _name_of(self, alarm: Alarm) -> str | None:
+        return f"{self._name_prefix}-{alarm.id}" if self._name_prefix is not None else None
 
     def _series(self, query: Query) -> dict[str, Any]:
         series = self._served.series(metrics.find(query.metric or ""))
@@ -265,45 +287,22 @@ class _JobAlarm(Construct):
         super().__init__(scope, "OptimizationJobAlarm")
         self.settings = settings
         alarm = failed_job_alarm(settings)
-        (query,) = alarm.queries
         job_watcher = [{"name": "service", "value": "job_watcher"}]
-        series = {"dimensions": job_watcher, "metricName": query.metric, "namespace": NAMESPACE}
-        resource = cloudwatch.CfnAlarm(
+        self.acting = _ActingAlarm(
             self,
             "Resource",
-            **_properties(alarm, alarm.description("", runbook)),
-            **_single(series, query.statistic, alarm.period_seconds),
+            alarm,
+            alarm.description("", runbook),
+            lambda query: {"dimensions": job_watcher, "metricName": query.metric, "namespace": NAMESPACE},
         )
-        self.acting = _ActingAlarm(self, "failed_job", resource)
+
+
+def _data_query(alarm: Alarm, query: Query, series: Callable[[Query], dict[str, Any]]) -> dict[str, Any]:
+    data: dict[str, Any] = {"expression": query.expression}
+    if query.expression is None:
+        data = {"metricStat": {"metric": series(query), "period": alarm.period_seconds, "stat": query.statistic}}
+    return {"id": query.id, **data, "returnData": query is alarm.queries[-1]}
 
 
 def _arn_prefix() -> str:
     return f"arn:{PSEUDO.partition}:cloudwatch:{PSEUDO.region}:{PSEUDO.account}:alarm"
-
-
-def _properties(alarm: Alarm, description: str) -> dict[str, Any]:
-    return {
-        "alarm_description": description,
-        "datapoints_to_alarm": alarm.datapoints_to_alarm,
-        "evaluation_periods": alarm.evaluation_periods,
-        "threshold": alarm.threshold,
-        "actions_enabled": None if alarm.actions_enabled else False,
-        "comparison_operator": alarm.comparison,
-        "treat_missing_data": alarm.missing,
-        "warm_up_configuration": (
-            {"warmUpPeriodDurationInMinutes": alarm.warm_up_minutes} if alarm.warm_up_minutes is not None else None
-        ),
-    }
-
-
-def _single(series: dict[str, Any], statistic: str, period_seconds: int) -> dict[str, Any]:
-    percentile = statistic.startswith("p")
-    return {
-        "dimensions": series["dimensions"],
-        "metric_name": series["metricName"],
-        "namespace": series["namespace"],
-        "period": period_seconds,
-        "extended_statistic" if percentile else "statistic": statistic,
-        # Of a few requests, the slowest is no percentile.
-        **({"evaluate_low_sample_count_percentile": "ignore"} if percentile else {}),
-    }

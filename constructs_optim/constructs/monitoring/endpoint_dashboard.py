@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from constructs import Construct
 
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token
 from constructs_optim.recipe import metrics, pricing
-from constructs_optim.recipe.metrics import PUBLISHING_SECONDS
 from constructs_optim.recipe.tokens import is_known
 
 from .graphs import COLORS, GraphContext, Line, dashboards, graph_properties
@@ -55,56 +53,33 @@ class EndpointDashboard(Dashboard):
         scope: Construct,
         id: str,
         *,
-        endpoint_name: str,
-        variant_name: str,
+        served: ServedModel,
         artifact: RecipeArtifact | None = None,
         dashboard_name: str | None = None,
-        discount: float = 0,
-        inference_component_name: str | None = None,
-        instance_price_per_hour: float | None = None,
-        instance_types: Sequence[str] | None = None,
-        publishing_seconds: int = PUBLISHING_SECONDS,
+        instance_types: Sequence[str] = (),
     ) -> None:
         """Declare the dashboard.
 
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
-            endpoint_name: the endpoint's name; may be a token.
-            variant_name: the production variant's name.
+            served: what serves the model. Instances are counted by its ``publishing_seconds``.
             artifact: what is served; with it, the dashboard has the recipe and the history of its jobs. Default: not
                 known.
             dashboard_name: default: CloudFormation generates one.
-            discount: what a savings plan takes off the price, as a share. Default: 0.
-            inference_component_name: the inference component that serves the model; may be a token. Default: none.
-            instance_price_per_hour: what one instance costs in an hour, in US dollars. Default: no live costs, and
-                the prices that an evaluation published.
-            instance_types: what the endpoint runs on; all of them, where it has instance pools. Default: that of the
-                recipe.
-            publishing_seconds: how often instances report their utilization (``MetricsConfig`` of the endpoint
-                configuration), by which they are counted. Default: 60.
-
-        Raises:
-            ValueError: for a price that is not above zero, or a discount that is no share.
+            instance_types: the types of all instance pools. Default: that of ``served``.
         """
-        pricing.check_price(instance_price_per_hour, discount)
         super().__init__(scope, id, dashboard_name)
         self._stack = StackContext.of(scope)
         self._artifact = artifact
-        key: str | None = None
-        if artifact is not None:
-            key = artifact.artifact_key if artifact.plan.jobs else artifact.plan.container_key
-            instance_types = instance_types or [artifact.plan.instance_type]
-        self._instance_types = tuple(instance_types or ())
-        self.served: ServedModel = ServedModel(
-            endpoint_name,
-            variant_name,
-            inference_component_name,
-            instance_type=metrics.like_all(self._instance_types),
-            artifact_key=key,
-            publishing_seconds=publishing_seconds,
-        )
-        self._price, self._discount = instance_price_per_hour, discount
+        # A model that is served as it is has a key for its evaluations alone, and no jobs.
+        self._jobs = artifact if artifact is not None and artifact.plan.jobs else None
+        if instance_types:
+            served = replace(served, instance_type=metrics.like_all(instance_types))
+        self._instance_types = instance_types or [name for name in [served.instance_type] if name]
+        self.served: ServedModel = served
+        self._price: float | None = None
+        self._discount: float = 0
         self._alarms: list[str] = []
         self._deployments: list[tuple[str, str]] = []
         self._thresholds: dict[str, list[tuple[float, str]]] = {}
@@ -116,13 +91,17 @@ class EndpointDashboard(Dashboard):
     def segments(self) -> tuple[Segment, ...]:
         """Its segments, from top to bottom."""
         context = GraphContext(self.served, PSEUDO.region, None, tuple(self._deployments), self._price, self._discount)
-        shown = [self._heading(), self._alarm_states(), *context.segments(self._thresholds)]
+        shown = [self._heading(), *context.segments(self._thresholds)]
+        if self._alarms:
+            states = {"title": "Alarms", "alarms": list(self._alarms)}
+            widget = Widget("alarms", "alarm", states, GRID_COLUMNS, min(2 + len(self._alarms) // 4, 8))
+            shown.insert(1, Segment("alarms_heading", "Alarms", (widget,)))
         for name, component in self._components.items():
-            shown += replace(context, served=component).segments({}, prefix=f"{name}_", of_component=name)
+            shown += replace(context, served=component).segments({}, of_component=name)
         if self._evaluation is not None:
             shown += self._evaluations(context, *self._evaluation)
-        if self._log_groups:
-            shown.append(self._history())
+        if self._jobs is not None and self._jobs.log_group_names:
+            shown.append(self._history(self._jobs))
         return tuple(segment for segment in [*shown, *self._more] if segment.widgets)
 
     def _heading(self) -> Segment:
@@ -130,7 +109,7 @@ class EndpointDashboard(Dashboard):
         served = self.served
         component = f" / {served.inference_component_name}" if served.is_component else ""
         lines = [f"# {served.endpoint_name}{component}", self._recipe_text]
-        if self._has_jobs:
+        if self._jobs is not None:
             lines.append(f"artifact `{served.artifact_key}`")
         lines.append(" · ".join(f"[{label}]({link})" for label, link in self._links().items()))
         return Segment("heading", None, (text("heading", "\n\n".join(line for line in lines if line), height=3),))
@@ -155,22 +134,16 @@ class EndpointDashboard(Dashboard):
             "container logs": f"https://{console}/cloudwatch/home?region={region}#logsV2:log-groups/log-group/"
             f"$252Faws$252Fsagemaker$252F{log_group}",
         }
-        if self._artifact is not None and self._has_jobs:
-            bucket, prefix = self._artifact.artifact_store.bucket_name, f"artifacts/{served.artifact_key}/"
+        if self._jobs is not None:
+            bucket, prefix = self._jobs.artifact_store.bucket_name, f"artifacts/{served.artifact_key}/"
             links["artifact"] = f"https://{console}/s3/buckets/{bucket}?region={region}&prefix={prefix}"
         return links
-
-    def _alarm_states(self) -> Segment:
-        properties = {"title": "Alarms", "alarms": list(self._alarms)}
-        widget = Widget("alarms", "alarm", properties, GRID_COLUMNS, min(2 + len(self._alarms) // 4, 8))
-        return Segment("alarms_heading", "Alarms", (widget,) if self._alarms else ())
 
     def _evaluations(
         self, context: GraphContext, baseline: EvaluatedModel | None, label: str, concurrencies: tuple[int, ...]
     ) -> list[Segment]:
         """Everything an evaluation measures, a bar for each model and concurrency."""
-        own = EvaluatedModel(label, self.served, self._price)
-        models = [own] if baseline is None else [baseline, own]
+        models = [model for model in [baseline, EvaluatedModel(label, self.served, self._price)] if model is not None]
         bars = [
             (
                 replace(context, served=model.served, price=model.instance_price_per_hour),
@@ -185,26 +158,18 @@ class EndpointDashboard(Dashboard):
             for concurrency in concurrencies
             for number, model in enumerate(models)
         ]
-        stated = all(model.instance_price_per_hour is not None for model in models)
+        hidden = {"instance_price_per_hour"} if all(model.instance_price_per_hour for model in models) else set[str]()
+
+        def graph(name: str) -> Widget:
+            lines = [(of_model, replace(bar, metric=name)) for of_model, bar in bars]
+            properties = graph_properties(metrics.find(name).title, lines, context.region)
+            return Widget(f"evaluation_{name}", "metric", properties, 6, 6)
+
         return [
             Segment(
                 f"evaluation_{segment.name}",
                 f"Evaluation: {segment.title}",
-                tuple(
-                    Widget(
-                        f"evaluation_{name}",
-                        "metric",
-                        graph_properties(
-                            metrics.find(name).title,
-                            [(of_model, replace(bar, metric=name)) for of_model, bar in bars],
-                            context.region,
-                        ),
-                        6,
-                        6,
-                    )
-                    for name in segment.metrics
-                    if not (stated and name == "instance_price_per_hour")
-                ),
+                tuple(graph(name) for name in segment.metrics if name not in hidden),
             )
             for segment in dashboards().evaluation
         ]
@@ -318,32 +283,12 @@ class EndpointDashboard(Dashboard):
         self._price, self._discount = instance_price_per_hour, discount
         return self._checked()
 
-    @property
-    def _has_jobs(self) -> bool:
-        """Whether an artifact is served: a model that is served as it is has a key for its evaluations alone."""
-        return self._artifact is not None and bool(self._artifact.plan.jobs)
-
-    @cached_property
-    def _log_groups(self) -> tuple[str, ...]:
-        """The log groups of the handlers of jobs and artifacts."""
-        return self._artifact.log_group_names if self._artifact is not None and self._has_jobs else ()
-
-    @cached_property
-    def _artifact_keys(self) -> tuple[str, ...]:
-        """The keys of the artifacts of all jobs, which the handlers log."""
-        artifact = self._artifact
-        if artifact is None or not self._has_jobs:
-            return ()
-        keys = {index: artifact.plan.jobs[index].artifact_key or each.key for index, each in artifact.artifacts.items()}
-        keys[len(artifact.plan.jobs) - 1] = artifact.artifact_key
-        return tuple(keys.values())
-
-    def _history(self) -> Segment:
+    def _history(self, jobs: RecipeArtifact) -> Segment:
         """The events of jobs and artifacts, from the handlers' logs (docs/observability.md)."""
-        artifacts = self._artifact.artifacts.values() if self._artifact is not None else ()
-        sources = " | ".join(f"SOURCE '{group}'" for group in self._log_groups)
-        ids = ", ".join(f'"{self._stack.resolve(each.resource.logical_id)}"' for each in artifacts)
-        keys = ", ".join(f'"{key}"' for key in self._artifact_keys)
+        sources = " | ".join(f"SOURCE '{group}'" for group in jobs.log_group_names)
+        logical_ids = [self._stack.resolve(artifact.resource.logical_id) for artifact in jobs.artifacts.values()]
+        ids = ", ".join(f'"{logical_id}"' for logical_id in logical_ids)
+        keys = ", ".join(f'"{key}"' for key in _artifact_keys(jobs))
         of_resources = f'(stack_id = "{PSEUDO.stack_id}" and logical_id in [{ids}])'
         events = (
             "fields @timestamp, service, message, status, job_name, coalesce(reason, failure) as why",
@@ -383,8 +328,9 @@ class EndpointDashboard(Dashboard):
             if component.inference_component_name is not None:
                 names[component.inference_component_name] = f"InferenceComponentName{number}"
         texts = {self._recipe_text: "Recipe"}
-        texts |= {key: f"ArtifactKey{number}" for number, key in enumerate(self._artifact_keys, 1)}
-        names |= {group: f"LogGroup{number}" for number, group in enumerate(self._log_groups, 1)}
+        if self._jobs is not None:
+            texts |= {key: f"ArtifactKey{number}" for number, key in enumerate(_artifact_keys(self._jobs), 1)}
+            names |= {group: f"LogGroup{number}" for number, group in enumerate(self._jobs.log_group_names, 1)}
         if served.artifact_key is not None:
             names[served.artifact_key] = texts[served.artifact_key] = "ArtifactKey"
         if self._artifact is not None:
@@ -392,3 +338,10 @@ class EndpointDashboard(Dashboard):
         # Tokens have placeholders of their own.
         known = {text: name for text, name in texts.items() if not is_token(text)}
         return dashboard_body(self.segments, names, known)
+
+
+def _artifact_keys(jobs: RecipeArtifact) -> list[str]:
+    """The keys of the artifacts of all jobs, which the handlers log."""
+    plans = jobs.plan.jobs
+    keys = {index: plans[index].artifact_key or artifact.key for index, artifact in jobs.artifacts.items()}
+    return [*(keys | {len(plans) - 1: jobs.artifact_key}).values()]

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack
 
-from aws_cdk import Resource, Token
+from aws_cdk import Duration, Resource, Token
+from aws_cdk import aws_cloudwatch as cloudwatch
 
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.metrics import MetricDefinition
 
 from .served_model import ServedModel, operands
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from aws_cdk import Duration
-    from aws_cdk import aws_cloudwatch as cloudwatch
 
 
 class MetricOptions(TypedDict, total=False):
@@ -142,7 +138,7 @@ class MeasuredResource(Resource):
         if "instance_price_per_hour" in text:
             raise ValueError(
                 f"{definition.name} needs the price of an instance: metric_cost_per_hour(instance_price_per_hour=...), "
-                "or EndpointDashboard(instance_price_per_hour=...)"
+                "or endpoint.dashboard.show_costs(instance_price_per_hour=...)"
             )
         unknown = sorted(set(options) - {*_OF_EXPRESSIONS, *_OF_OPERANDS})
         if unknown:
@@ -150,8 +146,6 @@ class MeasuredResource(Resource):
                 f"{definition.name} is calculated by metric math ({text}), which leaves no choice of "
                 f"{' and '.join(unknown)}"
             )
-        from aws_cdk import aws_cloudwatch as cloudwatch
-
         inner: Any = {name: value for name, value in options.items() if name in _OF_OPERANDS}
         chosen: Any = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}
         return cloudwatch.MathExpression(
@@ -168,8 +162,6 @@ class MeasuredResource(Resource):
         concurrency: int | None = None,
         artifact_key: str | None = None,
     ) -> cloudwatch.Metric:
-        from aws_cdk import aws_cloudwatch as cloudwatch
-
         served = self.served
         series = served.series(definition)
         dimensions = served.dimensions(series, concurrency=concurrency, artifact_key=artifact_key)

@@ -110,7 +110,10 @@ class FleetDashboard(Dashboard):
     ) -> FleetEndpoint:
         if isinstance(endpoint, MeasuredResource):
             here, there = Stack.of(self), Stack.of(endpoint)
-            region, account = _elsewhere(there.region, here.region), _elsewhere(there.account, here.account)
+            region, account = (
+                known if known != own and not Token.is_unresolved(known) else None
+                for known, own in ((there.region, here.region), (there.account, here.account))
+            )
             if (region or account) and Token.is_unresolved(endpoint.served.endpoint_name):
                 raise ValueError(
                     f"{endpoint.node.path} is in {there.account}/{there.region}, and CloudFormation generates its name "
@@ -171,8 +174,3 @@ class FleetDashboard(Dashboard):
             if endpoint.served.inference_component_name is not None:
                 names[endpoint.served.inference_component_name] = f"InferenceComponentName{number}"
         return dashboard_body(self.segments, names)
-
-
-def _elsewhere(there: str, here: str) -> str | None:
-    """The region or account of an endpoint where it is known, and not that of the dashboard."""
-    return there if there != here and not Token.is_unresolved(there) else None

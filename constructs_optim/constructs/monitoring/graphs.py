@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.metrics import MetricDefinition, Unit
+from constructs_optim.recipe.metrics import Unit
 
 from .served_model import ServedModel, operands, renamed
 from .widgets import GRID_COLUMNS, Segment, Widget
@@ -69,22 +69,14 @@ class Graph:
 
 @dataclass(frozen=True)
 class GraphSegment:
-    """Graphs below a heading; ``of_components`` for further inference components as well."""
+    """Graphs below a heading, or ``metrics`` of evaluations; ``of_components`` for further components as well."""
 
     name: str
     title: str
-    graphs: tuple[Graph, ...]
+    graphs: tuple[Graph, ...] = ()
+    metrics: tuple[str, ...] = ()
     of_components: bool = False
     priced: bool = False
-
-
-@dataclass(frozen=True)
-class EvaluationSegment:
-    """Metrics of evaluations below a heading."""
-
-    name: str
-    title: str
-    metrics: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ class Dashboards:
     """The content of ``dashboards.toml``."""
 
     segments: tuple[GraphSegment, ...]
-    evaluation: tuple[EvaluationSegment, ...]
+    evaluation: tuple[GraphSegment, ...]
     totals: tuple[Graph, ...]
     row: tuple[Graph, ...]
 
@@ -108,13 +100,8 @@ def dashboards() -> Dashboards:
 class GraphContext:
     """What the graphs of one endpoint or component share.
 
-    Attributes:
-        served: what serves the model whose metrics they draw.
-        region: where the metrics are.
-        account: whose they are. Default: the dashboard's own account.
-        deployments: vertical annotations: pairs of a time in ISO 8601 and a label.
-        price: of an instance in an hour, in US dollars. Default: not known.
-        discount: what a savings plan takes off the price, as a share.
+    ``account`` is None for the dashboard's own. ``deployments`` are vertical annotations: pairs of a time in ISO 8601
+    and a label. ``price`` is that of an instance in an hour, in US dollars; ``discount`` is a share of it.
     """
 
     served: ServedModel
@@ -125,17 +112,14 @@ class GraphContext:
     discount: float = 0
 
     def segments(
-        self,
-        thresholds: Mapping[str, Sequence[tuple[float, str]]],
-        *,
-        prefix: str = "",
-        of_component: str | None = None,
+        self, thresholds: Mapping[str, Sequence[tuple[float, str]]], *, of_component: str | None = None
     ) -> list[Segment]:
         """The segments of live metrics; of a further component, only what it does not share.
 
         ``thresholds`` are horizontal annotations by the graph's name, as pairs of a value and a label.
         """
         shown: list[Segment] = []
+        prefix = f"{of_component}_" if of_component else ""
         server = "component" if self.served.is_component else "variant"
         for segment in dashboards().segments:
             if (of_component and not segment.of_components) or (segment.priced and self.price is None):
@@ -164,33 +148,17 @@ class GraphContext:
             summed = self.served.series(metrics.find(graph.lines[0].metric)).summed
             # Added up over an unknown number of GPUs or vCPUs, 100 is not the whole.
             axis = {"max": 100} if summed is None or self.served.instance_type is not None else {}
-        annotations = drop_none(
-            horizontal=[{"value": value, "label": label, "color": COLORS["grey"]} for value, label in thresholds]
-            or None,
-            vertical=[{"value": at, "label": label, "color": COLORS["purple"]} for at, label in self.deployments]
-            or None,
-        )
-        properties = graph_properties(
-            graph.title.format(unit=unit),
-            [(self, line) for line in graph.lines],
-            self.region,
-            self.account,
-            axis=axis,
-            unit=unit,
-        )
-        return Widget(name, "metric", {**properties, **drop_none(annotations=annotations or None)}, width, height)
-
-    def formula(self, metric: MetricDefinition) -> str | None:
-        """The metric math of a metric that is calculated; None for one that is published.
-
-        What an evaluation published counts where no price was stated.
-        """
-        if metric.formula is None:
-            return None
-        is_published = metric.series(component=self.served.is_component) is not None
-        if is_published and self.price is None and "price" in metric.formula:
-            return None
-        return self.served.expression(metric, price=self.price, discount=self.discount)
+        lines, title = [(self, line) for line in graph.lines], graph.title.format(unit=unit)
+        properties = graph_properties(title, lines, self.region, self.account, axis=axis, unit=unit)
+        marks = {"horizontal": (thresholds, COLORS["grey"]), "vertical": (self.deployments, COLORS["purple"])}
+        annotations = {
+            direction: [{"value": value, "label": label, "color": color} for value, label in marked]
+            for direction, (marked, color) in marks.items()
+            if marked
+        }
+        if annotations:
+            properties["annotations"] = annotations
+        return Widget(name, "metric", properties, width, height)
 
 
 def graph_properties(
@@ -237,23 +205,26 @@ def _rows(lines: Iterable[tuple[GraphContext, Line]], region: str, account: str 
         )
         # A graph of evaluations has one statistic for all rows.
         is_live = line.concurrency is None
-        formula = context.formula(metric)
-        if formula is not None:
-            ids = {operand.name: f"{operand.name}{line.suffix}" for operand in operands(formula)}
-            for operand in operands(formula):
-                row_id = ids[operand.name]
-                stat = {"stat": operand.statistic} if is_live else {}
-                shown = {**stat, "id": row_id, "visible": False, **location}
-                hidden[row_id] = served.row(operand, shown, concurrency=line.concurrency)
-            drawn.append([{"expression": renamed(formula, ids), **rendering}])
-            continue
         statistic = line.statistic or metric.statistic
-        stat = {"stat": statistic} if is_live else {}
-        row_id = re.sub(r"\W", "_", f"{metric.name}_{statistic.lower()}{line.suffix}")
-        calculated = served.shown_expression(metric, row_id)
-        if calculated is None:
-            drawn.append(served.row(metric, {**stat, **rendering, **location}, concurrency=line.concurrency))
+        is_published = metric.series(component=served.is_component) is not None
+        # What an evaluation published counts where no price was stated.
+        if metric.formula and not (is_published and context.price is None and "price" in metric.formula):
+            formula = served.expression(metric, price=context.price, discount=context.discount)
+            ids = {operand.name: f"{operand.name}{line.suffix}" for operand in operands(formula)}
+            expression = renamed(formula, ids)
+            terms = [(operand, operand.statistic, ids[operand.name]) for operand in operands(formula)]
         else:
-            hidden[row_id] = served.row(metric, {**stat, "id": row_id, "visible": False, **location})
-            drawn.append([{"expression": calculated, **rendering}])
+            row_id = re.sub(r"\W", "_", f"{metric.name}_{statistic.lower()}{line.suffix}")
+            divisor = metric.divisor * metrics.summed_over(served.series(metric), served.instance_type)
+            # The published unit as the shown one.
+            expression = f"{row_id} / {divisor}" if divisor > 1 else None
+            terms = [(metric, statistic, row_id)]
+        if expression is None:
+            shown = {**({"stat": statistic} if is_live else {}), **rendering, **location}
+            drawn.append(served.row(metric, shown, concurrency=line.concurrency))
+            continue
+        for term, term_statistic, row_id in terms:
+            shown = {**({"stat": term_statistic} if is_live else {}), "id": row_id, "visible": False, **location}
+            hidden[row_id] = served.row(term, shown, concurrency=line.concurrency)
+        drawn.append([{"expression": expression, **rendering}])
     return [*hidden.values(), *drawn]

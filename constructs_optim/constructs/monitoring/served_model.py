@@ -65,12 +65,8 @@ class ServedModel:
         if series is None and metric.formula is not None:
             raise ValueError(f"{metric.name} is a formula ({metric.formula}), which is no single series in CloudWatch")
         if series is None:
-            owner, other = (
-                ("an inference component", "a variant") if self.is_component else ("a variant", "a component")
-            )
-            raise ValueError(
-                f"{metric.name}: SageMaker does not publish it for {owner}, only for {other}; see docs/metrics.md"
-            )
+            server = "an inference component" if self.is_component else "a variant"
+            raise ValueError(f"{metric.name}: SageMaker does not publish it for {server}; see docs/metrics.md")
         return series
 
     def dimensions(
@@ -111,11 +107,6 @@ class ServedModel:
         if price is not None:
             values["instance_price_per_hour"] = f"{price:g}"
         return renamed(metric.formula or "", values)
-
-    def shown_expression(self, metric: MetricDefinition, id: str) -> str | None:
-        """Metric math that turns the published unit of ``id`` into the shown one; None where they are the same."""
-        divisor = metric.divisor * metrics.summed_over(self.series(metric), self.instance_type)
-        return f"{id} / {divisor}" if divisor > 1 else None
 
 
 def operands(formula: str) -> list[MetricDefinition]:

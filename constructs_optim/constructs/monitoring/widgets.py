@@ -10,7 +10,6 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -26,14 +25,9 @@ _START = "-PT3H"
 
 @dataclass(frozen=True)
 class Widget:
-    """One widget of a CloudWatch dashboard. Names in it may be tokens.
+    """One widget of a CloudWatch dashboard: ``metric``, ``text``, ``log`` or ``alarm``. Names in it may be tokens.
 
-    Attributes:
-        name: its key in ``dashboard.widgets``.
-        type: ``metric``, ``text``, ``log`` or ``alarm``.
-        properties: its ``properties`` in a dashboard's body.
-        width: columns of the grid's 24.
-        height: rows of the grid.
+    ``name`` is its key in ``dashboard.widgets``, ``width`` counts columns of the grid's 24, and ``height`` its rows.
     """
 
     name: str
@@ -93,13 +87,13 @@ class Dashboard(Construct):
         """Its segments, from top to bottom."""
 
     @property
-    def widgets(self) -> Mapping[str, Widget]:
+    def widgets(self) -> dict[str, Widget]:
         """Its widgets by name, to take singly: ``model_latency``, of a fleet ``endpoint_1_latency``, and so on.
 
         ``widgets["model_latency"].to_widget()`` is one for an ``aws_cloudwatch.Dashboard``, and ``.to_json()`` what
         the body of a ``CfnDashboard`` holds.
         """
-        return MappingProxyType({widget.name: widget for segment in self.segments for widget in segment.widgets})
+        return {widget.name: widget for segment in self.segments for widget in segment.widgets}
 
     @abstractmethod
     def _body(self) -> dict[str, Any]:
@@ -175,18 +169,10 @@ def short_rows(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     short: list[list[Any]] = []
     above: Sequence[Any] = ()
     for row in rows:
-        if not row or "..." in row:
-            short.append([*row])
-            above = ()
-            continue
-        alike = len(row) == len(above)
-        short.append(
-            [
-                "." if alike and isinstance(part, str) and part == above[index] else part
-                for index, part in enumerate(row)
-            ]
-        )
-        above = row if isinstance(row[0], str) else ()
+        plain = row if row and "..." not in row and isinstance(row[0], str) else ()
+        pairs = zip(plain, above, strict=True) if len(plain) == len(above) else ()
+        short.append(["." if isinstance(part, str) and part == before else part for part, before in pairs] or [*row])
+        above = plain
     return short
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as scaling
+from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import DURATION, check_options
@@ -34,8 +35,6 @@ from constructs_optim.recipe.tokens import is_known, is_number
 from .policies import ScalingTarget, declare_steps, declare_wake_up, tracked
 
 if TYPE_CHECKING:
-    from aws_cdk import aws_cloudwatch as cloudwatch
-
     from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 
 
@@ -56,7 +55,7 @@ class ScheduleOptions(TypedDict, total=False):
     """What may be chosen of every schedule.
 
     ``time_zone`` is a name such as ``Europe/Berlin`` (default: UTC). The schedule begins at ``start`` (default: at
-    once) and is over at ``end`` (default: never); both are in UTC where they have no time zone.
+    once) and ends at ``end`` (default: never); both are in UTC where they have no time zone.
     """
 
     time_zone: str
@@ -135,12 +134,7 @@ class EndpointScaling(Construct):
         """Whether there may be no copy at all."""
         return self._least == 0
 
-    def on_concurrency(
-        self,
-        *,
-        target: float | None = None,
-        **options: Unpack[TrackingOptions],
-    ) -> EndpointScaling:
+    def on_concurrency(self, *, target: float | None = None, **options: Unpack[TrackingOptions]) -> EndpointScaling:
         """Hold the requests that each instance or copy works on at once near ``target``.
 
         Uses the high-resolution metrics ConcurrentRequestsPerModel and ConcurrentRequestsPerCopy (every 10 s), which
@@ -149,7 +143,7 @@ class EndpointScaling(Construct):
         Args:
             target: requests in flight for each instance or copy, above zero. Default: seven tenths of what the plan is
                 sized for (its batch size, as far as the KV cache has room): a new copy takes minutes to load, and the
-                others take what comes until then.
+                other copies take what arrives until then.
             options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
 
         Raises:
@@ -157,19 +151,14 @@ class EndpointScaling(Construct):
             ValueError: without a target where there is no plan.
         """
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.concurrency_metric}}
-        if target is None:
-            target = self._default_concurrency("on_concurrency")
+        target = self._default_concurrency("on_concurrency") if target is None else target
         self._track("OnConcurrency", "on_concurrency", metric, target, options)
         self._concurrency = target if is_known(target) else None
         self._update_alarms()
         return self
 
     def on_invocations(
-        self,
-        *,
-        target: float | None = None,
-        request_seconds: float | None = None,
-        **options: Unpack[TrackingOptions],
+        self, *, target: float | None = None, request_seconds: float | None = None, **options: Unpack[TrackingOptions]
     ) -> EndpointScaling:
         """Hold the invocations a minute of each instance or copy near ``target``.
 
@@ -222,17 +211,11 @@ class EndpointScaling(Construct):
             "namespace": "AWS/SageMaker",
             "statistic": "Average",
         }
-        if target is None:
-            target = self._default_concurrency("on_backlog")
+        target = self._default_concurrency("on_backlog") if target is None else target
         return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, target, options)
 
     def on_metric(
-        self,
-        id: str,
-        *,
-        metric: cloudwatch.IMetric,
-        target: float,
-        **options: Unpack[TrackingOptions],
+        self, id: str, *, metric: cloudwatch.IMetric, target: float, **options: Unpack[TrackingOptions]
     ) -> EndpointScaling:
         """Hold any metric, or metric math, near ``target``.
 
@@ -329,11 +312,7 @@ class EndpointScaling(Construct):
         return self
 
     def stop_on(
-        self,
-        *,
-        schedule: scaling.Schedule | str,
-        id: str = "Stop",
-        **options: Unpack[ScheduleOptions],
+        self, *, schedule: scaling.Schedule | str, id: str = "Stop", **options: Unpack[ScheduleOptions]
     ) -> EndpointScaling:
         """Stop the endpoint at certain times: no copies, and no request that starts one. Artifact and endpoint stay.
 

@@ -4,42 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aws_cdk import aws_applicationautoscaling as scaling
+from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.recipe.hosting.scaling import StepRequest, step_adjustments
 
-if TYPE_CHECKING:
-    from aws_cdk import aws_cloudwatch as cloudwatch
-
 # The statistics of a customized metric of target tracking (Application Auto Scaling API reference, MetricStatistic).
-_STATISTICS = {
-    "average": "Average",
-    "maximum": "Maximum",
-    "max": "Maximum",
-    "minimum": "Minimum",
-    "min": "Minimum",
-    "samplecount": "SampleCount",
-    "n": "SampleCount",
-    "sum": "Sum",
-}
+_STATISTICS = {"Average", "Maximum", "Minimum", "SampleCount", "Sum"}
 
 
 @dataclass(frozen=True)
 class ScalingTarget:
     """A production variant, which scales by instances, or an inference component, which scales by copies.
 
-    Attributes:
-        resource_id: its id in Application Auto Scaling.
-        dimension: the dimension that scales.
-        concurrency_metric: the predefined metric of requests in flight.
-        invocations_metric: the predefined metric of invocations.
-        wake: the metric of requests that found no capacity, which start some, as properties of an alarm. None: a
-            variant keeps an instance.
-        queue_of: the asynchronous endpoint whose requests wait in a queue. Default: they do not.
+    The metrics are predefined ones. ``wake`` is the metric of requests without capacity, which start some, as
+    properties of an alarm; None for a variant that keeps an instance. ``queue_of`` is the asynchronous endpoint whose
+    requests wait in a queue.
     """
 
     resource_id: str
@@ -152,8 +136,6 @@ def _declare(
     scope: Construct, name: str, scaling_target_id: str, configuration: Mapping[str, Any], **alarm: Any
 ) -> None:
     """Declare a step scaling policy, and the alarm that calls it."""
-    from aws_cdk import aws_cloudwatch as cloudwatch
-
     policy = scaling.CfnScalingPolicy(
         scope,
         "Policy",
@@ -166,17 +148,12 @@ def _declare(
     cloudwatch.CfnAlarm(scope, "Alarm", **alarm, alarm_actions=[policy.ref], treat_missing_data="notBreaching")
 
 
-def _plain_statistic(statistic: str) -> str | None:
-    """CloudWatch's name of a statistic; None for a percentile and the like."""
-    return _STATISTICS.get(statistic.replace(" ", "").lower())
-
-
 def tracked(metric: cloudwatch.IMetric) -> dict[str, Any]:
     """The ``customizedMetricSpecification`` of a target tracking policy."""
     config: Any = metric.to_metric_config()
     single = config.metric_stat
-    if single is not None and (statistic := _plain_statistic(single.statistic)) is not None:
-        return drop_none(**_metric(single), statistic=statistic, unit=_unit(single))
+    if single is not None and single.statistic in _STATISTICS:
+        return drop_none(**_metric(single), statistic=single.statistic, unit=_unit(single))
     return {"metrics": _queries(config, with_period=False)}
 
 
@@ -186,14 +163,12 @@ def _alarmed(metric: cloudwatch.IMetric) -> dict[str, Any]:
     single = config.metric_stat
     if single is None:
         return {"metrics": _queries(config, with_period=True)}
-    statistic, named = _plain_statistic(single.statistic), _metric(single)
     return drop_none(
-        dimensions=named.get("dimensions"),
-        metric_name=named["metricName"],
-        namespace=named["namespace"],
+        dimensions=_metric(single).get("dimensions"),
+        metric_name=single.metric_name,
+        namespace=single.namespace,
         period=int(single.period.to_seconds()),
-        statistic=statistic,
-        extended_statistic=single.statistic if statistic is None else None,
+        **{"statistic" if single.statistic in _STATISTICS else "extended_statistic": single.statistic},
         unit=_unit(single),
     )
 
@@ -219,7 +194,7 @@ def _queries(config: Any, *, with_period: bool) -> list[dict[str, Any]]:
             stat = drop_none(
                 metric=_metric(single),
                 period=int(single.period.to_seconds()) if with_period else None,
-                stat=_plain_statistic(single.statistic) or single.statistic,
+                stat=single.statistic,
                 unit=_unit(single),
             )
             query: dict[str, Any] = {"metricStat": stat}
