@@ -16,6 +16,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from .catalog import instances, models
+from .plan_data import MemoryEstimate
 from .recipe import Recipe
 from .techniques import Technique
 from .techniques.speculative_decoding import JumpStartDraft
@@ -45,38 +46,6 @@ _DEFAULT_SEQUENCE_LENGTH = 4096
 # A SageMaker draft's size is not published; the smallest Llama that drafts has 1.2 billion parameters.
 _DRAFT_PARAMETERS_BILLION = 1.2
 _NUMBER = re.compile(r"\d{1,9}")
-
-
-class MemoryEstimate(BaseModel):
-    """What one copy of the model takes, in GB, and what it has.
-
-    ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None where the model's geometry is
-    not known. Weights in INT4 keep embeddings and output layer in 16 bits.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
-
-    weights_gb: float
-    draft_gb: float
-    kv_cache_gb: float | None
-    batch_size: int
-    sequence_length: int
-    available_gb: float
-
-    @property
-    def fixed_gb(self) -> float:
-        """What is needed before the first request comes."""
-        return self.weights_gb + self.draft_gb
-
-    @property
-    def weights_fit(self) -> bool:
-        """Whether the weights fit, whatever is left for the KV cache."""
-        return self.fixed_gb <= self.available_gb
-
-    @property
-    def total_gb(self) -> float:
-        """All of it."""
-        return self.fixed_gb + (self.kv_cache_gb or 0)
 
 
 def estimate(recipe: Recipe) -> MemoryEstimate | None:
@@ -211,7 +180,7 @@ def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     for technique in techniques:
         if added := technique.added_parameters(row):
             return added * 2 / 1e9
-        if technique.kind == "speculative_decoding" and technique.channel() is not None:
+        if technique.draft_provider:
             draft = models.find(technique.model_id) if isinstance(technique, JumpStartDraft) else None
             billions = draft.parameters_billion if draft is not None else None
             return (billions or _DRAFT_PARAMETERS_BILLION) * 2

@@ -11,8 +11,6 @@ from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.tokens import is_token, without_tokens
 
-from .memory import MemoryEstimate
-
 PUBLIC_HUB = "SageMakerPublicHub"
 # The API's upper limit: weights of 35 GB and more are downloaded and loaded at the start of every instance.
 _STARTUP_SECONDS = 3600
@@ -72,6 +70,38 @@ Source = Annotated[HubSource | HubDraftSource | S3Source | ArtifactSource, Field
 
 def _distinct(sources: Sequence[Source]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
     return tuple(dict.fromkeys(source for source in sources if not isinstance(source, ArtifactSource)))
+
+
+class MemoryEstimate(BaseModel):
+    """What one copy of the model takes, in GB, and what it has.
+
+    ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None where the model's geometry is
+    not known. Weights in INT4 keep embeddings and output layer in 16 bits.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    weights_gb: float
+    draft_gb: float
+    kv_cache_gb: float | None
+    batch_size: int
+    sequence_length: int
+    available_gb: float
+
+    @property
+    def fixed_gb(self) -> float:
+        """What is needed before the first request comes."""
+        return self.weights_gb + self.draft_gb
+
+    @property
+    def weights_fit(self) -> bool:
+        """Whether the weights fit, whatever is left for the KV cache."""
+        return self.fixed_gb <= self.available_gb
+
+    @property
+    def total_gb(self) -> float:
+        """All of it."""
+        return self.fixed_gb + (self.kv_cache_gb or 0)
 
 
 class JobPlan(_Data):

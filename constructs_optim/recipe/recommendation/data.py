@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from constructs_optim.recipe import pricing
-from constructs_optim.recipe.memory import MemoryEstimate
-from constructs_optim.recipe.plan_data import Plan
+from constructs_optim.recipe.plan_data import MemoryEstimate, Plan
 
 
 class Goal(StrEnum):

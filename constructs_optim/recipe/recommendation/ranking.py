@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from constructs_optim.recipe import pricing
 from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.errors import RecipeError, Violation
-from constructs_optim.recipe.memory import DEFAULT_BATCH_SIZE, MemoryEstimate, estimate
-from constructs_optim.recipe.plan_data import Plan
+from constructs_optim.recipe.memory import DEFAULT_BATCH_SIZE, estimate
+from constructs_optim.recipe.plan_data import MemoryEstimate, Plan
 from constructs_optim.recipe.planning import plan
 from constructs_optim.recipe.recipe import Model, Recipe
 from constructs_optim.recipe.rules import all_rules, check
