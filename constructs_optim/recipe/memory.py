@@ -148,12 +148,11 @@ def context(recipe: Recipe) -> Context | None:
 
 
 def _is_served_by_vllm(recipe: Recipe) -> bool:
-    server = recipe.image.server if recipe.image is not None else None
     return (
         recipe.instance is not None
         and recipe.instance.kind == "gpu"
-        and server is not None
-        and server.tensor_parallel_degree == "OPTION_TENSOR_PARALLEL_DEGREE"
+        and recipe.image is not None
+        and recipe.image.degree_variable == "OPTION_TENSOR_PARALLEL_DEGREE"
         and not any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques)
     )
 

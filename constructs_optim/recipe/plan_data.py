@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -68,7 +68,8 @@ class ArtifactSource(_Data):
 Source = Annotated[HubSource | HubDraftSource | S3Source | ArtifactSource, Field(discriminator="kind")]
 
 
-def _distinct(sources: Sequence[Source]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+def _external(sources: Iterable[Source]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+    """Those that no job of the plan makes, each once."""
     return tuple(dict.fromkeys(source for source in sources if not isinstance(source, ArtifactSource)))
 
 
@@ -169,13 +170,16 @@ class ContainerPlan(_Data):
     @property
     def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
         """The sources of all that it serves, except artifacts of the plan's jobs; each once."""
-        return _distinct([self.model, *(channel.source for channel in self.channels)])
+        return _external(self._served)
 
     @property
     def artifacts(self) -> frozenset[int]:
         """The jobs whose artifacts it serves, by their indexes in the plan."""
-        sources = [self.model, *(channel.source for channel in self.channels)]
-        return frozenset(source.job for source in sources if isinstance(source, ArtifactSource))
+        return frozenset(source.job for source in self._served if isinstance(source, ArtifactSource))
+
+    @property
+    def _served(self) -> list[Source]:
+        return [self.model, *(channel.source for channel in self.channels)]
 
     @property
     def is_native(self) -> bool:
@@ -236,7 +240,7 @@ class Plan(_Data):
     @property
     def job_sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
         """All that its jobs read, except artifacts of the plan itself; each once."""
-        return _distinct([source for job in self.jobs for source in (job.source, *job.reads)])
+        return _external(source for job in self.jobs for source in (job.source, *job.reads))
 
     @property
     def artifact_key(self) -> str | None:

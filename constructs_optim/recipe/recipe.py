@@ -169,8 +169,8 @@ class Recipe:
     @cached_property
     def tensor_parallel_variable(self) -> str:
         """The container's variable for how many accelerators a copy takes."""
-        server = self.image.server if self.image is not None else None
-        return server.tensor_parallel_degree if server is not None else "OPTION_TENSOR_PARALLEL_DEGREE"
+        variable = self.image.degree_variable if self.image is not None else None
+        return variable or "OPTION_TENSOR_PARALLEL_DEGREE"
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
