@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from .catalog import instances, models
 from .plan_data import MemoryEstimate
 from .recipe import Recipe
-from .techniques import Technique
+from .techniques import Medusa, Technique
 from .techniques.speculative_decoding import JumpStartDraft
 
 USABLE = 0.9
@@ -177,8 +177,8 @@ def _number(text: str | None) -> int | None:
 def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     """Heads by what they add; a draft of the hub's by its own size, another one by the usual size of drafts."""
     for technique in techniques:
-        if added := technique.added_parameters(row):
-            return added * 2 / 1e9
+        if isinstance(technique, Medusa):
+            return technique.added_parameters(row) * 2 / 1e9
         if technique.draft_provider:
             draft = models.find(technique.model_id) if isinstance(technique, JumpStartDraft) else None
             billions = draft.parameters_billion if draft is not None else None

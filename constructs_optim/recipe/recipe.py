@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from .catalog import images, instances, models
 from .settings import Settings
-from .techniques import Technique, TrainedTechnique, TrainingCompute
+from .techniques import Medusa, Technique, TrainedTechnique, TrainingCompute
 from .tokens import is_token
 
 _Technique = TypeVar("_Technique", bound=Technique)
@@ -111,12 +111,13 @@ class Recipe:
     def located_techniques(self) -> list[tuple[str, Technique]]:
         """The techniques with their locations, such as ``techniques[0]``.
 
-        One that is declared within another stands before it, as ``techniques[0].base``.
+        The fine-tuning whose model Medusa heads are trained on stands before them, as ``techniques[0].base``.
         """
         located: list[tuple[str, Technique]] = []
         for index, technique in enumerate(self.techniques if isinstance(self.techniques, Sequence) else ()):
             if isinstance(technique, Technique):
-                located += [(f"techniques[{index}].base", part) for part in technique.before()]
+                if isinstance(technique, Medusa) and technique.base is not None:
+                    located.append((f"techniques[{index}].base", technique.base))
                 located.append((f"techniques[{index}]", technique))
         return located
 

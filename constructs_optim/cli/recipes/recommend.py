@@ -136,7 +136,7 @@ def _candidate(rank: int, candidate: Candidate) -> dict[str, Any]:
     return {
         "rank": rank,
         **{name: value for name, value in vars(candidate).items() if name not in ("plan", "remarks")},
-        "labels": candidate.labels,
+        "labels": [technique.label for technique in plan.techniques],
         "instance_type": plan.instance_type,
         "memory": plan.memory,
         "artifact_key": plan.artifact_key,

@@ -126,11 +126,6 @@ class Candidate:
     at_best: AtBest | None
     tested: bool
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The techniques' labels."""
-        return tuple(technique.label for technique in self.plan.techniques)
-
 
 @dataclass(frozen=True)
 class Exclusion:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.plan_data import ChannelPlan, HubSource, S3Source
 from constructs_optim.recipe.settings import Settings
@@ -92,8 +91,6 @@ class Technique(Settings):
     """What users read, with the names of settings in braces."""
     support: ClassVar[str] = ""
     """Its name in the ``supports`` of the model catalog. Default: the name."""
-    support_source: ClassVar[str] = "SageMaker's own matrix"
-    """Where that comes from."""
     capabilities: ClassVar[frozenset[str]] = frozenset()
     """What a container image must be able to do (``images.json``)."""
     accelerators: ClassVar[Literal["gpu", "neuron"]] = "gpu"
@@ -117,8 +114,6 @@ class Technique(Settings):
     """Whether the model's container may be cut off from the network."""
     inference_component: ClassVar[bool] = False
     """Whether its result is served as an inference component only."""
-    variant_only: ClassVar[bool] = False
-    """Whether its result cannot be served as an inference component."""
     lossless: ClassVar[bool] = True
     """Whether completions are the model's own, rounding aside."""
     hub_configuration: ClassVar[bool] = False
@@ -162,10 +157,6 @@ class Technique(Settings):
         """The other members of its part of the job."""
         return {}
 
-    def before(self) -> tuple[Technique, ...]:
-        """Techniques that are declared within it and run before it."""
-        return ()
-
     def reads(self) -> tuple[str, ...]:
         """S3 prefixes that its job reads besides the model."""
         return ()
@@ -177,10 +168,6 @@ class Technique(Settings):
     def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan | None:
         """Files that the container needs beside the model: ``job`` is the index of the job that makes none."""
         return None
-
-    def added_parameters(self, row: ModelRow) -> int:
-        """Weights that it adds to a model; 0 where the model's shape is not known."""
-        return 0
 
     def shape(self) -> tuple[int, int] | None:
         """Requests in flight and tokens of a request that it fixes, if it does."""

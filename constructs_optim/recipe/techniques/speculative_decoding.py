@@ -41,7 +41,6 @@ class SageMakerDraft(_DraftModel):
     title: ClassVar[str] = "SageMaker draft model"
     support: ClassVar[str] = "sagemaker_draft_model"
     recommended: ClassVar[tuple[str, ...]] = ("",)
-    variant_only: ClassVar[bool] = True
     draft_provider: ClassVar[str] = "sagemaker"
 
     def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan:

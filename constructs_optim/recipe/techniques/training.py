@@ -35,9 +35,6 @@ class TrainedTechnique(Technique):
     """
 
     support: ClassVar[str] = "trainable"
-    support_source: ClassVar[str] = (
-        "this library's training code, which is for Llama and Mistral models with weights of 16 bits,"
-    )
     hyperparameter_type: ClassVar[type[TrainingSettings]]
     """Names, defaults and ranges of the hyperparameters."""
     named_hyperparameters: ClassVar[tuple[str, ...]] = ()
@@ -175,10 +172,6 @@ class Medusa(TrainedTechnique):
     def label(self) -> str:
         """For instance ``5 Medusa heads``."""
         return f"{self._heads} Medusa head{'' if self._heads == 1 else 's'}"
-
-    def before(self) -> tuple[Technique, ...]:
-        """The fine-tuning whose model the heads are trained on."""
-        return (self.base,) if self.base is not None else ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
