@@ -11,9 +11,7 @@ vLLM does not start where the KV cache cannot hold one request of the longest co
 from __future__ import annotations
 
 import re
-from typing import ClassVar
-
-from pydantic import BaseModel, ConfigDict
+from typing import NamedTuple
 
 from .catalog import instances, models
 from .plan_data import MemoryEstimate
@@ -55,7 +53,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
         return None
     techniques = [technique for _, technique in recipe.located_techniques]
     # Requests in flight and their length: as compiled, as the environment has them, or the usual ones.
-    batch, length = next(filter(None, (each.shape() for each in techniques)), (None, None))
+    batch, length = next(filter(None, (technique.shape() for technique in techniques)), (None, None))
     batch = batch or _number(recipe.variables.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE
     length = length or _number(recipe.variables.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
     token = row.key_value_bytes_a_token
@@ -87,15 +85,13 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     return billions * stored / 8
 
 
-class Context(BaseModel):
+class Context(NamedTuple):
     """How long one request may be, in tokens, where vLLM serves the model.
 
     ``requested`` is what the environment says, or else the model's own longest request. ``fits`` is what the memory
     holds beside weights and the usual workspace, ``fits_at_best`` beside the least that was ever seen: what is longer
     does not start. ``request_gb`` is the KV cache of one request of ``requested`` tokens, ``left_gb`` the room for it.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     requested: int
     fits: int

@@ -73,14 +73,12 @@ def _external(sources: Iterable[Source]) -> tuple[HubSource | HubDraftSource | S
     return tuple(dict.fromkeys(source for source in sources if not isinstance(source, ArtifactSource)))
 
 
-class MemoryEstimate(BaseModel):
+class MemoryEstimate(_Data):
     """What one copy of the model takes, in GB, and what it has.
 
     ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None where the model's geometry is
     not known. Weights in INT4 keep embeddings and output layer in 16 bits.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     weights_gb: float
     draft_gb: float

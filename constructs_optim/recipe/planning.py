@@ -52,18 +52,11 @@ _START = (
 
 
 def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity: Callable[[str], str] = str) -> Plan:
-    """Check a recipe and plan it: its rules run here, once.
+    """Check a recipe, once, and plan it. Raises RecipeError with every rule that it breaks.
 
-    Args:
-        recipe: what to do with which model, and where.
-        registry: returns the host that container images are pulled from, which may hold tokens; called for a recipe
-            that breaks no rule. Default: the host of the recipe's region.
-        identity: returns stable text for a URI that holds tokens, whose own text changes from run to run. Default: the
-            URI itself.
-
-    Raises:
-        RecipeError: with every rule the recipe breaks.
-        ValueError: without a registry for a recipe that has no region.
+    ``registry`` returns the host that container images are pulled from, which may hold tokens; by default it is that of
+    the recipe's region, and without either a ValueError is raised. ``identity`` returns stable text for a URI that
+    holds tokens, whose own text changes from run to run.
     """
     violations = check(recipe)
     if violations:
@@ -86,7 +79,7 @@ class _Planner:
         self.host, self.identity = host, identity
         self.techniques = [technique for _, technique in recipe.located_techniques]
         self.shared = {recipe.tensor_parallel_variable: str(degree)}
-        # The stage of each job, in their order.
+        # The jobs' stages, in their order.
         self.stages = sorted({t.stage for t in self.techniques if t.stage is not None})
         self.source = self._source()
         self.component = ComponentPlan(

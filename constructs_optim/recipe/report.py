@@ -55,7 +55,7 @@ def plan_report(plan: Plan) -> dict[str, Any]:
 
 
 def refusal_report(violations: list[Violation]) -> dict[str, Any]:
-    """All that is wrong."""
+    """Every violation as plain data."""
     return {
         "violations": [
             {

@@ -48,9 +48,8 @@ def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
         needed = instances_for_copies(components, row)
         if needed > most:
             fix = f"variant=VariantOptions(max_instance_count={needed}), fewer copies, or a larger instance type"
-            reason = (
-                f"the copies of {', '.join(each.label for each in components)} take {needed} instances of {row.name}"
-            )
+            labels = ", ".join(component.label for component in components)
+            reason = f"the copies of {labels} take {needed} instances of {row.name}"
             yield Finding("variant.max_instance_count", most, fix, reason)
 
 

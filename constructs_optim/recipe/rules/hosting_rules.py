@@ -149,7 +149,7 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
     defaults = (default, default, 0)
     seconds = [usual if chosen is None else chosen for chosen, usual in zip(timeouts, defaults, strict=True)]
     patience = _COMPONENT_PATIENCE if hosting.serves_components else _ENDPOINT_PATIENCE
-    if timeouts != (None, None, None) and all(is_whole(each, 0) for each in seconds) and sum(seconds) > patience:
+    if timeouts != (None, None, None) and all(is_whole(wait, 0) for wait in seconds) and sum(seconds) > patience:
         fix = (
             f"Keep the times for download, startup and provisioning within {patience} s together: a model that takes "
             "longer fails the deployment while SageMaker goes on"

@@ -137,7 +137,7 @@ def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
 
 def _with(recipe: Recipe, *names: str) -> list[tuple[str, Technique]]:
     """The techniques of these names or kinds, with their locations."""
-    return [each for each in recipe.located_techniques if each[1].name in names or each[1].kind in names]
+    return [(location, t) for location, t in recipe.located_techniques if t.name in names or t.kind in names]
 
 
 def _excluded(recipe: Recipe, technique: str, others: tuple[str, ...], fix: str) -> Iterator[Finding]:
