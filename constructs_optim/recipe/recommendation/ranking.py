@@ -154,11 +154,6 @@ class _Ranking:
             speed.append(f"measured with {users} users, and not with {self.wish.concurrency}")
         if ambiguous:
             speed.append("there is an evaluation of its artifact which does not tell whether a draft was beside it")
-        hosted = [
-            *([_bound_in_words(at_best)] if at_best is not None else []),
-            _fit_in_words(memory),
-            f"${price:.2f} an hour" if price is not None else "its price is not known",
-        ]
         needed = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'} ({', '.join(jobs)})"
         rest = [needed if jobs else "no job: the artifact exists" if planned.jobs else "no job"]
         rest += [
@@ -176,8 +171,7 @@ class _Ranking:
             benchmark=shown,
             blended_price=blended,
             jobs=jobs,
-            reasons=(*speed, *hosted, *rest),
-            remarks=(*speed, *(tight if fit is Fit.tight else []), *rest),
+            reasons=(*speed, *(tight if fit is Fit.tight else []), *rest),
             at_best=at_best,
             tested=all(warning.id != "constructs-optim:OPT013" for warning in planned.warnings),
         )
@@ -270,10 +264,6 @@ def _fit(memory: MemoryEstimate | None) -> Fit:
     return Fit.fits if memory.total_gb <= memory.available_gb else Fit.tight
 
 
-def _users(count: int) -> str:
-    return f"{count} user{'' if count == 1 else 's'}"
-
-
 def _measured(benchmark: Benchmark, blended: float | None) -> str:
     first, tokens = benchmark.time_to_first_token_ms, benchmark.tokens_per_second
     parts = [
@@ -281,23 +271,8 @@ def _measured(benchmark: Benchmark, blended: float | None) -> str:
         f"{tokens:,.0f} tokens/s" if tokens else "",
         f"first token after {first:,.0f} ms" if first else "",
     ]
-    return f"{', '.join(filter(None, parts))} with {_users(benchmark.concurrency)} ({benchmark.source})"
-
-
-def _bound_in_words(bound: AtBest) -> str:
-    price = f", ${bound.blended_price:.2f} or more for a million tokens" if bound.blended_price is not None else ""
-    users = _users(bound.users)
-    return f"at best {bound.milliseconds:.1f} ms to read its weights once, for a token of each of {users}{price}"
-
-
-def _fit_in_words(memory: MemoryEstimate | None) -> str:
-    if memory is None:
-        return "whether it fits is not known: the catalog has no size of the model"
-    cache = f"{memory.kv_cache_gb:.0f} GB of KV cache" if memory.kv_cache_gb is not None else "a KV cache"
-    needs = f"{memory.fixed_gb:.0f} GB of weights and {cache} for {memory.batch_size} requests"
-    if _fit(memory) is Fit.fits:
-        return f"fits: {needs} in {memory.available_gb:.0f} GB"
-    return f"tight: {needs} do not fit {memory.available_gb:.0f} GB together, so requests wait for each other"
+    users = f"{benchmark.concurrency} user{'' if benchmark.concurrency == 1 else 's'}"
+    return f"{', '.join(filter(None, parts))} with {users} ({benchmark.source})"
 
 
 def _exclusions(left_out: _LeftOut) -> tuple[Exclusion, ...]:
