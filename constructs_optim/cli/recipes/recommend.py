@@ -12,7 +12,7 @@ import typer
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.plan_data import MemoryEstimate
+from constructs_optim.recipe.memory import MemoryEstimate
 from constructs_optim.recipe.recommendation.data import (
     AtBest,
     Baseline,
