@@ -79,10 +79,6 @@ class RecipeError(ValueError):
         heading = f"{self.subject} {count} {self.noun}{'s' if count > 1 else ''}:"
         super().__init__("\n".join([heading, *(f"  {violation}" for violation in self.violations)]))
 
-    def errors(self) -> list[dict[str, Any]]:
-        """The violations as plain dictionaries, in the order they were found."""
-        return [violation.model_dump() for violation in self.violations]
-
 
 @dataclass(frozen=True)
 class Advice:

@@ -21,11 +21,9 @@ def sha256(text: str) -> str:
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
-    """The key of what ``recipe_key`` makes of exactly that source.
+    """The key of the artifact that the recipe of :attr:`JobPlan.recipe_key` has from exactly that source.
 
-    Args:
-        recipe_key: :attr:`JobPlan.recipe_key`.
-        source_identity: ``hub:<hub>/<model id>@<version>`` or ``s3:<uri>#<fingerprint of the objects>``; what else the
-            job reads follows, each in a line of its own.
+    ``source_identity`` is ``hub:<hub>/<model id>@<version>`` or ``s3:<uri>#<fingerprint of the objects>``, followed by
+    a line for everything else that the job reads.
     """
     return sha256(f"{recipe_key}\n{source_identity}")

@@ -18,12 +18,10 @@ LOCK_FILE = "optim.lock.json"
 
 
 class Lock(BaseModel):
-    """What was chosen for an app, to be committed with it.
+    """The images chosen for an app by what they have to be capable of, to be committed with it.
 
-    Attributes:
-        version: of the file's form.
-        containers: the image by what it has to be capable of, for instance ``{"awq":
-            "djl-inference:0.32.0-lmi14.0.0-cu126"}``; ``awq@us-iso-east-1`` where that region's registry lacks it.
+    For instance ``{"awq": "djl-inference:0.32.0-lmi14.0.0-cu126"}``; ``awq@us-iso-east-1`` where the registry of that
+    region lacks it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -11,13 +11,12 @@ vLLM does not start where the KV cache cannot hold one request of the longest co
 from __future__ import annotations
 
 import re
-from typing import ClassVar
-
-from pydantic import BaseModel, ConfigDict
+from typing import NamedTuple
 
 from .catalog import instances, models
+from .plan_data import MemoryEstimate
 from .recipe import Recipe
-from .techniques import Technique
+from .techniques import Medusa, Technique
 from .techniques.speculative_decoding import JumpStartDraft
 
 USABLE = 0.9
@@ -47,38 +46,6 @@ _DRAFT_PARAMETERS_BILLION = 1.2
 _NUMBER = re.compile(r"\d{1,9}")
 
 
-class MemoryEstimate(BaseModel):
-    """What one copy of the model takes, in GB, and what it has.
-
-    ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None where the model's geometry is
-    not known. Weights in INT4 keep embeddings and output layer in 16 bits.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
-
-    weights_gb: float
-    draft_gb: float
-    kv_cache_gb: float | None
-    batch_size: int
-    sequence_length: int
-    available_gb: float
-
-    @property
-    def fixed_gb(self) -> float:
-        """What is needed before the first request comes."""
-        return self.weights_gb + self.draft_gb
-
-    @property
-    def weights_fit(self) -> bool:
-        """Whether the weights fit, whatever is left for the KV cache."""
-        return self.fixed_gb <= self.available_gb
-
-    @property
-    def total_gb(self) -> float:
-        """All of it."""
-        return self.fixed_gb + (self.kv_cache_gb or 0)
-
-
 def estimate(recipe: Recipe) -> MemoryEstimate | None:
     """The estimate for a recipe; None where the model's size or the instance is not known."""
     row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree
@@ -86,7 +53,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
         return None
     techniques = [technique for _, technique in recipe.located_techniques]
     # Requests in flight and their length: as compiled, as the environment has them, or the usual ones.
-    batch, length = next(filter(None, (each.shape() for each in techniques)), (None, None))
+    batch, length = next(filter(None, (technique.shape() for technique in techniques)), (None, None))
     batch = batch or _number(recipe.variables.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE
     length = length or _number(recipe.variables.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
     token = row.key_value_bytes_a_token
@@ -118,15 +85,13 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     return billions * stored / 8
 
 
-class Context(BaseModel):
+class Context(NamedTuple):
     """How long one request may be, in tokens, where vLLM serves the model.
 
     ``requested`` is what the environment says, or else the model's own longest request. ``fits`` is what the memory
     holds beside weights and the usual workspace, ``fits_at_best`` beside the least that was ever seen: what is longer
     does not start. ``request_gb`` is the KV cache of one request of ``requested`` tokens, ``left_gb`` the room for it.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     requested: int
     fits: int
@@ -179,12 +144,11 @@ def context(recipe: Recipe) -> Context | None:
 
 
 def _is_served_by_vllm(recipe: Recipe) -> bool:
-    server = recipe.image.server if recipe.image is not None else None
     return (
         recipe.instance is not None
         and recipe.instance.kind == "gpu"
-        and server is not None
-        and server.tensor_parallel_degree == "OPTION_TENSOR_PARALLEL_DEGREE"
+        and recipe.image is not None
+        and recipe.image.degree_variable == "OPTION_TENSOR_PARALLEL_DEGREE"
         and not any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques)
     )
 
@@ -209,9 +173,9 @@ def _number(text: str | None) -> int | None:
 def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     """Heads by what they add; a draft of the hub's by its own size, another one by the usual size of drafts."""
     for technique in techniques:
-        if added := technique.added_parameters(row):
-            return added * 2 / 1e9
-        if technique.kind == "speculative_decoding" and technique.channel() is not None:
+        if isinstance(technique, Medusa):
+            return technique.added_parameters(row) * 2 / 1e9
+        if technique.draft_provider:
             draft = models.find(technique.model_id) if isinstance(technique, JumpStartDraft) else None
             billions = draft.parameters_billion if draft is not None else None
             return (billions or _DRAFT_PARAMETERS_BILLION) * 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,8 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.tokens import is_token, without_tokens
-
-from .memory import MemoryEstimate
 
 PUBLIC_HUB = "SageMakerPublicHub"
 # The API's upper limit: weights of 35 GB and more are downloaded and loaded at the start of every instance.
@@ -70,8 +68,39 @@ class ArtifactSource(_Data):
 Source = Annotated[HubSource | HubDraftSource | S3Source | ArtifactSource, Field(discriminator="kind")]
 
 
-def _distinct(sources: Sequence[Source]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+def _external(sources: Iterable[Source]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+    """Those that no job of the plan makes, each once."""
     return tuple(dict.fromkeys(source for source in sources if not isinstance(source, ArtifactSource)))
+
+
+class MemoryEstimate(_Data):
+    """What one copy of the model takes, in GB, and what it has.
+
+    ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None where the model's geometry is
+    not known. Weights in INT4 keep embeddings and output layer in 16 bits.
+    """
+
+    weights_gb: float
+    draft_gb: float
+    kv_cache_gb: float | None
+    batch_size: int
+    sequence_length: int
+    available_gb: float
+
+    @property
+    def fixed_gb(self) -> float:
+        """What is needed before the first request comes."""
+        return self.weights_gb + self.draft_gb
+
+    @property
+    def weights_fit(self) -> bool:
+        """Whether the weights fit, whatever is left for the KV cache."""
+        return self.fixed_gb <= self.available_gb
+
+    @property
+    def total_gb(self) -> float:
+        """All of it."""
+        return self.fixed_gb + (self.kv_cache_gb or 0)
 
 
 class JobPlan(_Data):
@@ -139,13 +168,16 @@ class ContainerPlan(_Data):
     @property
     def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
         """The sources of all that it serves, except artifacts of the plan's jobs; each once."""
-        return _distinct([self.model, *(channel.source for channel in self.channels)])
+        return _external(self._served)
 
     @property
     def artifacts(self) -> frozenset[int]:
         """The jobs whose artifacts it serves, by their indexes in the plan."""
-        sources = [self.model, *(channel.source for channel in self.channels)]
-        return frozenset(source.job for source in sources if isinstance(source, ArtifactSource))
+        return frozenset(source.job for source in self._served if isinstance(source, ArtifactSource))
+
+    @property
+    def _served(self) -> list[Source]:
+        return [self.model, *(channel.source for channel in self.channels)]
 
     @property
     def is_native(self) -> bool:
@@ -206,7 +238,7 @@ class Plan(_Data):
     @property
     def job_sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
         """All that its jobs read, except artifacts of the plan itself; each once."""
-        return _distinct([source for job in self.jobs for source in (job.source, *job.reads)])
+        return _external(source for job in self.jobs for source in (job.source, *job.reads))
 
     @property
     def artifact_key(self) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from constructs_optim.training.job_log import definition
 from constructs_optim.training.settings import CODE_VERSION
 
 from .catalog import images
@@ -18,10 +19,8 @@ from .keys import KEY_SCHEMA, artifact_key, canonical, sha256
 from .memory import MAX_MODEL_LEN, context, estimate
 from .plan_data import (
     ArtifactSource,
-    ChannelPlan,
     ComponentPlan,
     ContainerPlan,
-    HubDraftSource,
     HubSource,
     JobPlan,
     Plan,
@@ -31,7 +30,7 @@ from .plan_data import (
 )
 from .recipe import Recipe
 from .rules import check, warnings
-from .techniques import Channel, PreOptimized, Stage, Technique, Training
+from .techniques import PreOptimized, Stage, Technique, TrainedTechnique
 
 _MODEL_PATH = "/opt/ml/model"
 # As the SageMaker SDK tags a model with a draft.
@@ -40,8 +39,6 @@ _PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
 # An inference component has its share of the instance's memory; half of that leaves room for the container itself.
 _COMPONENT_MEMORY_SHARE = 0.5
 _TRAINING = frozenset({"training"})
-CODE_CHANNEL = "code"
-"""The input channel that brings the training code, as one zip archive."""
 
 # At most 256 characters; $0 is the first of ContainerArguments. What cannot be installed is written where SageMaker
 # reads the reason of a failure. SAGEMAKER_BASE_DIR stands for /opt/ml where there is no container. requirements.txt is
@@ -55,18 +52,11 @@ _START = (
 
 
 def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity: Callable[[str], str] = str) -> Plan:
-    """Check a recipe and plan it: its rules run here, once.
+    """Check a recipe, once, and plan it. Raises RecipeError with every rule that it breaks.
 
-    Args:
-        recipe: what to do with which model, and where.
-        registry: returns the host that container images are pulled from, which may hold tokens; called for a recipe
-            that breaks no rule. Default: the host of the recipe's region.
-        identity: returns stable text for a URI that holds tokens, whose own text changes from run to run. Default: the
-            URI itself.
-
-    Raises:
-        RecipeError: with every rule the recipe breaks.
-        ValueError: without a registry for a recipe that has no region.
+    ``registry`` returns the host that container images are pulled from, which may hold tokens; by default it is that of
+    the recipe's region, and without either a ValueError is raised. ``identity`` returns stable text for a URI that
+    holds tokens, whose own text changes from run to run.
     """
     violations = check(recipe)
     if violations:
@@ -89,7 +79,7 @@ class _Planner:
         self.host, self.identity = host, identity
         self.techniques = [technique for _, technique in recipe.located_techniques]
         self.shared = {recipe.tensor_parallel_variable: str(degree)}
-        # The stage of each job, in their order.
+        # The jobs' stages, in their order.
         self.stages = sorted({t.stage for t in self.techniques if t.stage is not None})
         self.source = self._source()
         self.component = ComponentPlan(
@@ -103,7 +93,7 @@ class _Planner:
             members = sorted((t for t in self.techniques if t.stage == stage), key=lambda t: t.order_in_job)
             jobs.append(self._job(stage, members, jobs))
         requirements = [] if any(t.hub_configuration for t in self.techniques) else [self.recipe.capabilities]
-        requirements += [_TRAINING] if any(t.training() is not None for t in self.techniques) else []
+        requirements += [_TRAINING] if self.recipe.trained_techniques else []
         chosen = (self.recipe.image_for(capabilities) for capabilities in requirements)
         return Plan(
             source=self.source,
@@ -138,7 +128,7 @@ class _Planner:
     def _job(self, stage: Stage, members: list[Technique], before: list[JobPlan]) -> JobPlan:
         """The job of a stage, with all its techniques."""
         runtime = self.recipe.max_runtime_seconds or stage.runtime_seconds
-        training = next((found for t in members if (found := t.training()) is not None), None)
+        training = next((t for t in members if isinstance(t, TrainedTechnique)), None)
         # What decides the artifact's bytes besides techniques and source, and what is the job's own.
         decides, fields = (
             self._optimization(members, runtime) if training is None else self._training(training, runtime)
@@ -198,7 +188,7 @@ class _Planner:
             and compiles,
         }
 
-    def _training(self, training: Training, runtime: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _training(self, training: TrainedTechnique, runtime: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """A training job. How many processes take part decides how much is learned in a step."""
         image, instance = self.recipe.image_for(_TRAINING)[1], self.recipe.training_instance(training.compute)
         assert image is not None  # noqa: S101 - the catalog has one
@@ -211,7 +201,7 @@ class _Planner:
             "AlgorithmSpecification": {
                 "ContainerArguments": [training.script],
                 "ContainerEntrypoint": ["/bin/bash", "-c", _START],
-                "MetricDefinitions": [{"Name": name, "Regex": regex} for name, regex in training.metrics],
+                "MetricDefinitions": [{"Name": m.name, "Regex": m.regex} for m in map(definition, training.metrics)],
                 "TrainingImage": f"{self.host}/{image.name}",
                 "TrainingInputMode": "File",
             },
@@ -219,7 +209,7 @@ class _Planner:
             **({"EnableInterContainerTrafficEncryption": True} if compute.instance_count > 1 else {}),
             **({"EnableManagedSpotTraining": True} if compute.spot else {}),
             **({"Environment": dict(compute.environment)} if compute.environment else {}),
-            "HyperParameters": dict(training.hyperparameters),
+            "HyperParameters": training.all_hyperparameters,
             "InputDataConfig": [channel(name, uri) for name, uri in training.channels.items()],
             "ResourceConfig": {
                 "InstanceCount": compute.instance_count,
@@ -235,17 +225,18 @@ class _Planner:
             "image": image.name,
             "request": request,
             "model_channel": training.model_channel,
-            "code_channel": CODE_CHANNEL,
+            "code_channel": "code",
             "keeps_checkpoints": True,
             "recommends_image": False,
         }
 
     def _container(self) -> ContainerPlan:
         techniques = self.techniques
-        channels = [channel for t in techniques if (channel := t.channel()) is not None]
         served_by_hub = any(t.hub_configuration for t in techniques)
         # Heads go beside the model; every other job's artifact is what is served.
         artifacts = [index for index, stage in enumerate(self.stages) if stage.makes_model]
+        heads = next((index for index, stage in enumerate(self.stages) if not stage.makes_model), 0)
+        provider = next((t.draft_provider for t in techniques if t.draft_provider), None)
         environment: dict[str, str] = {}
         if not served_by_hub:
             # Not OPTION_QUANTIZE: the artifact's config.json says how its weights are stored, and the variable would
@@ -262,23 +253,10 @@ class _Planner:
             environment={**environment, **(self.recipe.environment or {})},
             network_isolation=all(t.network_isolation for t in techniques),
             model=ArtifactSource(job=artifacts[-1]) if artifacts else self.source,
-            channels=tuple(ChannelPlan(name=each.name, source=self._channel_source(each)) for each in channels),
-            tags={_PROVIDER_TAG: channels[0].provider} if channels else {},
+            channels=tuple(channel for t in techniques if (channel := t.channel(self.source, heads)) is not None),
+            tags={_PROVIDER_TAG: provider} if provider is not None else {},
             component=self.component if any(t.inference_component for t in techniques) else None,
         )
-
-    def _channel_source(self, channel: Channel) -> Source:
-        model = self.recipe.model
-        match channel.kind:
-            case "target_hub":
-                return HubDraftSource(model_id=model.model_id, version=model.version, accept_eula=model.accept_eula)
-            case "hub":
-                return HubSource(model_id=channel.model_id, version=channel.version, accept_eula=channel.accept_eula)
-            case "job":
-                heads = next(index for index, stage in enumerate(self.stages) if not stage.makes_model)
-                return ArtifactSource(job=heads, suffix=channel.suffix)
-            case "s3":
-                return S3Source(uri=channel.uri, accept_eula=channel.accept_eula)
 
 
 def channel(name: str, uri: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from .catalog import images, instances, models
 from .settings import Settings
-from .techniques import Technique, TrainedTechnique, TrainingCompute
+from .techniques import Medusa, Technique, TrainedTechnique, TrainingCompute
 from .tokens import is_token
 
 _Technique = TypeVar("_Technique", bound=Technique)
@@ -65,18 +65,12 @@ class Model(Settings):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to do with which model. Rules check it; properties are None where a part is wrong or unknown.
+    """Techniques, in their order, for a model and an instance type. A property is None where its part is wrong.
 
-    Attributes:
-        model: where the weights come from.
-        techniques: what to do with them, in order.
-        instance_type: what the endpoint runs on, for instance ``ml.g5.12xlarge``.
-        region: where; chooses the registry of the container images. None: known only at deployment.
-        environment: more variables for the model's container; they win over the plan's own. Default: none.
-        max_runtime_seconds: how long each job may run, 28 days at most. Default: 36,000 (10 hours, as in the SageMaker
-            SDK), and 432,000 for EAGLE heads; 86,400 for training jobs.
-        containers: the recorded images, by requirement (:class:`constructs_optim.recipe.lock.Lock`). Default: none,
-            so that each is the one that the catalog prefers.
+    ``region`` chooses the registry of the container images; None where only the deployment knows it. ``environment``
+    has more variables for the model's container, which win over the plan's own. ``max_runtime_seconds`` is that of
+    every job; by default 36,000 (10 hours, as in the SageMaker SDK), 432,000 for EAGLE heads, and 86,400 for training
+    jobs. ``containers`` are the recorded images (:class:`constructs_optim.recipe.lock.Lock`), which are preferred.
     """
 
     model: Model
@@ -111,19 +105,20 @@ class Recipe:
     def located_techniques(self) -> list[tuple[str, Technique]]:
         """The techniques with their locations, such as ``techniques[0]``.
 
-        One that is declared within another stands before it, as ``techniques[0].base``.
+        The fine-tuning whose model Medusa heads are trained on stands before them, as ``techniques[0].base``.
         """
         located: list[tuple[str, Technique]] = []
         for index, technique in enumerate(self.techniques if isinstance(self.techniques, Sequence) else ()):
             if isinstance(technique, Technique):
-                located += [(f"techniques[{index}].base", part) for part in technique.before()]
+                if isinstance(technique, Medusa) and technique.base is not None:
+                    located.append((f"techniques[{index}].base", technique.base))
                 located.append((f"techniques[{index}]", technique))
         return located
 
     @cached_property
     def has_only_techniques(self) -> bool:
-        """Whether there is nothing but techniques where techniques belong."""
-        return isinstance(self.techniques, Sequence) and all(isinstance(each, Technique) for each in self.techniques)
+        """Whether its techniques are a list of techniques."""
+        return isinstance(self.techniques, Sequence) and all(isinstance(item, Technique) for item in self.techniques)
 
     def techniques_of(self, kind: type[_Technique]) -> list[tuple[str, _Technique]]:
         """The techniques of a class, with their locations."""
@@ -169,8 +164,8 @@ class Recipe:
     @cached_property
     def tensor_parallel_variable(self) -> str:
         """The container's variable for how many accelerators a copy takes."""
-        server = self.image.server if self.image is not None else None
-        return server.tensor_parallel_degree if server is not None else "OPTION_TENSOR_PARALLEL_DEGREE"
+        variable = self.image.degree_variable if self.image is not None else None
+        return variable or "OPTION_TENSOR_PARALLEL_DEGREE"
 
     @cached_property
     def variables(self) -> Mapping[str, str]:

@@ -55,7 +55,7 @@ def plan_report(plan: Plan) -> dict[str, Any]:
 
 
 def refusal_report(violations: list[Violation]) -> dict[str, Any]:
-    """All that is wrong."""
+    """Every violation as plain data."""
     return {
         "violations": [
             {
@@ -68,31 +68,22 @@ def refusal_report(violations: list[Violation]) -> dict[str, Any]:
     }
 
 
-_MODEL_COLUMNS = ("model_id", "family", "gated", "parameters_billion", "weight_bits")
+_COLUMNS = {
+    "models": ("model_id", "family", "gated", "parameters_billion", "weight_bits", "supports"),
+    "images": ("repository", "tag", "capabilities"),
+    "rules": ("id", "title", "reason", "link", "advisory"),
+}
 
 
-def catalog_report(what: str) -> list[dict[str, Any]]:
-    """The rows of ``models``, ``instances``, ``images``, ``metrics`` or ``rules``."""
-    match what:
-        case "models":
-            return [
-                {**{column: getattr(row, column) for column in _MODEL_COLUMNS}, "supports": sorted(row.supports)}
-                for row in models.by_id().values()
-            ]
-        case "instances":
-            return [asdict(row) for row in instances.by_name().values()]
-        case "images":
-            return [
-                {"repository": row.repository, "tag": row.tag, "capabilities": sorted(row.capabilities)}
-                for row in images.rows()
-            ]
-        case "metrics":
-            return [asdict(row) for row in metrics_by_name().values()]
-        case _:
-            return [
-                {"id": r.id, "title": r.title, "reason": r.reason, "link": r.link, "advisory": r.advisory}
-                for r in all_rules()
-            ]
+def catalog_report(part: str) -> list[dict[str, Any]]:
+    """The rows of ``models``, ``instances``, ``images``, ``metrics`` or ``rules``, with the columns for users."""
+    if part in ("instances", "metrics"):
+        return [asdict(row) for row in (instances.by_name() if part == "instances" else metrics_by_name()).values()]
+    rows = {"models": models.by_id().values(), "images": images.rows(), "rules": all_rules()}[part]
+    reports = [{column: getattr(row, column) for column in _COLUMNS[part]} for row in rows]
+    for report in reports:
+        report |= {column: sorted(report[column]) for column in ("supports", "capabilities") if column in report}
+    return reports
 
 
 def rules_page() -> str:

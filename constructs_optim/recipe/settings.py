@@ -68,16 +68,16 @@ class Settings(BaseModel):
 
     @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
-        """The problems that pydantic found."""
-        found: dict[str, Violation] = {}
+        """The problems that pydantic reports."""
+        by_location: dict[str, Violation] = {}
         for problem in error.errors(include_url=False):
             violation = cls._violation(problem)
-            before = found.get(violation.location)
+            before = by_location.get(violation.location)
             if before is not None:
                 # A setting that may be of several types has a problem for each.
                 violation = before.model_copy(update={"suggestion": f"{before.suggestion} or {violation.suggestion}"})
-            found[violation.location] = violation
-        return list(found.values())
+            by_location[violation.location] = violation
+        return list(by_location.values())
 
     @classmethod
     def _violation(cls, problem: Mapping[str, Any]) -> Violation:

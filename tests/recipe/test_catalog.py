@@ -122,7 +122,7 @@ def test_the_families_of_a_technique_follow_from_their_accelerators(
 
 def test_every_image_that_serves_says_how_it_is_told_the_tensor_parallel_degree() -> None:
     for row in images.rows():
-        assert (row.server is None) == (row.capabilities == {"training"}), row.name
+        assert (row.degree_variable is None) == (row.capabilities == {"training"}), row.name
 
 
 def test_every_model_that_can_be_trained_has_the_shape_of_its_heads() -> None:

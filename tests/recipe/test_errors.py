@@ -65,10 +65,8 @@ def test_what_was_given_is_named_and_neither_an_address_nor_a_wall_of_text(value
 def test_the_violations_are_data_as_well() -> None:
     with pytest.raises(RecipeError) as caught:
         plan(Recipe(**recipe(instance_type="ml.m5.xlarge")))
-    (error,) = caught.value.errors()
-    assert error["rule"] == "OPT011"
-    assert error["location"] == "instance_type"
-    assert error["value"] == "ml.m5.xlarge"
+    (violation,) = caught.value.violations
+    assert (violation.rule, violation.location, violation.value) == ("OPT011", "instance_type", "ml.m5.xlarge")
 
 
 def test_a_missing_licence_is_named_with_its_text_and_the_code_that_accepts_it() -> None:

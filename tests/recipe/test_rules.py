@@ -344,7 +344,7 @@ def test_a_recipe_that_breaks_the_rule_is_told_where_and_what_would_work(
 def test_a_secret_is_refused_without_being_shown() -> None:
     error = RecipeError(check(Recipe(**recipe(environment={"HF_TOKEN": "hf_" + "x" * 34}))))
     assert "HF_TOKEN" in str(error)
-    assert "hf_" not in f"{error}{error.errors()}"
+    assert "hf_" not in f"{error}{error.violations}"
 
 
 def test_every_rule_that_refuses_has_a_case_on_either_side() -> None:

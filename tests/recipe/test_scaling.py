@@ -17,7 +17,7 @@ from constructs_optim.recipe.hosting.scaling import (
     scaling_defaults,
     step_adjustments,
 )
-from constructs_optim.recipe.memory import MemoryEstimate
+from constructs_optim.recipe.plan_data import MemoryEstimate
 from constructs_optim.recipe.tokens import is_known
 
 from .recipes import planned

@@ -135,8 +135,8 @@ def _candidate(rank: int, candidate: Candidate) -> dict[str, Any]:
     plan = candidate.plan
     return {
         "rank": rank,
-        **{name: value for name, value in vars(candidate).items() if name not in ("plan", "remarks")},
-        "labels": candidate.labels,
+        **{name: value for name, value in vars(candidate).items() if name != "plan"},
+        "labels": [technique.label for technique in plan.techniques],
         "instance_type": plan.instance_type,
         "memory": plan.memory,
         "artifact_key": plan.artifact_key,
@@ -151,7 +151,7 @@ def _print(
     # Remarks that the table has no column for, with the ranks they apply to.
     remarks: dict[str, list[int]] = {}
     for rank, candidate in enumerate(shown, 1):
-        for remark in candidate.remarks:
+        for remark in candidate.reasons:
             remarks.setdefault(remark, []).append(rank)
     say(f"{model} in {region}, best first")
     for remark, ranks in remarks.items():

@@ -13,19 +13,11 @@ SERVING = "serving"
 """How a lock file records an image that needs no capability but to serve."""
 
 
-class ServerRow(BaseModel):
-    """A model server, and the variable that it reads a copy's number of accelerators from."""
-
-    model_config = ConfigDict(frozen=True)
-
-    title: str
-    tensor_parallel_degree: str
-
-
 class ImageRow(BaseModel):
     """A Deep Learning Container image, without its registry.
 
-    ``server`` is None where nothing in it serves; ``missing_in`` has the regions whose registry lacks it.
+    ``degree_variable`` is what its server reads a copy's number of accelerators from, None where nothing in it serves;
+    ``missing_in`` has the regions whose registry lacks it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -33,7 +25,7 @@ class ImageRow(BaseModel):
     repository: str
     tag: str
     capabilities: frozenset[str]
-    server: ServerRow | None
+    degree_variable: str | None
     missing_in: frozenset[str] = frozenset()
 
     @property
@@ -46,8 +38,9 @@ class ImageRow(BaseModel):
 def rows() -> tuple[ImageRow, ...]:
     """Every catalogued image, the preferred one first."""
     data = load("images")
+    degrees = {name: server["tensor_parallel_degree"] for name, server in data["servers"].items()}
     return tuple(
-        ImageRow.model_validate({**row, "server": data["servers"].get(row["server"])}) for row in data["images"]
+        ImageRow.model_validate({**row, "degree_variable": degrees.get(row["server"])}) for row in data["images"]
     )
 
 

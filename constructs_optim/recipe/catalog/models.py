@@ -9,8 +9,8 @@ from typing import Any
 
 from . import load
 
-# What teams added or changed, by model id: see override().
-_overrides: dict[str, dict[str, Any]] = {}
+overrides: dict[str, dict[str, Any]] = {}
+"""Columns that users added or changed, by model id: see :func:`override`."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ModelRow:
 
 def by_id() -> MappingProxyType[str, ModelRow]:
     """Every known model."""
-    return _merged() if _overrides else _catalogued()
+    return _merged() if overrides else _catalogued()
 
 
 def find(model_id: str) -> ModelRow | None:
@@ -102,18 +102,13 @@ def override(model_id: str, **columns: Any) -> ModelRow:
         raise ValueError(f"a model has no column {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     if "supports" in columns:
         columns = {**columns, "supports": frozenset(columns["supports"])}
-    _overrides[model_id] = {**_overrides.get(model_id, {}), **columns}
+    overrides[model_id] = {**overrides.get(model_id, {}), **columns}
     return by_id()[model_id]
-
-
-def reset_overrides() -> None:
-    """Forget all overrides."""
-    _overrides.clear()
 
 
 def _merged() -> MappingProxyType[str, ModelRow]:
     rows = dict(_catalogued())
-    for model_id, columns in _overrides.items():
+    for model_id, columns in overrides.items():
         row = rows.get(model_id, ModelRow(model_id, family="custom"))
         rows[model_id] = replace(row, **columns)
     return MappingProxyType(rows)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -17,15 +16,6 @@ _SHORT_PERIODS = (10, 20, 30)
 _PERIOD_SECONDS = 60
 _DAY_MINUTES, _MOST_WARM_UP_MINUTES = 1_440, 2_880
 _DEFINITIONS = tomllib.loads((files("constructs_optim.recipe.hosting") / "alarms.toml").read_text(encoding="utf-8"))
-
-
-class Severity(StrEnum):
-    """Who has to know."""
-
-    CRITICAL = "critical"
-    """Users notice: wake somebody."""
-    WARNING = "warning"
-    """It will not mend itself: look at it in the working day."""
 
 
 class AlarmSettings(Settings):
@@ -112,6 +102,7 @@ class Query(BaseModel):
 class Alarm(BaseModel):
     """One alarm of one endpoint; ``alarms.toml`` says what its fields are.
 
+    A critical one is noticed by users: somebody is woken. A warning is for the working day: it does not mend itself.
     ``missing`` is ``breaching``, ``notBreaching`` or ``ignore``. A new alarm waits ``warm_up_minutes`` for its first
     data. ``rolls_back``: whether an update of the endpoint should be rolled back by it.
     """
@@ -120,7 +111,7 @@ class Alarm(BaseModel):
 
     name: str
     id: str
-    severity: Severity
+    severity: Literal["critical", "warning"]
     meaning: str
     first: str
     queries: tuple[Query, ...]

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -64,21 +64,17 @@ class Part(StrEnum):
     EVALUATION_PRICE = "evaluation: price"
 
 
-class Summed(StrEnum):
-    """What a percentage is added up over: with four GPUs, 100 % each are published as 400 %."""
-
-    GPUS = "GPUs"
-    VCPUS = "vCPUs"
-
-
 @dataclass(frozen=True)
 class Series:
-    """Where CloudWatch has a metric: namespace, name and the dimensions that choose one time series."""
+    """Where CloudWatch has a metric: namespace, name and the dimensions that choose one time series.
+
+    A percentage may be ``summed`` over GPUs or vCPUs: with four GPUs, 100 % each are published as 400 %.
+    """
 
     namespace: str
     metric_name: str
     dimensions: tuple[str, ...]
-    summed: Summed | None = None
+    summed: Literal["GPUs", "vCPUs"] | None = None
 
 
 @dataclass(frozen=True)
@@ -132,29 +128,20 @@ def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
 
 def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
     """A metric of an evaluation, and its percentiles where it has any."""
-    title, definition, aiperf, has_percentiles = (
-        row["title"],
-        row["definition"],
-        row.get("aiperf"),
-        "percentiles" in row,
-    )
-    for statistic in ("avg", *(PERCENTILES if has_percentiles else ())):
-        mean = statistic == "avg"
-        metric = name if mean else f"{name}_{statistic}"
-        meaning = f" The {'mean' if mean else f'{statistic[1:]}th percentile'} over all requests."
+    # One value an evaluation: those of evaluations in the same period are averaged.
+    row = {**row, "statistic": "Average", "published_unit": row["unit"], "shown_unit": row["unit"]}
+    for statistic in ("avg", *PERCENTILES) if "percentiles" in row else ("",):
+        metric, changes = name, dict[str, Any]()
+        if statistic == "avg":
+            changes["definition"] = f"{row['definition']} The mean over all requests."
+        elif statistic:
+            metric, changes["title"] = f"{name}_{statistic}", f"{row['title']}, {statistic}"
+            changes["definition"] = f"{row['definition']} The {statistic[1:]}th percentile over all requests."
+            changes["aiperf"] = row["aiperf"].replace(".avg", f".{statistic}")
         published = row.get("metric_name", "".join(word.capitalize() for word in metric.split("_")))
         series = {"namespace": EVALUATION_NAMESPACE, "metric_name": published}
-        changes = {
-            "title": title if mean else f"{title}, {statistic}",
-            "definition": definition + meaning if has_percentiles else definition,
-            # One value an evaluation: those of evaluations in the same period are averaged.
-            "statistic": "Average",
-            "published_unit": row["unit"],
-            "shown_unit": row["unit"],
-            "variant": {**series, "dimensions": (*BY_VARIANT, *_BY_EVALUATION)},
-            "component": {**series, "dimensions": (*BY_COMPONENT, *_BY_EVALUATION)},
-            "aiperf": aiperf and aiperf.replace(".avg", f".{statistic}"),
-        }
+        changes["variant"] = {**series, "dimensions": (*BY_VARIANT, *_BY_EVALUATION)}
+        changes["component"] = {**series, "dimensions": (*BY_COMPONENT, *_BY_EVALUATION)}
         yield _definition(metric, {**row, **changes})
 
 
@@ -196,7 +183,7 @@ def summed_over(series: Series, instance_type: str | None) -> int:
     row = instances.find(instance_type)
     if row is None or series.summed is None:
         return 1
-    return row.accelerator_count if series.summed is Summed.GPUS else row.vcpu
+    return row.accelerator_count if series.summed == "GPUs" else row.vcpu
 
 
 def metrics_page() -> str:
@@ -219,15 +206,17 @@ def metrics_page() -> str:
 
 def _row(metric: MetricDefinition) -> str:
     units = dict.fromkeys([metric.published_unit.in_cloudwatch, metric.shown_unit.value])
-    told = f"{metric.title}. {metric.definition} ([source]({metric.source}))"
-    found = [
+    meaning = f"{metric.title}. {metric.definition} ([source]({metric.source}))"
+    published = [
         f"{owner}: `{series.namespace}` `{series.metric_name}` by {', '.join(series.dimensions)}"
-        + (f"; added up over {series.summed.value}" if series.summed is not None else "")
+        + (f"; added up over {series.summed}" if series.summed is not None else "")
         for owner, series in (("variant", metric.variant), ("component", metric.component))
         if series is not None
     ]
     if metric.formula is not None:
-        found.append(f"formula: `{metric.formula}`")
+        published.append(f"formula: `{metric.formula}`")
     if metric.gpus_only:
-        found.append("GPUs only")
-    return f"| `{metric.name}` | {told} | {'<br>'.join(found)} | {metric.statistic} | {', shown as '.join(units)} |"
+        published.append("GPUs only")
+    return (
+        f"| `{metric.name}` | {meaning} | {'<br>'.join(published)} | {metric.statistic} | {', shown as '.join(units)} |"
+    )

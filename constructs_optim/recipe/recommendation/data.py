@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from constructs_optim.recipe import pricing
-from constructs_optim.recipe.memory import MemoryEstimate
-from constructs_optim.recipe.plan_data import Plan
+from constructs_optim.recipe.plan_data import MemoryEstimate, Plan
 
 
 class Goal(StrEnum):
@@ -111,8 +110,8 @@ class Evidence:
 class Candidate:
     """A recipe that can be planned, with the benchmark it is ranked by. What is None is not known.
 
-    ``jobs`` have to run: those whose artifacts exist do not. ``remarks`` are the ``reasons`` beside fit, price and what
-    is possible at best. ``tested``: whether the vendor tested the instance family with all of its techniques.
+    ``jobs`` have to run: those whose artifacts exist do not. ``reasons`` are what is known beside the other fields.
+    ``tested``: whether the vendor tested the instance family with all of its techniques.
     """
 
     techniques: tuple[str, ...]
@@ -123,14 +122,8 @@ class Candidate:
     blended_price: float | None
     jobs: tuple[str, ...]
     reasons: tuple[str, ...]
-    remarks: tuple[str, ...]
     at_best: AtBest | None
     tested: bool
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The techniques' labels."""
-        return tuple(technique.label for technique in self.plan.techniques)
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from constructs_optim.recipe import pricing
 from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.errors import RecipeError, Violation
-from constructs_optim.recipe.memory import DEFAULT_BATCH_SIZE, MemoryEstimate, estimate
-from constructs_optim.recipe.plan_data import Plan
+from constructs_optim.recipe.memory import DEFAULT_BATCH_SIZE, estimate
+from constructs_optim.recipe.plan_data import MemoryEstimate, Plan
 from constructs_optim.recipe.planning import plan
 from constructs_optim.recipe.recipe import Model, Recipe
 from constructs_optim.recipe.rules import all_rules, check
-from constructs_optim.recipe.techniques import REGISTRY, PreOptimized, Technique
+from constructs_optim.recipe.techniques import REGISTRY
 from constructs_optim.recipe.techniques.parsing import parse
 
 from .data import AtBest, Baseline, Benchmark, Candidate, Evidence, Exclusion, Fit, Goal, Recommendation, Wish
@@ -34,8 +34,8 @@ DEFAULT_CONFIGURATION = "lmi-optimized"
 PRICE = "price"
 HUB = "hub"
 """Stand for a rule's id where a price or the model's hub document is why a recipe is left out."""
-# Reasons tell in other words that no version is pinned, and that the KV cache does not fit.
-_TOLD_OTHERWISE = ("constructs-optim:OPT006", "constructs-optim:OPT051")
+# Other reasons say that no version is pinned, and that the KV cache does not fit.
+_REPEATED = ("constructs-optim:OPT006", "constructs-optim:OPT051")
 _LeftOut = dict[tuple[tuple[str, ...], str], dict[str, list[str]]]
 """The instance types on which techniques are left out, by techniques and rule, and by reason."""
 
@@ -63,13 +63,8 @@ def recommend(
     return _Ranking(model, region, list(dict.fromkeys(instance_types)) or every, evidence or Evidence(), wish).result()
 
 
-def _technique(text: str) -> Technique:
-    # A configuration's name is text, whatever it looks like; the parser would read numbers.
-    return PreOptimized(config=_configuration(text) or "") if text.startswith(_CONFIGURATION) else parse(text)
-
-
 def _configuration(text: str) -> str | None:
-    """The configuration of the hub document that a technique deploys as it is."""
+    """The configuration of the hub document that a technique deploys unchanged."""
     return text.partition("config=")[2] or None
 
 
@@ -78,7 +73,6 @@ class _Ranking:
 
     def __init__(self, model: Model, region: str, types: list[str], evidence: Evidence, wish: Wish) -> None:
         self.model, self.region, self.types, self.evidence, self.wish = model, region, types, evidence, wish
-        self.plans: dict[tuple[tuple[str, ...], str], Plan | RecipeError] = {}
 
     def result(self) -> Recommendation:
         configurations = [*self.evidence.configurations] or [DEFAULT_CONFIGURATION]
@@ -89,45 +83,39 @@ class _Ranking:
             for name, technique in techniques.items()
             for beside in technique.recommended
         ]
-        self._refuse_what_no_recipe_mends(recommended[0])
+        self._refuse_common_mistakes(recommended[0])
         candidates: list[Candidate] = []
         left_out: _LeftOut = {}
         for texts in [*((f"{_CONFIGURATION}{name}",) for name in configurations), *recommended]:
             for name in self.types:
-                planned = self._plan(texts, name)
-                broken = self._unwanted(texts, name)
-                if not isinstance(planned, Plan):
-                    broken = {violation.rule: violation.reason for violation in planned.violations}
-                elif not broken:
-                    candidates.append(self._candidate(texts, planned))
+                try:
+                    planned = plan(self._recipe(texts, name))
+                except RecipeError as error:
+                    broken = {violation.rule: violation.reason for violation in error.violations}
+                else:
+                    broken = self._unwanted(texts, name)
+                    candidates += [self._candidate(texts, planned)] if not broken else []
                 for rule, reason in broken.items():
                     left_out.setdefault((texts, rule), {}).setdefault(reason, []).append(name)
         candidates.sort(key=self._rank)
-        tried = {(_configuration(each.techniques[0]), each.plan.instance_type) for each in candidates}
+        tried = {(_configuration(listed.techniques[0]), listed.plan.instance_type) for listed in candidates}
         elsewhere = [
-            each
-            for each in self.evidence.benchmarks
-            if each.configuration is not None and (each.configuration, each.instance_type) not in tried
+            benchmark
+            for benchmark in self.evidence.benchmarks
+            if benchmark.configuration is not None and (benchmark.configuration, benchmark.instance_type) not in tried
         ]
         return Recommendation(tuple(candidates), _exclusions(left_out), tuple(elsewhere), self._baseline())
 
-    def _plan(self, texts: tuple[str, ...], instance_type: str) -> Plan | RecipeError:
-        if (texts, instance_type) not in self.plans:
-            try:
-                recipe = Recipe(self.model, [_technique(text) for text in texts], instance_type, self.region)
-                self.plans[texts, instance_type] = plan(recipe)
-            except RecipeError as refused:
-                self.plans[texts, instance_type] = refused
-        return self.plans[texts, instance_type]
+    def _recipe(self, texts: Sequence[str], instance_type: str) -> Recipe:
+        return Recipe(self.model, [parse(text) for text in texts], instance_type, self.region)
 
-    def _refuse_what_no_recipe_mends(self, texts: tuple[str, ...]) -> None:
+    def _refuse_common_mistakes(self, texts: tuple[str, ...]) -> None:
         """Refuse what every candidate would be left out for: one refusal says it better than all of them."""
         broken: dict[tuple[str, str], Violation] = {}
         for name in self.types:
-            planned = self._plan(texts, name)
-            for violation in planned.violations if isinstance(planned, RecipeError) else ():
-                about = violation.location.partition(".")[0]
-                if about in ("model", "region") or violation.rule in ("OPT010", "OPT011"):
+            for violation in check(self._recipe(texts, name)):
+                subject = violation.location.partition(".")[0]
+                if subject in ("model", "region") or violation.rule in ("OPT010", "OPT011"):
                     broken[violation.rule, str(violation.value)] = violation
         if broken:
             raise RecipeError(broken.values())
@@ -150,11 +138,11 @@ class _Ranking:
     def _candidate(self, texts: tuple[str, ...], planned: Plan) -> Candidate:
         price, memory = self.evidence.prices.get(planned.instance_type), planned.memory
         measured, ambiguous = self._benchmarks(texts, planned)
-        usable = [each for each in measured if self.wish.concurrency in (None, each.concurrency)]
-        ranked = [(figure, each) for each in usable if (figure := self._figure(each, price)) is not None]
-        best = min(ranked, key=lambda pair: pair[0])[1] if ranked else None
-        # Something may be known, if not what is ranked by: the fewest users come first.
-        shown = best or min(usable, key=lambda each: each.concurrency, default=None)
+        usable = [benchmark for benchmark in measured if self.wish.concurrency in (None, benchmark.concurrency)]
+        # Other figures may be known where the one that is ranked by is not: those with the fewest users are shown.
+        ranked = [(figure, mark) for mark in usable if (figure := self._figure(mark, price)) is not None]
+        ranked = ranked or [(mark.concurrency, mark) for mark in usable]
+        shown = min(ranked, key=lambda pair: pair[0])[1] if ranked else None
         blended = shown.blended_price(price, self.wish.discount) if shown is not None else None
         jobs = tuple(job.name for job in planned.jobs if job.artifact_key not in self.evidence.artifacts)
         at_best = self._at_best(memory, planned.instance_type, planned.tensor_parallel_degree)
@@ -162,21 +150,16 @@ class _Ranking:
         if not measured:
             speed.append("No published benchmark.")
         elif not usable:
-            users = ", ".join(map(str, sorted({each.concurrency for each in measured})))
+            users = ", ".join(map(str, sorted({benchmark.concurrency for benchmark in measured})))
             speed.append(f"measured with {users} users, and not with {self.wish.concurrency}")
         if ambiguous:
             speed.append("there is an evaluation of its artifact which does not tell whether a draft was beside it")
-        hosted = [
-            *([_bound_in_words(at_best)] if at_best is not None else []),
-            _fit_in_words(memory),
-            f"${price:.2f} an hour" if price is not None else "its price is not known",
-        ]
         needed = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'} ({', '.join(jobs)})"
         rest = [needed if jobs else "no job: the artifact exists" if planned.jobs else "no job"]
         rest += [
-            f"{each.id.rpartition(':')[2]}: {each.message}"
-            for each in planned.warnings
-            if each.id not in _TOLD_OTHERWISE
+            f"{warning.id.rpartition(':')[2]}: {warning.message}"
+            for warning in planned.warnings
+            if warning.id not in _REPEATED
         ]
         fit = _fit(memory)
         tight = ["tight: its usual requests do not fit the KV cache together, and wait for each other"]
@@ -188,22 +171,21 @@ class _Ranking:
             benchmark=shown,
             blended_price=blended,
             jobs=jobs,
-            reasons=(*speed, *hosted, *rest),
-            remarks=(*speed, *(tight if fit is Fit.tight else []), *rest),
+            reasons=(*speed, *(tight if fit is Fit.tight else []), *rest),
             at_best=at_best,
-            tested=all(each.id != "constructs-optim:OPT013" for each in planned.warnings),
+            tested=all(warning.id != "constructs-optim:OPT013" for warning in planned.warnings),
         )
 
     def _benchmarks(self, texts: tuple[str, ...], planned: Plan) -> tuple[list[Benchmark], bool]:
         """The benchmarks of a recipe, and whether there are others that may be its."""
         served = planned.artifact_key if planned.jobs else planned.container_key
         configuration, channels = _configuration(texts[0]), bool(planned.container.channels)
-        of_type = [each for each in self.evidence.benchmarks if each.instance_type == planned.instance_type]
-        published = [each for each in of_type if configuration is not None and configuration == each.configuration]
-        own = [each for each in of_type if each.served is not None and each.served == served]
+        of_type = [mark for mark in self.evidence.benchmarks if mark.instance_type == planned.instance_type]
+        published = [mark for mark in of_type if configuration is not None and configuration == mark.configuration]
+        own = [mark for mark in of_type if mark.served is not None and mark.served == served]
         # A model without a job is known by all of its container; an artifact may be served with a draft and without.
-        certain = [each for each in own if not planned.jobs or each.with_channels == channels]
-        return [*certain, *published], any(planned.jobs and each.with_channels is None for each in own)
+        certain = [mark for mark in own if not planned.jobs or mark.with_channels == channels]
+        return [*certain, *published], any(planned.jobs and mark.with_channels is None for mark in own)
 
     def _figure(self, benchmark: Benchmark, price: float | None) -> float | None:
         """What a benchmark is ranked by, the smaller the better; None where it is not known."""
@@ -231,9 +213,9 @@ class _Ranking:
 
     def _baseline(self) -> Baseline | None:
         """The model without techniques, which no recipe declares, where it would start."""
-        found: list[Baseline] = []
+        baselines: list[Baseline] = []
         for name in self.types:
-            unmodified = Recipe(self.model, [], name, self.region)
+            unmodified = self._recipe((), name)
             memory, degree = estimate(unmodified), unmodified.tensor_parallel_degree
             # Neuron devices take what was compiled for them.
             if memory is None or degree is None or unmodified.instance is None or unmodified.instance.kind != "gpu":
@@ -243,9 +225,9 @@ class _Ranking:
             # Of all rules, one asks for a technique.
             if {broken.rule for broken in check(unmodified)} <= {"OPT020"}:
                 bound = self._at_best(memory, name, degree)
-                found.append(Baseline(name, memory, self.evidence.prices.get(name), bound))
+                baselines.append(Baseline(name, memory, self.evidence.prices.get(name), bound))
         key = self._bound
-        return min(found, key=lambda each: (*key(each.at_best, each.price_per_hour), each.instance_type), default=None)
+        return min(baselines, key=lambda b: (*key(b.at_best, b.price_per_hour), b.instance_type), default=None)
 
     def _bound(self, at_best: AtBest | None, price: float | None) -> tuple[object, ...]:
         """What is ranked by where nothing is measured: the less the better."""
@@ -282,10 +264,6 @@ def _fit(memory: MemoryEstimate | None) -> Fit:
     return Fit.fits if memory.total_gb <= memory.available_gb else Fit.tight
 
 
-def _users(count: int) -> str:
-    return f"{count} user{'' if count == 1 else 's'}"
-
-
 def _measured(benchmark: Benchmark, blended: float | None) -> str:
     first, tokens = benchmark.time_to_first_token_ms, benchmark.tokens_per_second
     parts = [
@@ -293,23 +271,8 @@ def _measured(benchmark: Benchmark, blended: float | None) -> str:
         f"{tokens:,.0f} tokens/s" if tokens else "",
         f"first token after {first:,.0f} ms" if first else "",
     ]
-    return f"{', '.join(filter(None, parts))} with {_users(benchmark.concurrency)} ({benchmark.source})"
-
-
-def _bound_in_words(bound: AtBest) -> str:
-    price = f", ${bound.blended_price:.2f} or more for a million tokens" if bound.blended_price is not None else ""
-    each = _users(bound.users)
-    return f"at best {bound.milliseconds:.1f} ms to read its weights once, for a token of each of {each}{price}"
-
-
-def _fit_in_words(memory: MemoryEstimate | None) -> str:
-    if memory is None:
-        return "whether it fits is not known: the catalog has no size of the model"
-    cache = f"{memory.kv_cache_gb:.0f} GB of KV cache" if memory.kv_cache_gb is not None else "a KV cache"
-    needs = f"{memory.fixed_gb:.0f} GB of weights and {cache} for {memory.batch_size} requests"
-    if _fit(memory) is Fit.fits:
-        return f"fits: {needs} in {memory.available_gb:.0f} GB"
-    return f"tight: {needs} do not fit {memory.available_gb:.0f} GB together, so requests wait for each other"
+    users = f"{benchmark.concurrency} user{'' if benchmark.concurrency == 1 else 's'}"
+    return f"{', '.join(filter(None, parts))} with {users} ({benchmark.source})"
 
 
 def _exclusions(left_out: _LeftOut) -> tuple[Exclusion, ...]:

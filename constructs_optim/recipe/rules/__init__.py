@@ -3,19 +3,12 @@
 Importing this package registers them all.
 """
 
-# pyright: reportUnusedImport=false
-from . import (  # noqa: F401
-    component_rules,
-    container_rules,
-    draft_rules,
-    hosting_rules,
-    instance_rules,
-    job_rules,
-    model_rules,
-    scaling_rules,
-    technique_rules,
-    training_rules,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from .registry import Rule, all_rules, check, warnings
+
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)
 
 __all__ = ["Rule", "all_rules", "check", "warnings"]

@@ -11,15 +11,7 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.errors import Described
-from constructs_optim.recipe.hosting import (
-    COMPONENT_STARTUP_SECONDS,
-    Adapters,
-    CapacityReservation,
-    Hosting,
-    Observability,
-    Routing,
-    UpdateSettings,
-)
+from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Adapters, Hosting, UpdateSettings
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
 from .registry import API, GUIDE, Finding, rule
@@ -93,15 +85,9 @@ def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
 @rule("OPT103", f"{API}CreateEndpointConfig.html")
 def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
     """Hosting options are objects of this library: an option is made by its class."""
-    for location, option, kind, example in (
-        ("adapters", hosting.adapter_settings, Adapters, "Adapters(max_loaded=4, max_rank=64)"),
-        ("variant.capacity_reservation", hosting.capacity_reservation, CapacityReservation, RESERVATION_EXAMPLE),
-        ("monitoring.observability", hosting.observability, Observability, "Observability(enhanced=True)"),
-        ("variant.routing", hosting.routing, Routing, "Routing.least_outstanding_requests()"),
-        ("update_policy", hosting.update, UpdateSettings, "UpdatePolicy.all_at_once()"),
-    ):
-        if option is not None and not isinstance(option, kind):
-            yield Finding(location, option, example)
+    # Wrong options of an endpoint's other groups are refused when these are created (OPT090).
+    if hosting.adapter_settings is not None and not isinstance(hosting.adapter_settings, Adapters):
+        yield Finding("adapters", hosting.adapter_settings, "Adapters(max_loaded=4, max_rank=64)")
 
 
 @rule("OPT104", f"{API}DataCaptureConfig.html")
@@ -149,7 +135,7 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
     defaults = (default, default, 0)
     seconds = [usual if chosen is None else chosen for chosen, usual in zip(timeouts, defaults, strict=True)]
     patience = _COMPONENT_PATIENCE if hosting.serves_components else _ENDPOINT_PATIENCE
-    if timeouts != (None, None, None) and all(is_whole(each, 0) for each in seconds) and sum(seconds) > patience:
+    if timeouts != (None, None, None) and all(is_whole(wait, 0) for wait in seconds) and sum(seconds) > patience:
         fix = (
             f"Keep the times for download, startup and provisioning within {patience} s together: a model that takes "
             "longer fails the deployment while SageMaker goes on"
@@ -191,7 +177,7 @@ def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
 def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
     """A capacity reservation is named by its ARN: SageMaker finds a reservation by the ARN of its training plan."""
     reservation = hosting.capacity_reservation
-    if not isinstance(reservation, CapacityReservation):
+    if reservation is None:
         return
     if not matches(RESERVATION, reservation.arn):
         yield Finding("variant.capacity_reservation.arn", reservation.arn, RESERVATION_EXAMPLE)
@@ -216,17 +202,12 @@ def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
             yield Finding(f"instance_pools[{index}].instance_type", name, "a type that no earlier pool has")
 
 
-def _update(hosting: Hosting) -> UpdateSettings | None:
-    """How the endpoint is updated; None where OPT103 refuses what was passed instead."""
-    return hosting.update if isinstance(hosting.update, UpdateSettings) else None
-
-
 @rule("OPT120", f"{API}DeploymentConfig.html")
 def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
     """An update's steps are shares that SageMaker takes: a canary is at most half of the fleet, a linear step 10 to 50
     % of it, a rolling batch 5 to 50 %.
     """
-    update = _update(hosting)
+    update = hosting.update
     if update is None:
         return
     least = _SMALLEST_STEP.get(update.strategy)
@@ -246,7 +227,7 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     """An update's times are within the service's limits: each wait lasts at most an hour, and a whole update 10 minutes
     to 8 hours, more than its waits.
     """
-    update = _update(hosting)
+    update = hosting.update
     if update is None:
         return
     waits = {"bake_time": update.bake_seconds, "termination_wait": update.termination_wait_seconds}
@@ -277,7 +258,7 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
     """There are instances enough for an update in steps: a step is at most half of the fleet, and half of one instance
     is none.
     """
-    update = _update(hosting)
+    update = hosting.update
     if update is not None and update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
         fix = "Start with two instances, auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()"
         yield Finding("update_policy", update.strategy, fix)
@@ -288,7 +269,7 @@ def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
     """An update's steps fit its time: SageMaker ends an update that takes longer than its timeout, 8 hours at most, and
     goes back.
     """
-    update = _update(hosting)
+    update = hosting.update
     if update is None:
         return
     bake, termination = update.bake_seconds, update.termination_wait_seconds

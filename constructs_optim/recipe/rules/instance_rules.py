@@ -74,7 +74,7 @@ def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
 def _tested_families(recipe: Recipe, techniques: list[Technique]) -> str:
     """The families that the SageMaker SDK lists, of those that all techniques run on."""
     listed = (row for row in instances.by_name().values() if row.sdk_lists)
-    return ", ".join(sorted({row.family for row in listed if all(recipe.runs_on(each, row) for each in techniques)}))
+    return ", ".join(sorted({row.family for row in listed if all(recipe.runs_on(t, row) for t in techniques)}))
 
 
 @rule("OPT014", "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html")
@@ -201,7 +201,7 @@ def _heads_are_divisible(recipe: Recipe) -> Iterator[Finding]:
     if of_the_hub or row.attention_heads % degree == 0:
         return
     heads, units = row.attention_heads, instance.parallel_units
-    possible = " or ".join(str(each) for each in range(1, units + 1) if heads % each == 0 and units % each == 0)
+    possible = " or ".join(str(n) for n in range(1, units + 1) if heads % n == 0 and units % n == 0)
     fix = f"a tensor parallel degree of {possible} (tensor_parallel_degree=), or another instance type"
     reason = f"{heads} attention heads cannot be spread evenly over {degree} accelerators"
     yield Finding("instance_type", recipe.instance_type, fix, reason)

@@ -74,21 +74,21 @@ def check(subject: Subject) -> list[Violation]:
     return [
         Violation(
             rule=rule.id,
-            location=found.location,
-            value=found.value,
-            reason=found.reason or rule.reason,
-            suggestion=found.suggestion,
+            location=finding.location,
+            value=finding.value,
+            reason=finding.reason or rule.reason,
+            suggestion=finding.suggestion,
             link=rule.link,
         )
-        for rule, found in _findings(subject, advisory=False)
+        for rule, finding in _findings(subject, advisory=False)
     ]
 
 
 def warnings(subject: Subject) -> tuple[Advice, ...]:
     """All advice about what works."""
     return tuple(
-        Advice(f"constructs-optim:{rule.id}", f"{rule.title}: {found.reason or rule.reason}. {found.suggestion}")
-        for rule, found in _findings(subject, advisory=True)
+        Advice(f"constructs-optim:{rule.id}", f"{rule.title}: {finding.reason or rule.reason}. {finding.suggestion}")
+        for rule, finding in _findings(subject, advisory=True)
     )
 
 

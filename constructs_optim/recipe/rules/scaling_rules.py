@@ -10,7 +10,7 @@ from itertools import zip_longest
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from constructs_optim.recipe.hosting.alarms import Alarms, default_period
-from constructs_optim.recipe.hosting.scaling import Scaling, ScheduleRequest, StepRequest
+from constructs_optim.recipe.hosting.scaling import Scaling, StepRequest
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, is_whole, matches
 
 from .registry import GUIDE, Finding, rule
@@ -73,7 +73,7 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
 @rule("OPT083", f"{_SCALING}TargetTrackingScalingPolicyConfiguration.html")
 def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
     """A cooldown is whole seconds: Application Auto Scaling counts pauses in seconds."""
-    cooldowns = [(f"{each.location}.{name}", seconds) for each in scaling.targets for name, seconds in each.cooldowns]
+    cooldowns = [(f"{t.location}.{name}", seconds) for t in scaling.targets for name, seconds in t.cooldowns]
     cooldowns += [(f"{request.location}.cooldown", request.cooldown) for request in scaling.steps]
     for location, seconds in cooldowns:
         if is_known(seconds) and not (is_number(seconds) and seconds >= 0 and float(seconds).is_integer()):
@@ -84,30 +84,26 @@ def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
 def _schedules_can_be_kept(scaling: Scaling) -> Iterator[Finding]:
     """A schedule can be kept: Application Auto Scaling would refuse the scheduled action."""
     for request in scaling.schedules:
-        yield from _schedule(request)
-
-
-def _schedule(request: ScheduleRequest) -> Iterator[Finding]:
-    location, zone = request.location, request.time_zone
-    if not matches(_SCHEDULE, request.expression):
-        fix = (
-            "cron(minutes hours day-of-month month day-of-week year) as in cron(0 7 ? * MON-FRI *), rate(2 hours), or "
-            "at(2027-01-31T07:00:00)"
-        )
-        yield Finding(f"{location}.schedule", request.expression, fix)
-    if zone is not None and not _is_zone(zone):
-        yield Finding(f"{location}.time_zone", zone, "a name of the IANA time zone database, such as Europe/Berlin")
-    if request.min_capacity is None and request.max_capacity is None:
-        reason = "the action would change nothing"
-        yield Finding(f"{location}.min_capacity", None, "a minimum, a maximum, or both", reason)
-    yield from _range(f"{location}.", request.min_capacity, request.max_capacity, least_maximum=0)
-    for name, time in (("start", request.start), ("end", request.end)):
-        if time is not None and not isinstance(time, dt.datetime):
-            yield Finding(f"{location}.{name}", time, "a datetime.datetime; UTC where it has no time zone")
-    if isinstance(request.start, dt.datetime) and isinstance(request.end, dt.datetime):
-        start, end = in_utc(request.start), in_utc(request.end)
-        if end <= start:
-            yield Finding(f"{location}.end", end.isoformat(), f"a time after the start, {start.isoformat()}")
+        location, zone = request.location, request.time_zone
+        if not matches(_SCHEDULE, request.expression):
+            fix = (
+                "cron(minutes hours day-of-month month day-of-week year) as in cron(0 7 ? * MON-FRI *), rate(2 hours), "
+                "or at(2027-01-31T07:00:00)"
+            )
+            yield Finding(f"{location}.schedule", request.expression, fix)
+        if zone is not None and not _is_zone(zone):
+            yield Finding(f"{location}.time_zone", zone, "a name of the IANA time zone database, such as Europe/Berlin")
+        if request.min_capacity is None and request.max_capacity is None:
+            reason = "the action would change nothing"
+            yield Finding(f"{location}.min_capacity", None, "a minimum, a maximum, or both", reason)
+        yield from _range(f"{location}.", request.min_capacity, request.max_capacity, least_maximum=0)
+        for name, time in (("start", request.start), ("end", request.end)):
+            if time is not None and not isinstance(time, dt.datetime):
+                yield Finding(f"{location}.{name}", time, "a datetime.datetime; UTC where it has no time zone")
+        if isinstance(request.start, dt.datetime) and isinstance(request.end, dt.datetime):
+            start, end = in_utc(request.start), in_utc(request.end)
+            if end <= start:
+                yield Finding(f"{location}.end", end.isoformat(), f"a time after the start, {start.isoformat()}")
 
 
 def in_utc(time: dt.datetime) -> dt.datetime:

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
-from constructs_optim.recipe.techniques import REGISTRY, Technique
+from constructs_optim.recipe.techniques import REGISTRY, Technique, TrainedTechnique
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, call_of, in_code, parse
 
 from .registry import GUIDE, Finding, rule
+
+_TRAINING_CODE = "this library's training code, which is for Llama and Mistral models with weights of 16 bits,"
 
 
 @rule("OPT020", f"{GUIDE}model-optimize.html")
@@ -93,12 +95,13 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
     for location, technique in recipe.located_techniques:
         if row is not None and technique.support not in row.supports:
             others = sorted(other.name for other in _registered() if other.support in row.supports)
+            source = _TRAINING_CODE if isinstance(technique, TrainedTechnique) else "SageMaker's own matrix"
             yield Finding(
                 location,
                 technique.name,
                 f"for this model there is {', '.join(others) or 'no technique'}; for another kind of model see "
                 "`constructs-optim catalog models`",
-                f"{row.model_id} and {technique.name}: {technique.support_source} does not say yes",
+                f"{row.model_id} and {technique.name}: {source} does not say yes",
             )
 
 
@@ -134,7 +137,7 @@ def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
 
 def _with(recipe: Recipe, *names: str) -> list[tuple[str, Technique]]:
     """The techniques of these names or kinds, with their locations."""
-    return [each for each in recipe.located_techniques if each[1].name in names or each[1].kind in names]
+    return [(location, t) for location, t in recipe.located_techniques if t.name in names or t.kind in names]
 
 
 def _excluded(recipe: Recipe, technique: str, others: tuple[str, ...], fix: str) -> Iterator[Finding]:

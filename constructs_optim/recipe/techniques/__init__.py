@@ -4,7 +4,7 @@
 classes.
 """
 
-from .base import REGISTRY, Channel, Stage, Technique, Training, TrainingCompute
+from .base import REGISTRY, Stage, Technique, TrainingCompute
 from .compilation import Compilation
 from .pre_optimized import PreOptimized
 from .quantization import Quantization
@@ -14,7 +14,6 @@ from .training import FineTune, Medusa, TrainedTechnique
 
 __all__ = [
     "REGISTRY",
-    "Channel",
     "Compilation",
     "FineTune",
     "Medusa",
@@ -25,6 +24,5 @@ __all__ = [
     "Stage",
     "Technique",
     "TrainedTechnique",
-    "Training",
     "TrainingCompute",
 ]

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
-from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.errors import close_matches
+from constructs_optim.recipe.plan_data import ChannelPlan, HubSource, S3Source
 from constructs_optim.recipe.settings import Settings
 
 Names = Annotated[Sequence[str], AfterValidator(tuple)]
@@ -40,26 +40,6 @@ OPTIMIZE = Stage(2)
 """Quantization and compilation."""
 
 
-class Channel(BaseModel):
-    """Files that the container gets beside the model, below ``/opt/ml/additional-model-data-sources/<name>``.
-
-    They are named by the served model's hub document (``target_hub``), a model of the hub, in S3, or written to
-    ``suffix`` of the output of this technique's job. ``provider`` is sagemaker, jumpstart or custom, as the SageMaker
-    SDK tags models.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
-
-    name: str
-    kind: Literal["target_hub", "hub", "s3", "job"]
-    model_id: str = ""
-    version: str | None = None
-    uri: str = ""
-    suffix: str = ""
-    accept_eula: bool = False
-    provider: str = "custom"
-
-
 class TrainingCompute(Settings):
     """What a training job runs on, and how.
 
@@ -84,23 +64,6 @@ class TrainingCompute(Settings):
     spot_wait_seconds: int = Field(default=86_400, ge=1, le=2_419_200)
     keep_alive_seconds: int | None = Field(default=None, ge=1, le=21_600)
     environment: Mapping[str, str] | None = None
-
-
-class Training(BaseModel):
-    """A technique's training job, instance types aside.
-
-    ``script`` is one of the training code's, and reads the model from ``model_channel``. ``metrics`` are names in
-    CloudWatch with the regular expressions that find them in the job's output.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
-
-    script: str
-    model_channel: str
-    channels: dict[str, str]
-    hyperparameters: dict[str, str]
-    metrics: tuple[tuple[str, str], ...]
-    compute: TrainingCompute
 
 
 REGISTRY: dict[str, dict[str, type[Technique]]] = {}
@@ -128,8 +91,6 @@ class Technique(Settings):
     """What users read, with the names of settings in braces."""
     support: ClassVar[str] = ""
     """Its name in the ``supports`` of the model catalog. Default: the name."""
-    support_source: ClassVar[str] = "SageMaker's own matrix"
-    """Where that comes from."""
     capabilities: ClassVar[frozenset[str]] = frozenset()
     """What a container image must be able to do (``images.json``)."""
     accelerators: ClassVar[Literal["gpu", "neuron"]] = "gpu"
@@ -153,12 +114,12 @@ class Technique(Settings):
     """Whether the model's container may be cut off from the network."""
     inference_component: ClassVar[bool] = False
     """Whether its result is served as an inference component only."""
-    variant_only: ClassVar[bool] = False
-    """Whether its result cannot be served as an inference component."""
     lossless: ClassVar[bool] = True
     """Whether completions are the model's own, rounding aside."""
     hub_configuration: ClassVar[bool] = False
     """Whether the hub's own configuration says how the model is served."""
+    draft_provider: ClassVar[str] = ""
+    """Who provides its draft: sagemaker, jumpstart or custom, as the SageMaker SDK tags models; empty without one."""
 
     tensor_parallel_degree: int | None = Field(default=None, ge=1)
 
@@ -196,14 +157,6 @@ class Technique(Settings):
         """The other members of its part of the job."""
         return {}
 
-    def before(self) -> tuple[Technique, ...]:
-        """Techniques that are declared within it and run before it."""
-        return ()
-
-    def training(self) -> Training | None:
-        """The training job that it needs, if any."""
-        return None
-
     def reads(self) -> tuple[str, ...]:
         """S3 prefixes that its job reads besides the model."""
         return ()
@@ -212,13 +165,9 @@ class Technique(Settings):
         """Variables of the container that serves the result."""
         return {}
 
-    def channel(self) -> Channel | None:
-        """Files that the container needs beside the model."""
+    def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan | None:
+        """Files that the container needs beside the model: ``job`` is the index of the job that makes none."""
         return None
-
-    def added_parameters(self, row: ModelRow) -> int:
-        """Weights that it adds to a model; 0 where the model's shape is not known."""
-        return 0
 
     def shape(self) -> tuple[int, int] | None:
         """Requests in flight and tokens of a request that it fixes, if it does."""

@@ -12,7 +12,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from .base import Channel, Option, Stage, Technique, TechniqueGroup
+from constructs_optim.recipe.plan_data import ArtifactSource, ChannelPlan, HubDraftSource, HubSource, S3Source
+
+from .base import Option, Stage, Technique, TechniqueGroup
 
 _CHANNELS = "/opt/ml/additional-model-data-sources"
 
@@ -39,11 +41,13 @@ class SageMakerDraft(_DraftModel):
     title: ClassVar[str] = "SageMaker draft model"
     support: ClassVar[str] = "sagemaker_draft_model"
     recommended: ClassVar[tuple[str, ...]] = ("",)
-    variant_only: ClassVar[bool] = True
+    draft_provider: ClassVar[str] = "sagemaker"
 
-    def channel(self) -> Channel:
+    def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan:
         """The draft, named by the served model's hub document."""
-        return Channel(name="draft_model", kind="target_hub", provider="sagemaker")
+        assert isinstance(served, HubSource)  # noqa: S101 - OPT060 refused the recipe otherwise
+        draft = HubDraftSource(model_id=served.model_id, version=served.version, accept_eula=served.accept_eula)
+        return ChannelPlan(name="draft_model", source=draft)
 
 
 class JumpStartDraft(_DraftModel):
@@ -58,6 +62,7 @@ class JumpStartDraft(_DraftModel):
 
     name: ClassVar[str] = "jumpstart_draft"
     support: ClassVar[str] = "speculative_decoding"
+    draft_provider: ClassVar[str] = "jumpstart"
 
     model_id: str
     version: str | None = None
@@ -68,16 +73,10 @@ class JumpStartDraft(_DraftModel):
         """For instance ``draft model meta-textgeneration-llama-3-2-1b``."""
         return f"draft model {self.model_id}" + (f" {self.version}" if self.version else "")
 
-    def channel(self) -> Channel:
+    def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan:
         """The draft, resolved in the hub when the stack is deployed."""
-        return Channel(
-            name="draft_model",
-            kind="hub",
-            model_id=self.model_id,
-            version=self.version,
-            accept_eula=self.accept_eula,
-            provider="jumpstart",
-        )
+        draft = HubSource(model_id=self.model_id, version=self.version, accept_eula=self.accept_eula)
+        return ChannelPlan(name="draft_model", source=draft)
 
 
 class CustomDraft(_DraftModel):
@@ -92,13 +91,14 @@ class CustomDraft(_DraftModel):
     name: ClassVar[str] = "custom_draft"
     title: ClassVar[str] = "custom draft model"
     support: ClassVar[str] = "speculative_decoding"
+    draft_provider: ClassVar[str] = "custom"
 
     uri: str
     accept_eula: bool = False
 
-    def channel(self) -> Channel:
+    def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan:
         """The draft's files."""
-        return Channel(name="draft_model", kind="s3", uri=self.uri, accept_eula=self.accept_eula)
+        return ChannelPlan(name="draft_model", source=S3Source(uri=self.uri, accept_eula=self.accept_eula))
 
 
 class EagleHeads(Technique):
@@ -119,6 +119,7 @@ class EagleHeads(Technique):
     job_member: ClassVar[str] = "ModelSpeculativeDecodingConfig"
     takes_image: ClassVar[bool] = False
     recommended: ClassVar[tuple[str, ...]] = ("",)
+    draft_provider: ClassVar[str] = "custom"
 
     training_data: str | None = None
     speculative_tokens: int = Field(default=5, ge=1, le=32)
@@ -143,9 +144,9 @@ class EagleHeads(Technique):
             }
         )
 
-    def channel(self) -> Channel:
+    def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan:
         """The heads that the job wrote."""
-        return Channel(name="eagle", kind="job", suffix="draft/")
+        return ChannelPlan(name="eagle", source=ArtifactSource(job=job, suffix="draft/"))
 
     def deciding_settings(self) -> dict[str, Any]:
         """None: how many tokens are proposed is a matter of serving, and data are looked at when it is deployed."""

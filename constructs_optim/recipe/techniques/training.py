@@ -14,10 +14,10 @@ from pydantic import Field, field_validator
 
 from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.training.errors import SeveralProblems
-from constructs_optim.training.job_log import definition, fine_tuning_metrics, head_training_metrics
+from constructs_optim.training.job_log import fine_tuning_metrics, head_training_metrics
 from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
 
-from .base import Stage, Technique, Training, TrainingCompute, as_text
+from .base import Stage, Technique, TrainingCompute, as_text
 
 # Bytes of an accelerator's memory for each weight: 4 bits; 16 bits; float32, its gradient and 8-bit AdamW.
 _BYTES_A_WEIGHT = {"qlora": 0.5, "lora": 2.0, "full": 10.0}
@@ -35,13 +35,14 @@ class TrainedTechnique(Technique):
     """
 
     support: ClassVar[str] = "trainable"
-    support_source: ClassVar[str] = (
-        "this library's training code, which is for Llama and Mistral models with weights of 16 bits,"
-    )
     hyperparameter_type: ClassVar[type[TrainingSettings]]
     """Names, defaults and ranges of the hyperparameters."""
     named_hyperparameters: ClassVar[tuple[str, ...]] = ()
     """The hyperparameters that are settings of the technique."""
+    script: ClassVar[str]
+    """The script of the training code that its job runs."""
+    model_channel: ClassVar[str]
+    """The input channel that the script reads the model from."""
 
     training_data: str
     validation_data: str | None = None
@@ -64,7 +65,7 @@ class TrainedTechnique(Technique):
 
     def reads(self) -> tuple[str, ...]:
         """Training data, and validation data where there is any."""
-        return tuple(self._channels().values())
+        return tuple(self.channels.values())
 
     def deciding_settings(self) -> dict[str, Any]:
         """The hyperparameters. What the data holds is looked at when the stack is deployed."""
@@ -86,19 +87,16 @@ class TrainedTechnique(Technique):
         """GB of the instance's memory that the end of the training takes."""
         return 0.0
 
-    def _channels(self) -> dict[str, str]:
+    @property
+    def channels(self) -> dict[str, str]:
+        """The S3 prefixes of its data by input channel."""
         validation = {"validation": self.validation_data} if self.validation_data is not None else {}
         return {"training": self.training_data, **validation}
 
-    def _training(self, script: str, model_channel: str, metrics: tuple[str, ...]) -> Training:
-        return Training(
-            script=script,
-            model_channel=model_channel,
-            channels=self._channels(),
-            hyperparameters=self.all_hyperparameters,
-            metrics=tuple((metric.name, metric.regex) for metric in map(definition, metrics)),
-            compute=self.compute,
-        )
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of the metrics that are read from its job's log."""
+        raise NotImplementedError
 
 
 class FineTune(TrainedTechnique):
@@ -117,6 +115,8 @@ class FineTune(TrainedTechnique):
     lossless: ClassVar[bool] = False
     hyperparameter_type: ClassVar[type[TrainingSettings]] = FineTuningSettings
     named_hyperparameters: ClassVar[tuple[str, ...]] = ("method",)
+    script: ClassVar[str] = "fine_tune.py"
+    model_channel: ClassVar[str] = "model"
 
     method: Literal["qlora", "lora", "full"] = "qlora"
 
@@ -125,9 +125,10 @@ class FineTune(TrainedTechnique):
         """For instance ``fine-tuning (qlora)``."""
         return f"fine-tuning ({self._adapts_by})"
 
-    def training(self) -> Training:
-        """The job: ``fine_tune.py``."""
-        return self._training("fine_tune.py", "model", fine_tuning_metrics())
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of ``fine_tune.py``."""
+        return fine_tuning_metrics()
 
     def training_gb(self, row: ModelRow) -> float:
         """By method: adapters on 4 bits, on 16 bits, or all weights with their optimizer."""
@@ -160,6 +161,8 @@ class Medusa(TrainedTechnique):
     stage: ClassVar[Stage | None] = Stage(5, runtime_seconds=86_400)
     hyperparameter_type: ClassVar[type[TrainingSettings]] = HeadTrainingSettings
     named_hyperparameters: ClassVar[tuple[str, ...]] = ("heads", "layers")
+    script: ClassVar[str] = "train_heads.py"
+    model_channel: ClassVar[str] = "finetuned"
 
     heads: int = Field(default=5, ge=1, le=16)
     layers: int = Field(default=1, ge=1, le=8)
@@ -170,13 +173,10 @@ class Medusa(TrainedTechnique):
         """For instance ``5 Medusa heads``."""
         return f"{self._heads} Medusa head{'' if self._heads == 1 else 's'}"
 
-    def before(self) -> tuple[Technique, ...]:
-        """The fine-tuning whose model the heads are trained on."""
-        return (self.base,) if self.base is not None else ()
-
-    def training(self) -> Training:
-        """The job: ``train_heads.py``."""
-        return self._training("train_heads.py", "finetuned", head_training_metrics(self._heads))
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of ``train_heads.py``."""
+        return head_training_metrics(self._heads)
 
     def serving_environment(self) -> dict[str, str]:
         """Text Generation Inference takes weights for float16 otherwise."""
