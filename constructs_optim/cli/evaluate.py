@@ -6,7 +6,6 @@ import datetime as dt
 import importlib.util
 import json
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -272,8 +271,7 @@ def _run(options: Options, directory: RunDirectory) -> None:
 
     async def measure() -> tuple[Evaluation, EvaluationError | None]:
         say("Sending a first request …")
-        sides = await prepare_sides(options, prompts, session)
-        evaluation = Evaluation(directory, options, sides, f"constructs-optim {version('constructs-optim')}")
+        evaluation = Evaluation(directory, options, await prepare_sides(options, prompts, session))
         try:
             with LiveProgress() as progress:
                 await evaluation.run(progress)
@@ -318,7 +316,7 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
 
 
 def _print(folder: Path, results: Sequence[EvaluationResult], completions: CompletionComparison | None) -> None:
-    from constructs_optim.evaluator.report import readable, written_files
+    from constructs_optim.evaluator.report import readable
 
     levels = [(level, result.subject.label) for result in results for level in result.levels]
     known = [name for name in _COLUMNS if any(name in level.metrics for level, _ in levels)]
@@ -337,4 +335,5 @@ def _print(folder: Path, results: Sequence[EvaluationResult], completions: Compl
         say(f"{completions.identical} of {completions.compared} prompts have the same completion from both.")
     for note in dict.fromkeys(note for result in results for note in result.notes):
         say(f"- {note}")
-    say("\n".join(str(path) for path in written_files(folder)))
+    written = [path for path in folder.iterdir() if path.suffix in (".json", ".csv", ".html") and path.stem != "run"]
+    say("\n".join(map(str, sorted(written))))

@@ -14,8 +14,8 @@ from constructs_optim.recipe.evaluation.calculation import better, relative_chan
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import EVALUATION
 
-from .load import Record
 from .prompts import Prompt
+from .streaming import Record
 
 NOISE = 0.03
 """Changes of less than this share are not called better or worse."""
@@ -138,7 +138,7 @@ def _completions(records: Sequence[Record]) -> dict[int, list[str]]:
     """All texts by prompt, in the order in which they arrived."""
     texts: dict[int, list[str]] = defaultdict(list)
     for record in records:
-        if record.request.is_measured:
+        if record.is_measured:
             texts[record.prompt].append(record.text)
     return texts
 

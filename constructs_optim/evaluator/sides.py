@@ -20,7 +20,7 @@ from .connection import SageMakerTarget, UrlTarget
 from .load import Sender
 from .options import EvaluationError, Options, SideOptions
 from .prompts import RANDOM_PROMPTS_NOTE, Prompt
-from .streaming import CHAT, candidate_formats
+from .streaming import ChatFormat, candidate_formats
 from .tokens import ModelTokenizer
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ async def _prepared(
             tokenizer = ModelTokenizer.load(model_data, read_s3=read_s3)
         except EvaluationError as error:
             notes.append(f"The model's own tokenizer could not be used: {error}.")
-    sender = Sender(target, CHAT, prompts, options.generation)
+    sender = Sender(target, ChatFormat, prompts, options.generation)
     as_text = all(prompt.inputs is not None for prompt in prompts)
     formats = candidate_formats(options.format, sagemaker=side.url is None, as_text=as_text)
     try:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .load import Record
 from .options import EvaluationError
 from .prompts import Prompt
+from .streaming import Record
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

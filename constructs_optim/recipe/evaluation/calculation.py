@@ -49,7 +49,7 @@ class ErrorKind(StrEnum):
     MALFORMED_RESPONSE = "malformed_response", "Part of the response is nothing that the format allows."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """One request, with times in seconds on any clock that only goes forward; None where nothing could count or see it.
 
