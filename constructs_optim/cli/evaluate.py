@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from constructs_optim.evaluator.options import (
-    EvaluationError,
-    FormatName,
-    Generation,
-    Load,
-    Options,
-    SideOptions,
-)
+from constructs_optim.evaluator.options import EvaluationError, FormatName, Generation, Load, Options, SideOptions
 from constructs_optim.evaluator.prompts import describe_errors, random_prompts, read_prompts
 from constructs_optim.recipe.evaluation.workload import Workload
 
@@ -32,7 +25,7 @@ if TYPE_CHECKING:
     from constructs_optim.evaluator.run_directory import RunDirectory
     from constructs_optim.recipe.evaluation.result import EvaluationResult
 
-_USAGE, _NOTHING_ANSWERED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 2, 3, 4, 5, 130
+_USAGE, _NOTHING_COMPLETED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 2, 3, 4, 5, 130
 _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 1000, 500
 _EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
@@ -134,13 +127,7 @@ def evaluate_command(
             sides=_sides(target, compare),
             started=dt.datetime.now(dt.UTC),
             loads=tuple(
-                Load(
-                    concurrency=users,
-                    requests=requests,
-                    seconds=seconds,
-                    warm_up=warm_up,
-                    timeout_seconds=timeout,
-                )
+                Load(concurrency=users, requests=requests, seconds=seconds, warm_up=warm_up, timeout_seconds=timeout)
                 for users in _users(concurrency)
             ),
             generation=Generation(
@@ -254,6 +241,7 @@ def _prompts(options: Options, path: Path | None) -> str:
 
 def _run(options: Options, directory: RunDirectory) -> None:
     import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         from uvloop import run  # takes half the CPU for the same streams
@@ -269,13 +257,13 @@ def _run(options: Options, directory: RunDirectory) -> None:
     def session() -> boto3.Session:
         return boto3.Session(profile_name=options.profile, region_name=options.region)
 
-    async def measure() -> tuple[Evaluation, EvaluationError | None]:
+    async def measure() -> tuple[Evaluation, Exception | None]:
         say("Sending a first request …")
         evaluation = Evaluation(directory, options, await prepare_sides(options, prompts, session))
         try:
             with LiveProgress() as progress:
                 await evaluation.run(progress)
-        except EvaluationError as error:
+        except (BotoCoreError, ClientError, EvaluationError) as error:
             return evaluation, error
         return evaluation, None
 
@@ -295,24 +283,21 @@ def _run(options: Options, directory: RunDirectory) -> None:
 
 
 def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | None) -> tuple[int, str]:
-    """The exit status of an evaluation that ran to its end, and the reason where it is not 0."""
-    levels = [(result.subject.label, level) for result in results for level in result.levels]
-    for label, level in levels:
-        sent, errors = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
-        if sent == errors + level.metrics["empty_inference_response"]:
-            reason = f"{label} completed none of {sent:.0f} requests at concurrency {level.concurrency}."
-            return _NOTHING_ANSWERED, reason
-    for label, level in levels:
-        if not level.complete:
-            return _GIVEN_UP, f"The evaluation of {label} was stopped early at concurrency {level.concurrency}."
-    for label, level in levels:
-        rate = level.metrics["client_invocation_errors"] / level.metrics["client_invocations"]
-        if max_error_rate is not None and rate > max_error_rate:
-            return _TOO_MANY_ERRORS, (
-                f"{label} failed {rate:.1%} of the requests at concurrency {level.concurrency}, and --max-error-rate "
-                f"allows {max_error_rate:.1%}."
-            )
-    return 0, ""
+    """The exit status of an evaluation that ran to its end, and the reason where it is not 0; the lowest one counts."""
+    problems: list[tuple[int, str]] = []
+    for result in results:
+        for level in result.levels:
+            label, where = result.subject.label, f"at concurrency {level.concurrency}"
+            sent, errors = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
+            if sent == errors + level.metrics["empty_inference_response"]:
+                problems.append((_NOTHING_COMPLETED, f"{label} completed none of {sent:.0f} requests {where}."))
+            if not level.complete:
+                problems.append((_GIVEN_UP, f"The evaluation of {label} was stopped early {where}."))
+            if max_error_rate is not None and errors / sent > max_error_rate:
+                allowed = f"--max-error-rate allows {max_error_rate:.1%}"
+                problem = f"{label} failed {errors / sent:.1%} of the requests {where}, and {allowed}."
+                problems.append((_TOO_MANY_ERRORS, problem))
+    return min(problems, default=(0, ""), key=lambda problem: problem[0])
 
 
 def _print(folder: Path, results: Sequence[EvaluationResult], completions: CompletionComparison | None) -> None:

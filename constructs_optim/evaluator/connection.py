@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 import httptools
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import NoCredentialsError
 
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
@@ -127,9 +127,7 @@ class SageMakerTarget:
         client: Any = session.client("sagemaker-runtime")
         self._credentials: Any = session.get_credentials()
         if self._credentials is None:
-            raise EvaluationError(
-                "there are no AWS credentials: sign in (`aws sso login`), or name a profile with --profile"
-            )
+            raise NoCredentialsError
         self._region: str = client.meta.region_name
         self._url = urlsplit(
             f"{client.meta.endpoint_url.rstrip('/')}/endpoints/{endpoint_name}/invocations-response-stream"
@@ -144,14 +142,11 @@ class SageMakerTarget:
     async def request(self, body: bytes, path: str) -> bytes:
         """A whole, signed HTTP/1.1 request; every format has the same path."""
         refresh_needed = getattr(self._credentials, "refresh_needed", None)
-        try:
-            if refresh_needed is not None and refresh_needed(_CREDENTIALS_LAST_SECONDS):
-                # Renewing calls a service and waits for it: not on the loop that takes the times.
-                frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
-            else:
-                frozen = self._credentials.get_frozen_credentials()
-        except (BotoCoreError, ClientError) as error:
-            raise EvaluationError(f"the AWS credentials cannot be renewed: {error}") from None
+        if refresh_needed is not None and refresh_needed(_CREDENTIALS_LAST_SECONDS):
+            # Renewing calls a service and waits for it: not on the loop that takes the times.
+            frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
+        else:
+            frozen = self._credentials.get_frozen_credentials()
         signed = AWSRequest("POST", self._url.geturl(), data=body, headers=dict(self._headers))
         SigV4Auth(frozen, "sagemaker", self._region).add_auth(signed)
         return _request("POST", self._url.path, {"Host": self._url.netloc, **dict(signed.headers.items())}, body)
