@@ -28,16 +28,16 @@ def constructs_optim(url: str, concurrency: int, requests: int) -> dict[str, flo
     from constructs_optim.evaluator.load import MeasuredLevel, Sender
     from constructs_optim.evaluator.options import Generation, Load
     from constructs_optim.evaluator.prompts import Prompt
-    from constructs_optim.evaluator.streaming import CHAT
+    from constructs_optim.evaluator.streaming import ChatFormat
     from constructs_optim.evaluator.tokens import count_tokens
     from constructs_optim.recipe.evaluation.calculation import summarize
 
     prompts = [Prompt.model_validate({"messages": MESSAGES})]
-    sender = Sender(UrlTarget(f"{url}/v1", model="timed"), CHAT, prompts, Generation(max_tokens=TOKENS))
+    sender = Sender(UrlTarget(f"{url}/v1", model="timed"), ChatFormat, prompts, Generation(max_tokens=TOKENS))
     level = MeasuredLevel()
     uvloop.run(sender.run(Load(concurrency=concurrency, requests=requests), level))
     count_tokens(level.records, prompts, None, chat=True)
-    metrics = summarize([record.request for record in level.records], level.seconds, concurrency)
+    metrics = summarize(level.records, level.seconds, concurrency)
     return {
         "time_to_first_token_p50": metrics["time_to_first_token_p50"],
         "time_to_first_token_p99": metrics["time_to_first_token_p99"],
@@ -62,7 +62,7 @@ def llmeter_connection(url: str, concurrency: int, requests: int) -> dict[str, f
     from llmeter.endpoints.base import Endpoint  # pyright: ignore[reportMissingImports]
 
     from constructs_optim.evaluator.connection import Connection, UrlTarget
-    from constructs_optim.evaluator.streaming import CHAT
+    from constructs_optim.evaluator.streaming import ChatFormat
 
     target = UrlTarget(f"{url}/v1", model="timed")
     loop = uvloop.new_event_loop()
@@ -71,7 +71,7 @@ def llmeter_connection(url: str, concurrency: int, requests: int) -> dict[str, f
 
     async def exchanged(payload: dict[str, Any]) -> Any:
         connection = idle.pop() if idle else Connection(target.server)
-        exchange = await connection.send(await target.request(json.dumps(payload).encode(), CHAT.path), 60)
+        exchange = await connection.send(await target.request(json.dumps(payload).encode(), ChatFormat.path), 60)
         idle.append(connection)
         return exchange
 
@@ -87,10 +87,10 @@ def llmeter_connection(url: str, concurrency: int, requests: int) -> dict[str, f
             return {**payload, "stream": True, "stream_options": {"include_usage": True}}
 
         def process_raw_response(self, raw_response: Any, start_t: float, response: Any) -> None:
-            decoder = CHAT.decoder()
+            decoder = ChatFormat(raw_response)
             for at, piece in raw_response.pieces:
                 decoder.feed(at, piece)
-            done = decoder.finish(raw_response)
+            done = decoder.finish()
             response.response_text, response.error = done.text, done.error
             response.time_to_first_token = (done.first_token or 0) - raw_response.start
             response.time_to_last_token = (done.last_token or 0) - raw_response.start

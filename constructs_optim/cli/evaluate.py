@@ -6,21 +6,13 @@ import datetime as dt
 import importlib.util
 import json
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
-from constructs_optim.evaluator.options import (
-    EvaluationError,
-    FormatName,
-    Generation,
-    Load,
-    Options,
-    SideOptions,
-)
+from constructs_optim.evaluator.options import EvaluationError, FormatName, Generation, Load, Options, SideOptions
 from constructs_optim.evaluator.prompts import describe_errors, random_prompts, read_prompts
 from constructs_optim.recipe.evaluation.workload import Workload
 
@@ -33,7 +25,7 @@ if TYPE_CHECKING:
     from constructs_optim.evaluator.run_directory import RunDirectory
     from constructs_optim.recipe.evaluation.result import EvaluationResult
 
-_USAGE, _NOTHING_ANSWERED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 2, 3, 4, 5, 130
+_USAGE, _NOTHING_COMPLETED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 2, 3, 4, 5, 130
 _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 1000, 500
 _EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
@@ -135,13 +127,7 @@ def evaluate_command(
             sides=_sides(target, compare),
             started=dt.datetime.now(dt.UTC),
             loads=tuple(
-                Load(
-                    concurrency=users,
-                    requests=requests,
-                    seconds=seconds,
-                    warm_up=warm_up,
-                    timeout_seconds=timeout,
-                )
+                Load(concurrency=users, requests=requests, seconds=seconds, warm_up=warm_up, timeout_seconds=timeout)
                 for users in _users(concurrency)
             ),
             generation=Generation(
@@ -255,6 +241,7 @@ def _prompts(options: Options, path: Path | None) -> str:
 
 def _run(options: Options, directory: RunDirectory) -> None:
     import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         from uvloop import run  # takes half the CPU for the same streams
@@ -270,14 +257,13 @@ def _run(options: Options, directory: RunDirectory) -> None:
     def session() -> boto3.Session:
         return boto3.Session(profile_name=options.profile, region_name=options.region)
 
-    async def measure() -> tuple[Evaluation, EvaluationError | None]:
+    async def measure() -> tuple[Evaluation, Exception | None]:
         say("Sending a first request …")
-        sides = await prepare_sides(options, prompts, session)
-        evaluation = Evaluation(directory, options, sides, f"constructs-optim {version('constructs-optim')}")
+        evaluation = Evaluation(directory, options, await prepare_sides(options, prompts, session))
         try:
             with LiveProgress() as progress:
                 await evaluation.run(progress)
-        except EvaluationError as error:
+        except (BotoCoreError, ClientError, EvaluationError) as error:
             return evaluation, error
         return evaluation, None
 
@@ -297,28 +283,25 @@ def _run(options: Options, directory: RunDirectory) -> None:
 
 
 def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | None) -> tuple[int, str]:
-    """The exit status of an evaluation that ran to its end, and the reason where it is not 0."""
-    levels = [(result.subject.label, level) for result in results for level in result.levels]
-    for label, level in levels:
-        sent, errors = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
-        if sent == errors + level.metrics["empty_inference_response"]:
-            reason = f"{label} completed none of {sent:.0f} requests at concurrency {level.concurrency}."
-            return _NOTHING_ANSWERED, reason
-    for label, level in levels:
-        if not level.complete:
-            return _GIVEN_UP, f"The evaluation of {label} was stopped early at concurrency {level.concurrency}."
-    for label, level in levels:
-        rate = level.metrics["client_invocation_errors"] / level.metrics["client_invocations"]
-        if max_error_rate is not None and rate > max_error_rate:
-            return _TOO_MANY_ERRORS, (
-                f"{label} failed {rate:.1%} of the requests at concurrency {level.concurrency}, and --max-error-rate "
-                f"allows {max_error_rate:.1%}."
-            )
-    return 0, ""
+    """The exit status of an evaluation that ran to its end, and the reason where it is not 0; the lowest one counts."""
+    problems: list[tuple[int, str]] = []
+    for result in results:
+        for level in result.levels:
+            label, where = result.subject.label, f"at concurrency {level.concurrency}"
+            sent, errors = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
+            if sent == errors + level.metrics["empty_inference_response"]:
+                problems.append((_NOTHING_COMPLETED, f"{label} completed none of {sent:.0f} requests {where}."))
+            if not level.complete:
+                problems.append((_GIVEN_UP, f"The evaluation of {label} was stopped early {where}."))
+            if max_error_rate is not None and errors / sent > max_error_rate:
+                allowed = f"--max-error-rate allows {max_error_rate:.1%}"
+                problem = f"{label} failed {errors / sent:.1%} of the requests {where}, and {allowed}."
+                problems.append((_TOO_MANY_ERRORS, problem))
+    return min(problems, default=(0, ""), key=lambda problem: problem[0])
 
 
 def _print(folder: Path, results: Sequence[EvaluationResult], completions: CompletionComparison | None) -> None:
-    from constructs_optim.evaluator.report import readable, written_files
+    from constructs_optim.evaluator.report import readable
 
     levels = [(level, result.subject.label) for result in results for level in result.levels]
     known = [name for name in _COLUMNS if any(name in level.metrics for level, _ in levels)]
@@ -337,4 +320,5 @@ def _print(folder: Path, results: Sequence[EvaluationResult], completions: Compl
         say(f"{completions.identical} of {completions.compared} prompts have the same completion from both.")
     for note in dict.fromkeys(note for result in results for note in result.notes):
         say(f"- {note}")
-    say("\n".join(str(path) for path in written_files(folder)))
+    written = [path for path in folder.iterdir() if path.suffix in (".json", ".csv", ".html") and path.stem != "run"]
+    say("\n".join(map(str, sorted(written))))

@@ -1,9 +1,9 @@
-"""One evaluation beside another: which metrics improved, and whether the completions are still the same."""
+"""A comparison of two evaluations: which metrics improved, and whether the completions are still the same."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -14,8 +14,8 @@ from constructs_optim.recipe.evaluation.calculation import better, relative_chan
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import EVALUATION
 
-from .load import Record
 from .prompts import Prompt
+from .streaming import Record
 
 NOISE = 0.03
 """Changes of less than this share are not called better or worse."""
@@ -51,17 +51,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class CompletionComparison:
-    """How alike the completions of two sides are.
+    """How alike the completions of two sides are, of the ``compared`` prompts that both completed.
 
-    Attributes:
-        compared: prompts that both sides completed.
-        identical: of these, with the very same text.
-        similarity: the mean of all compared, 1 for identical ones; None where none was compared.
-        repeated: by side, prompts that it completed more than once.
-        consistent: by side, of these, with the same text each time. Where a side does not agree with itself, identity
-            is more than can be asked for.
-        reference: by side, the share of completions that contain the reference of their prompt, where there are any.
-        differences: the most different first.
+    ``identical`` completions have the very same text; ``similarity`` is the mean of all, 1 for identical ones.
+    ``repeated`` are, by side, prompts completed more than once, of which ``consistent`` had the same text each time: a
+    side that does not agree with itself cannot be identical with another. ``reference`` is, by side, the share of
+    completions that contain the reference of their prompt. The largest ``differences`` come first.
     """
 
     compared: int
@@ -75,12 +70,11 @@ class CompletionComparison:
 
 def compare_metrics(baseline: EvaluationResult, optimized: EvaluationResult) -> dict[int, list[Change]]:
     """The change of each metric that both have, by concurrency."""
-    before = {level.concurrency: level.metrics for level in baseline.levels}
     after = {level.concurrency: level.metrics for level in optimized.levels}
     return {
-        concurrency: _changes(metrics, after[concurrency])
-        for concurrency, metrics in before.items()
-        if concurrency in after
+        level.concurrency: list(_changes(level.metrics, after[level.concurrency]))
+        for level in baseline.levels
+        if level.concurrency in after
     }
 
 
@@ -116,29 +110,26 @@ def comparison_data(changes: Mapping[int, Sequence[Change]], completions: Comple
     return to_jsonable_python({"schema": 1, "noise": NOISE, "levels": levels, "answers": completions})
 
 
-def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[Change]:
-    changes: list[Change] = []
+def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Change]:
     for metric in EVALUATION:
-        if metric.name in before and metric.name in after:
-            change = relative_change(before, after, metric.name)
-            verdict = _verdict(better(metric), change, before[metric.name], after[metric.name])
-            changes.append(Change(metric.name, before[metric.name], after[metric.name], change, verdict))
-    return changes
-
-
-def _verdict(direction: int, change: float | None, before: float, after: float) -> str:
-    if direction == 0:
-        return ""
-    if before == after or (change is not None and abs(change) < NOISE):
-        return "same"
-    return "better" if (after > before) == (direction > 0) else "worse"
+        if metric.name not in before or metric.name not in after:
+            continue
+        old, new = before[metric.name], after[metric.name]
+        change, direction = relative_change(before, after, metric.name), better(metric)
+        if direction == 0:
+            verdict = ""
+        elif old == new or (change is not None and abs(change) < NOISE):
+            verdict = "same"
+        else:
+            verdict = "better" if (new > old) == (direction > 0) else "worse"
+        yield Change(metric.name, old, new, change, verdict)
 
 
 def _completions(records: Sequence[Record]) -> dict[int, list[str]]:
     """All texts by prompt, in the order in which they arrived."""
     texts: dict[int, list[str]] = defaultdict(list)
     for record in records:
-        if record.request.is_measured:
+        if record.is_measured:
             texts[record.prompt].append(record.text)
     return texts
 
@@ -152,6 +143,6 @@ def _with_reference(prompts: Sequence[Prompt], completions: Mapping[int, list[st
     return sum(reference in text for reference, text in references) / len(references) if references else None
 
 
-def _similarity(one: str, other: str) -> float:
-    words = one.split()[:_MOST_WORDS], other.split()[:_MOST_WORDS]
+def _similarity(before: str, after: str) -> float:
+    words = before.split()[:_MOST_WORDS], after.split()[:_MOST_WORDS]
     return SequenceMatcher(None, *words, autojunk=False).ratio()

@@ -1,14 +1,14 @@
-"""Where requests go, the connections to it, and the moment at which each piece of a response arrives.
+"""Targets of requests, connections to them, and the time at which each piece of a response arrives.
 
-Times are taken where the event loop hands bytes over, before anything is made of them: with 256 responses arriving at
-once, a task that waits for its turn would take them tens of milliseconds late (bench/evaluator.py measures it).
+Times are taken where the event loop hands bytes over, before they are decoded: with 256 responses arriving at once, a
+task that waits for its turn would take them tens of milliseconds late (bench/evaluator.py measures it).
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
+import json
 import os
 import ssl
 import time
@@ -19,6 +19,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httptools
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import NoCredentialsError
 
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
@@ -33,6 +36,7 @@ _CONNECT_SECONDS = 30.0
 # RFC 9112, section 9.3.1, "Retrying Requests".
 _IDLE_SECONDS, _AT_ONCE_SECONDS = 1.0, 0.5
 _CREDENTIALS_LAST_SECONDS = 120
+_LONGEST_MESSAGE = 300
 
 
 def proxy_for(scheme: str, host: str) -> SplitResult | None:
@@ -43,15 +47,14 @@ def proxy_for(scheme: str, host: str) -> SplitResult | None:
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme != "http" or not parts.hostname:
         raise EvaluationError(
-            f"{scheme.upper()}_PROXY names a proxy that is reached by {parts.scheme!r}: only http:// proxies are "
-            f"supported; NO_PROXY={host} goes around it"
+            f"{scheme.upper()}_PROXY is {url!r}: only http:// proxies are supported; NO_PROXY={host} bypasses it"
         )
     return parts
 
 
 @dataclass(frozen=True)
 class Server:
-    """Where a server listens: its certificate is checked by ``tls``, and it is reached through ``proxy``."""
+    """The address of a server, the TLS settings that check its certificate, and the proxy in front of it."""
 
     host: str
     port: int
@@ -60,17 +63,18 @@ class Server:
 
     @classmethod
     def of(cls, url: SplitResult) -> Server:
-        """The server of a URL."""
-        host = url.hostname or ""
+        """The server of a URL; ValueError for a URL without one."""
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ValueError("no URL of a server")
         if url.scheme == "http":
-            return cls(host, url.port or 80)
+            return cls(url.hostname, url.port or 80)
         # The variables that botocore and curl heed.
         bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
         try:
             tls = ssl.create_default_context(cafile=bundle)
         except OSError as error:
             raise EvaluationError(f"the certificates of {bundle} cannot be read: {error}") from None
-        return cls(host, url.port or 443, tls, proxy_for("https", host))
+        return cls(url.hostname, url.port or 443, tls, proxy_for("https", url.hostname))
 
 
 class UrlTarget:
@@ -79,16 +83,13 @@ class UrlTarget:
     def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
         """Choose a server by the URL of its API, such as ``http://127.0.0.1:8000/v1``; the format adds its path."""
         parts = urlsplit(url)
+        if "@" in parts.netloc or parts.query:
+            raise EvaluationError("the URL has credentials or a query in it; set a key with --api-key-variable")
         try:
-            valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # of a port that is no number
-            valid = False
-        if not valid:
-            raise EvaluationError(f"{url!r} is no URL of a server: use one such as http://127.0.0.1:8000/v1")
-        if parts.username or parts.query:
-            raise EvaluationError("the URL has credentials or a query in it; give a key with --api-key-variable")
+            self.server: Server = Server.of(parts)
+        except ValueError:
+            raise EvaluationError(f"{url!r} is no URL of a server: use one such as http://127.0.0.1:8000/v1") from None
         self.model = model
-        self.server: Server = Server.of(parts)
         self._path = parts.path.rstrip("/")
         self._headers = {
             "Host": parts.netloc,
@@ -126,9 +127,7 @@ class SageMakerTarget:
         client: Any = session.client("sagemaker-runtime")
         self._credentials: Any = session.get_credentials()
         if self._credentials is None:
-            raise EvaluationError(
-                "there are no AWS credentials: sign in (`aws sso login`), or name a profile with --profile"
-            )
+            raise NoCredentialsError
         self._region: str = client.meta.region_name
         self._url = urlsplit(
             f"{client.meta.endpoint_url.rstrip('/')}/endpoints/{endpoint_name}/invocations-response-stream"
@@ -142,19 +141,12 @@ class SageMakerTarget:
 
     async def request(self, body: bytes, path: str) -> bytes:
         """A whole, signed HTTP/1.1 request; every format has the same path."""
-        from botocore.auth import SigV4Auth
-        from botocore.awsrequest import AWSRequest
-        from botocore.exceptions import BotoCoreError, ClientError
-
         refresh_needed = getattr(self._credentials, "refresh_needed", None)
-        try:
-            if refresh_needed is not None and refresh_needed(_CREDENTIALS_LAST_SECONDS):
-                # Renewing asks a service and waits for it: not on the loop that takes the times.
-                frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
-            else:
-                frozen = self._credentials.get_frozen_credentials()
-        except (BotoCoreError, ClientError) as error:
-            raise EvaluationError(f"the AWS credentials cannot be renewed: {error}") from None
+        if refresh_needed is not None and refresh_needed(_CREDENTIALS_LAST_SECONDS):
+            # Renewing calls a service and waits for it: not on the loop that takes the times.
+            frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
+        else:
+            frozen = self._credentials.get_frozen_credentials()
         signed = AWSRequest("POST", self._url.geturl(), data=body, headers=dict(self._headers))
         SigV4Auth(frozen, "sagemaker", self._region).add_auth(signed)
         return _request("POST", self._url.path, {"Host": self._url.netloc, **dict(signed.headers.items())}, body)
@@ -165,17 +157,11 @@ Target = UrlTarget | SageMakerTarget
 
 @dataclass
 class Exchange:
-    """One request and what came back, with times in seconds of ``time.perf_counter``.
+    """One request and its response, with times in seconds of ``time.perf_counter``.
 
-    Attributes:
-        start: when the request was handed to the network.
-        end: when the response was complete, or when it failed.
-        status: of HTTP; 0 where none came.
-        headers: of the response, names in lower case.
-        pieces: of the body, each with the time of its arrival.
-        error: what broke the connection; None where the response is whole.
-        message: of the error.
-        retried: whether it was sent a second time, on a new connection; ``start`` is that of the first time.
+    ``end`` is when the response was complete, or when it failed; ``status`` is 0 and ``error`` set where none came.
+    Names of ``headers`` are in lower case. ``retried``: whether it was sent a second time, on a new connection;
+    ``start`` is that of the first time.
     """
 
     start: float
@@ -187,10 +173,10 @@ class Exchange:
     message: str = ""
     retried: bool = False
 
-    @property
-    def body(self) -> bytes:
-        """The body so far."""
-        return b"".join(piece for _, piece in self.pieces)
+    def fail(self, error: ErrorKind, message: str) -> Exchange:
+        """End it with an error."""
+        self.end, self.error, self.message = time.perf_counter(), error, message
+        return self
 
 
 class Connection:
@@ -202,52 +188,78 @@ class Connection:
         self._used = 0.0
 
     async def send(self, request: bytes, timeout_seconds: float) -> Exchange:
-        """Send a whole HTTP/1.1 request and wait for the whole response. Never raises for a network error.
+        """Send a whole HTTP/1.1 request and wait for the whole response; errors are in the exchange, never raised.
 
         Opening a connection is not part of the request's time: a client that calls an endpoint again and again keeps
         its own. A request that met a connection which the server had closed while idle is sent once more, and its
         clock runs on.
         """
-        kept = self._wire is not None and self._wire.is_open
-        idle = time.perf_counter() - self._used
+        idle = time.perf_counter() - self._used if self._wire is not None and self._wire.is_open else 0.0
         exchange = await self._send(request, timeout_seconds)
-        if (
-            kept
-            and idle >= _IDLE_SECONDS
-            and exchange.error is ErrorKind.BROKEN_CONNECTION
-            and exchange.end - exchange.start <= _AT_ONCE_SECONDS
-        ):
+        broken = exchange.error is ErrorKind.BROKEN_CONNECTION
+        if broken and idle >= _IDLE_SECONDS and exchange.end - exchange.start <= _AT_ONCE_SECONDS:
             started = exchange.start
             exchange = await self._send(request, timeout_seconds)
             exchange.start, exchange.retried = started, True
         self._used = time.perf_counter()
+        refused = refusal(exchange)
+        if refused is not None:
+            exchange.error, exchange.message = refused
         return exchange
 
     def close(self) -> None:
-        """Give the connection up; a request on its way is forgotten."""
+        """Close the connection; a request on its way is abandoned."""
         if self._wire is not None:
             self._wire.close()
             self._wire = None
 
     async def _send(self, request: bytes, timeout_seconds: float) -> Exchange:
         if self._wire is None or not self._wire.is_open:
-            began, failure = time.perf_counter(), f"no connection to {self._server.host}:{self._server.port}"
-            limit = min(timeout_seconds, _CONNECT_SECONDS)
+            unsent, limit = Exchange(time.perf_counter()), min(timeout_seconds, _CONNECT_SECONDS)
+            failure = f"no connection to {self._server.host}:{self._server.port}"
             try:
                 self._wire = await asyncio.wait_for(_opened(self._server), limit)
             except TimeoutError:
-                return _unsent(began, ErrorKind.TIMEOUT, f"{failure} within {limit:g} s")
+                return unsent.fail(ErrorKind.TIMEOUT, f"{failure} within {limit:g} s")
             except (OSError, ValueError) as error:
                 reason = str(error)
                 if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:
                     # Of an address that cannot be reached, asyncio only repeats the address.
                     reason = os.strerror(error.errno or 0)
-                return _unsent(began, ErrorKind.CONNECTION, f"{failure}: {reason}")
-        wire = self._wire
-        exchange = await wire.send(request, timeout_seconds)
-        if not wire.is_open:
-            self._wire = None
-        return exchange
+                return unsent.fail(ErrorKind.CONNECTION, f"{failure}: {reason}")
+        return await self._wire.send(request, timeout_seconds)
+
+
+def refusal(exchange: Exchange) -> tuple[ErrorKind, str] | None:
+    """The kind and message of an HTTP status other than 200; None where it is 200, or where no response came."""
+    if exchange.status in (0, 200):
+        return None
+    message = b"".join(piece for _, piece in exchange.pieces).decode(errors="replace").strip()
+    code = exchange.headers.get("x-amzn-errortype", "").partition(":")[0]
+    status = exchange.status
+    try:
+        data = json.loads(message)
+    except ValueError:
+        data = None
+    if isinstance(data, dict):
+        message = error_message(data)
+        # The runtime's ModelError (424) carries the status of the container's response.
+        original = data.get("OriginalStatusCode")
+        status = original if isinstance(original, int) and 400 <= original <= 599 else status
+    described = " ".join(filter(None, [f"status {exchange.status}", code, message[:_LONGEST_MESSAGE]]))
+    if status == 429 or "Throttl" in code:
+        return ErrorKind.THROTTLED, described
+    # 424: the model failed, and the runtime does not know how.
+    return (ErrorKind.SERVER_ERROR if status >= 500 or status == 424 else ErrorKind.CLIENT_ERROR), described
+
+
+def error_message(data: dict[str, Any]) -> str:
+    """The message of an error as servers and SageMaker write it."""
+    error = data.get("error")
+    if isinstance(error, dict):
+        error = error.get("message") or error
+    message = error or data.get("OriginalMessage") or data.get("message") or data.get("Message") or data
+    return message if isinstance(message, str) else json.dumps(message)
 
 
 async def _opened(server: Server) -> _Wire:
@@ -262,8 +274,7 @@ async def _opened(server: Server) -> _Wire:
     if server.proxy.username:
         credentials = f"{unquote(server.proxy.username)}:{unquote(server.proxy.password or '')}"
         headers["Proxy-Authorization"] = "Basic " + base64.b64encode(credentials.encode()).decode()
-    tunnel = _request("CONNECT", headers["Host"], headers)
-    response = await wire.send(tunnel, _CONNECT_SECONDS, tunnel=True)
+    response = await wire.send(_request("CONNECT", headers["Host"], headers), _CONNECT_SECONDS, tunnel=True)
     if response.status != 200:
         wire.close()
         reason = response.message or f"status {response.status}"
@@ -280,18 +291,14 @@ def _request(method: str, target: str, headers: Mapping[str, str], body: bytes |
     return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
 
 
-def _unsent(began: float, error: ErrorKind, message: str) -> Exchange:
-    return Exchange(start=began, end=time.perf_counter(), error=error, message=message)
-
-
 class _Wire(asyncio.Protocol):
-    """The bytes of one TCP connection: one request at a time."""
+    """The bytes of one TCP connection: one request at a time, whose end completes ``_done``."""
 
     def __init__(self) -> None:
         self._transport: Any = None
-        self._exchange: Exchange | None = None
+        self._exchange = Exchange(start=0.0)
         self._done: asyncio.Future[None] | None = None
-        self._parser: httptools.HttpResponseParser | None = None
+        self._parser = httptools.HttpResponseParser(self)
         self._now = 0.0
         self._tunnel = False
 
@@ -310,7 +317,7 @@ class _Wire(asyncio.Protocol):
         timer = loop.call_later(
             timeout_seconds, self._fail, ErrorKind.TIMEOUT, f"no whole response in {timeout_seconds:g} s"
         )
-        self._exchange = exchange = Exchange(start=time.perf_counter())
+        self._exchange = Exchange(start=time.perf_counter())
         self._transport.write(request)
         try:
             await self._done
@@ -319,32 +326,25 @@ class _Wire(asyncio.Protocol):
             raise
         finally:
             timer.cancel()
-            self._exchange = None
-        return exchange
+            self._done = None
+        return self._exchange
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         self._now = time.perf_counter()
-        if self._exchange is None or self._parser is None:
+        if self._done is None:
             # A response to no request: the next request must not take it for its own.
             self.close()
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._complete()
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(ErrorKind.MALFORMED_RESPONSE, f"no HTTP: {error}")
-
-    def eof_received(self) -> None:
-        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         exchange = self._exchange
-        if exchange is None:
-            return
         if exchange.status and not exchange.headers.keys() & {"content-length", "transfer-encoding"}:
             # Such a response ends with its connection.
             self._now = time.perf_counter()
@@ -356,34 +356,28 @@ class _Wire(asyncio.Protocol):
     # Called by the parser.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._exchange is not None:
-            self._exchange.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        self._exchange.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        if self._exchange is not None and self._parser is not None:
-            self._exchange.status = self._parser.get_status_code()
-            if self._tunnel and self._exchange.status == 200:
-                self._complete()
+        self._exchange.status = self._parser.get_status_code()
+        if self._tunnel and self._exchange.status == 200:
+            self._complete()
 
     def on_body(self, body: bytes) -> None:
-        if self._exchange is not None:
-            self._exchange.pieces.append((self._now, body))
+        self._exchange.pieces.append((self._now, body))
 
     def on_message_complete(self) -> None:
-        keep = self._parser is not None and self._parser.should_keep_alive()
         self._complete()
-        if not keep:
+        if not self._parser.should_keep_alive():
             self.close()
 
     def _complete(self) -> None:
-        if self._exchange is not None and self._done is not None and not self._done.done():
+        if self._done is not None and not self._done.done():
             self._exchange.end = self._now
             self._done.set_result(None)
 
     def _fail(self, error: ErrorKind, message: str) -> None:
-        if self._exchange is not None and self._done is not None and not self._done.done():
-            self._exchange.end = time.perf_counter()
-            self._exchange.error, self._exchange.message = error, message
+        if self._done is not None and not self._done.done():
+            self._exchange.fail(error, message)
             self._done.set_result(None)
-        with contextlib.suppress(OSError):
-            self.close()
+        self.close()

@@ -3,99 +3,83 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import signal
 import statistics
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.metadata import version
 
-from pydantic import JsonValue
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from constructs_optim.recipe.evaluation.calculation import errors_by_kind, summarize
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level, Price, Workload
 
-from .load import MeasuredLevel, Record, Segment
+from .load import MeasuredLevel, Segment
 from .options import FormatName, Load, Options
 from .prompts import digest
 from .run_directory import RunDirectory
 from .sides import Side
+from .streaming import Record
 from .tokens import count_tokens
 
-# Beyond it, the machine that measured shows in what was measured.
+# Above it, the lag of the measuring machine shows in the measured times.
 _MOST_LAG_MS = 10.0
 _REFRESH_SECONDS = 0.5
 _RECENT = 200
 
 
-class LiveProgress(AbstractContextManager["LiveProgress"]):
-    """A bar a level, with the number of errors and the first tokens of the last requests.
+class LiveProgress(Progress):
+    """A bar a level, with the number of errors and the median time to first token of the last requests.
 
     It is drawn between requests and at most twice a second: a thread that draws on its own would hold the interpreter
     while responses arrive.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
-        self._bars = Progress(
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.fields[recent]}"),
-            console=self._console,
+            console=console,
             auto_refresh=False,
-            disable=not self._console.is_terminal,
+            disable=not console.is_terminal,
         )
         self._bar = TaskID(0)
-        self._drawn = self._began = self._done = 0.0
+        self._drawn = 0.0
         self._errors = 0
-        self._seconds: float | None = None
         self._first_tokens: deque[float] = deque(maxlen=_RECENT)
 
-    def __enter__(self) -> LiveProgress:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
     def level_began(self, side: Side, load: Load, level: MeasuredLevel) -> None:
-        """A load is put on a side."""
-        self._errors, self._seconds, self._began = 0, load.seconds, time.monotonic()
+        """Add the bar of a level, which has no end where time limits it."""
+        self._errors = 0
         self._first_tokens.clear()
-        self._done = level.seconds if load.seconds is not None else len(level.records)
-        total = load.total if load.seconds is None else round(load.seconds)
-        description = _description(side, load.concurrency)
-        self._bar = self._bars.add_task(description, total=total, completed=round(self._done), recent="warming up")
-        self._bars.refresh()
+        description = f"{side.subject.label}, {load.concurrency} user{'s' if load.concurrency > 1 else ''}"
+        self._bar = self.add_task(description, total=load.total, completed=len(level.records), recent="warming up")
+        self.refresh()
 
     def request_ended(self, record: Record) -> None:
-        """A request of that level has ended."""
+        """Count a request of that level."""
         self._errors += record.error is not None
-        if record.first_token is not None:
-            self._first_tokens.append((record.first_token - record.start) * 1000)
-        if self._seconds is None:
-            self._done += 1
+        if record.time_to_first_token is not None:
+            self._first_tokens.append(record.time_to_first_token)
+        self.advance(self._bar)
         now = time.monotonic()
         if now - self._drawn > _REFRESH_SECONDS:
             self._drawn = now
-            done = self._done if self._seconds is None else min(self._done + now - self._began, self._seconds)
-            self._bars.update(self._bar, completed=round(done), recent=self._recent(), refresh=True)
+            self.update(self._bar, recent=self._recent(), refresh=True)
 
-    def level_ended(self, side: Side, level: Level) -> None:
-        """The level is over, or was given up or interrupted."""
-        total = self._bars.tasks[-1].total
-        completed = total if level.complete else None
-        self._bars.update(self._bar, completed=completed, recent=self._recent(), refresh=True)
-        if not self._console.is_terminal:
-            requests = f"{level.metrics['client_invocations']:.0f} requests"
-            description = _description(side, level.concurrency)
-            self._console.print(f"{description}: {requests}, {self._recent()}", highlight=False, soft_wrap=True)
+    def level_ended(self, requests: int) -> None:
+        """Show the level's bar as it is at its end; without a terminal, print a line instead."""
+        self.update(self._bar, total=requests, completed=requests, recent=self._recent(), refresh=True)
+        if self.disable:
+            description = self.tasks[self._bar].description
+            self.console.print(f"{description}: {requests} requests, {self._recent()}", highlight=False, soft_wrap=True)
 
     def _recent(self) -> str:
         parts = [f"{self._errors} errors"] if self._errors else []
@@ -104,25 +88,22 @@ class LiveProgress(AbstractContextManager["LiveProgress"]):
         return ", ".join(parts) or "no errors"
 
 
-def _description(side: Side, users: int) -> str:
-    return f"{side.subject.label}, {users} user{'s' if users > 1 else ''}"
-
-
+@dataclass
 class Evaluation:
-    """Measures its sides by turns: each concurrency of one side is followed by the same of the other.
+    """Measures one side, or the baseline and the other by turns.
 
-    Changes over time, such as other traffic or a warm cache, so fall on both.
+    Each concurrency of one side is followed by the same of the other, so that changes over time, such as other traffic
+    or a warm cache, affect both.
     """
 
-    def __init__(self, directory: RunDirectory, options: Options, sides: Sequence[Side], tool: str) -> None:
-        """Create an evaluation of one side, or of the baseline and the other; ``tool`` is name and version."""
-        self._directory, self._options, self._tool = directory, options, tool
-        self.sides: Sequence[Side] = sides
-        self.interrupted = False
+    directory: RunDirectory
+    options: Options
+    sides: Sequence[Side]
+    interrupted: bool = False
 
     async def run(self, progress: LiveProgress) -> None:
-        """Measure what has not been measured yet. Ctrl-C ends it and keeps what was measured."""
-        for load in self._options.loads:
+        """Measure the levels that have not been measured yet. Ctrl-C ends it and keeps the finished requests."""
+        for load in self.options.loads:
             for side in self.sides:
                 if not self.interrupted:
                     await self._measure(side, load, progress)
@@ -134,28 +115,31 @@ class Evaluation:
     def _result(self, side: Side) -> EvaluationResult:
         measured = [
             (summarize_level(side.price, load.concurrency, level), level)
-            for load in self._options.loads
-            if (level := self._directory.measured(side.name, load.concurrency)).records
+            for load in self.options.loads
+            if (level := self.directory.measured(side.name, load.concurrency)).records
         ]
         return EvaluationResult(
             subject=side.subject,
             workload=self._workload(side),
-            started=self._options.started,
+            started=self.options.started,
             levels=tuple(level for level, _ in measured),
             price=side.price,
             notes=(*side.notes, *_notes(side, measured)),
         )
 
     def _workload(self, side: Side) -> Workload:
-        generation, load, prompts = self._options.generation, self._options.loads[0], side.sender.prompts
-        parameters = {"max_tokens": generation.max_tokens, "temperature": generation.temperature}
-        requests = {load.total for load in self._options.loads}
+        generation, load, prompts = self.options.generation, self.options.loads[0], side.sender.prompts
+        parameters = {
+            name: value if isinstance(value, str | int | float | bool) else json.dumps(value)
+            for name, value in generation.parameters.items()
+        }
+        requests = {load.total for load in self.options.loads}
         return Workload(
             prompts=len(prompts),
             prompts_digest=digest(prompts),
-            tool=self._tool,
+            tool=f"constructs-optim {version('constructs-optim')}",
             format=side.sender.format.name.value,
-            parameters=parameters | {name: _as_scalar(value) for name, value in generation.parameters.items()},
+            parameters={"max_tokens": generation.max_tokens, "temperature": generation.temperature} | parameters,
             requests=load.total if len(requests) == 1 else None,
             seconds=load.seconds,
             warm_up=load.warm_up,
@@ -165,58 +149,34 @@ class Evaluation:
         )
 
     async def _measure(self, side: Side, load: Load, progress: LiveProgress) -> None:
-        level = self._directory.measured(side.name, load.concurrency)
+        level = self.directory.measured(side.name, load.concurrency)
         progress.level_began(side, load, level)
         if level.remains(load):
-            await self._send(side, load, level, progress)
+            with self.directory.append(side.name, load.concurrency, level) as write:
+
+                def recorded(record: Record) -> None:
+                    write(record)
+                    progress.request_ended(record)
+
+                try:
+                    await side.sender.run(load, level, recorded)
+                except asyncio.CancelledError:
+                    # Ctrl-C: the event loop's runner cancels its main task.
+                    self.interrupted = True
         elif level.records and not level.complete:
-            # It was killed between its last request and the note of its end.
+            # It was killed between its last request and the segment's end.
             level.segments.append(Segment(complete=True))
         if level.records:
             chat = side.sender.format.name is FormatName.OPENAI
             await asyncio.to_thread(count_tokens, level.records, side.sender.prompts, side.tokenizer, chat=chat)
-            self._directory.rewrite(side.name, load.concurrency, level)
-            progress.level_ended(side, summarize_level(side.price, load.concurrency, level))
-
-    async def _send(self, side: Side, load: Load, level: MeasuredLevel, progress: LiveProgress) -> None:
-        with self._directory.append(side.name, load.concurrency, level) as write:
-
-            def recorded(record: Record) -> None:
-                write(record)
-                progress.request_ended(record)
-
-            sending = asyncio.create_task(side.sender.run(load, level, recorded))
-            try:
-                with self._interruptible(sending):
-                    await sending
-            except asyncio.CancelledError:
-                if not self.interrupted:
-                    raise
-
-    @contextlib.contextmanager
-    def _interruptible(self, sending: asyncio.Task[None]) -> Iterator[None]:
-        def interrupt() -> None:
-            self.interrupted = True
-            sending.cancel()
-
-        loop = asyncio.get_running_loop()
-        try:
-            loop.add_signal_handler(signal.SIGINT, interrupt)
-        except (NotImplementedError, RuntimeError, ValueError):
-            # Windows, or another thread than the main one: Ctrl-C ends the program there, and --resume goes on.
-            yield
-            return
-        try:
-            yield
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
+            self.directory.rewrite(side.name, load.concurrency, level)
+            progress.level_ended(len(level.records))
 
 
 def summarize_level(price: Price | None, concurrency: int, level: MeasuredLevel) -> Level:
     """The metrics of a side at a concurrency, by the price of all its instances."""
-    requests = [record.request for record in level.records]
     metrics = summarize(
-        requests,
+        level.records,
         level.seconds,
         concurrency,
         instance_price_per_hour=price.instance_price_per_hour if price else None,
@@ -226,14 +186,10 @@ def summarize_level(price: Price | None, concurrency: int, level: MeasuredLevel)
         concurrency=concurrency,
         seconds=round(level.seconds, 3),
         metrics={name: round(value, 6) for name, value in metrics.items()},
-        errors=errors_by_kind(requests),
+        errors=errors_by_kind(level.records),
         complete=level.complete,
         retries=sum(record.retried for record in level.records),
     )
-
-
-def _as_scalar(value: JsonValue) -> str | int | float | bool:
-    return value if isinstance(value, str | int | float | bool) else json.dumps(value)
 
 
 def _notes(side: Side, levels: Sequence[tuple[Level, MeasuredLevel]]) -> Iterator[str]:
@@ -250,8 +206,8 @@ def _level_notes(level: Level, measured: MeasuredLevel) -> Iterator[str]:
     lag = max((segment.lag_p99 for segment in measured.segments), default=0.0)
     if lag > _MOST_LAG_MS:
         yield f"this machine was too busy: times may be up to {lag:.0f} ms too long."
-    successful = [record for record in measured.records if record.request.is_measured]
-    whole = sum(record.request.arrived_whole for record in successful)
+    successful = [record for record in measured.records if record.is_measured]
+    whole = sum(record.arrived_whole for record in successful)
     if whole:
         share = f"{whole} of {len(successful)}" if whole < len(successful) else "the server did not stream: all"
         yield f"{share} completions arrived in one piece, which leaves no inter-token latency to measure."

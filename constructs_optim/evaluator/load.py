@@ -1,26 +1,27 @@
 """The load: users who send one request after the other, each on a connection of its own.
 
-All of them are tasks of one event loop, which takes the times as bytes arrive; what the pieces mean is worked out
-between arrivals, a few pieces at a time.
+All of them are tasks of one event loop, which takes the times as bytes arrive; pieces are decoded between arrivals, a
+few at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from constructs_optim.recipe.evaluation.calculation import Request, percentile
+from constructs_optim.recipe.evaluation.calculation import percentile
 
 from .connection import Connection, Exchange, Target
 from .options import EvaluationError, Generation, Load
 from .prompts import Prompt
-from .streaming import Completion, Format, refusal
+from .streaming import Format, Record
 
 _PIECES_AT_ONCE = 32
 _LAG_EVERY_SECONDS = 0.02
@@ -36,58 +37,12 @@ _DIGITS = 6
 _TRIES = 3
 
 
-@dataclass(kw_only=True)
-class Record(Completion):
-    """One request of an evaluation, and its completion. Times are seconds since its segment began.
-
-    Attributes:
-        prompt: index of its prompt.
-        segment: an evaluation that is resumed goes on with the next one.
-        start: when it was sent.
-        end: when its response was complete, or when it failed.
-        input_tokens: the count that metrics use: the tokenizer's, or the server's.
-        output_tokens: likewise.
-        first_tokens: tokens that arrived with the first; counted as ``output_tokens`` are.
-        tokenizer_failed: whether the tokenizer could not parse the prompt or the completion.
-        retried: whether it was sent a second time, because the server had closed the idle connection.
-    """
-
-    prompt: int
-    segment: int
-    start: float
-    end: float
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    first_tokens: int = 1
-    tokenizer_failed: bool = False
-    retried: bool = False
-
-    @classmethod
-    def of(cls, prompt: int, segment: int, exchange: Exchange, completion: Completion, began: float) -> Record:
-        """The record of an exchange in a segment that began at a time of ``time.perf_counter``."""
-        times = {
-            "start": exchange.start,
-            "end": exchange.end,
-            "first_token": completion.first_token,
-            "last_token": completion.last_token,
-        }
-        since = {name: at if at is None else round(at - began, _DIGITS) for name, at in times.items()}
-        first_tokens = max(completion.first_tokens, 1)
-        known: dict[str, Any] = vars(completion) | since | {"first_tokens": first_tokens, "retried": exchange.retried}
-        return cls(prompt=prompt, segment=segment, **known)
-
-    @property
-    def request(self) -> Request:
-        """The part of it that metrics are calculated from."""
-        return Request(**{part.name: getattr(self, part.name) for part in fields(Request)})
-
-
 @dataclass
 class Segment:
-    """How a load went; ``abandoned`` is why it was given up before its end.
+    """The end of a load, or of a part of it; ``abandoned`` is the reason why it was stopped early.
 
-    ``lag_p99`` is how late this machine was to handle what had arrived, in milliseconds: the most that it adds to a
-    time, but for one request in a hundred.
+    ``lag_p99`` is how late this machine was to handle arrived bytes, in milliseconds: the most that it adds to a time,
+    but for one request in a hundred.
     """
 
     complete: bool = False
@@ -97,7 +52,7 @@ class Segment:
 
 @dataclass
 class MeasuredLevel:
-    """The requests of one side at one concurrency, in the segments of which it was made."""
+    """The requests of one side at one concurrency, in one segment or, where it was resumed, in several."""
 
     records: list[Record] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
@@ -122,7 +77,7 @@ class MeasuredLevel:
         return sum(last - first for first, last in spans.values())
 
     def remains(self, load: Load) -> bool:
-        """Whether there is something left to send of a load."""
+        """Whether requests of a load are left to send."""
         if self.complete:
             return False
         if load.total is not None:
@@ -135,7 +90,7 @@ class Sender:
     """Sends prompts to one target, in one format."""
 
     target: Target
-    format: Format
+    format: type[Format]
     prompts: Sequence[Prompt]
     generation: Generation = field(default_factory=Generation)
 
@@ -165,48 +120,39 @@ class Sender:
             for connection in connections:
                 connection.close()
             if len(lags) >= _FEWEST_LAGS:
-                segment.lag_p99 = percentile(sorted(lags), 99) * 1000
+                segment.lag_p99 = round(percentile(sorted(lags), 99) * 1000, 3)
             level.segments.append(segment)
 
-    async def choose_format(self, formats: Sequence[Format], timeout_seconds: float) -> None:
+    async def choose_format(self, formats: Sequence[type[Format]], timeout_seconds: float) -> None:
         """Use the first format in which the target responds; several prompts are tried, as one may be at fault."""
         problems: list[str] = []
         for self.format in formats:
             for prompt in self.prompts[:_TRIES]:
-                completion = await self._try(prompt, timeout_seconds)
-                if completion.error is None and completion.first_token is not None:
+                connection = Connection(self.target.server)
+                try:
+                    record = await self.read(await connection.send(await self.write(prompt), timeout_seconds))
+                finally:
+                    connection.close()
+                if record.error is None and record.first_token is not None:
                     return
-                reason = f"{completion.error or 'empty'}: {completion.message or 'the completion has no token'}"
+                reason = f"{record.error or 'empty'}: {record.message or 'the completion has no token'}"
                 problems.append(f"  {self.format.name}: {reason}")
         distinct = "\n".join(dict.fromkeys(problems))
         raise EvaluationError(f"the endpoint returns no completion that can be measured:\n{distinct}")
 
     async def write(self, prompt: Prompt) -> bytes:
         """The whole HTTP request of a prompt."""
-        return await self.target.request(self.format.body(prompt, self.generation, self.target.model), self.format.path)
+        body = json.dumps(self.format.body(prompt, self.generation, self.target.model), separators=(",", ":"))
+        return await self.target.request(body.encode(), self.format.path)
 
-    async def read(self, exchange: Exchange) -> Completion:
-        """The completion of an exchange, a few pieces at a time."""
-        refused = refusal(exchange)
-        if refused is not None:
-            completion = Completion()
-            completion.fail(*refused)
-            return completion
-        decoder = self.format.decoder()
-        decoder.start(exchange.headers)
-        for number, (at, piece) in enumerate(exchange.pieces, start=1):
-            decoder.feed(at, piece)
+    async def read(self, exchange: Exchange) -> Record:
+        """The record of an exchange, a few pieces at a time."""
+        response = self.format(exchange)
+        for number, (at, piece) in enumerate(exchange.pieces if exchange.status == 200 else (), start=1):
+            response.feed(at, piece)
             if not number % _PIECES_AT_ONCE:
                 await asyncio.sleep(0)
-        return decoder.finish(exchange)
-
-    async def _try(self, prompt: Prompt, timeout_seconds: float) -> Completion:
-        connection = Connection(self.target.server)
-        try:
-            exchange = await connection.send(await self.write(prompt), timeout_seconds)
-        finally:
-            connection.close()
-        return await self.read(exchange)
+        return response.finish()
 
     async def _warm_up(self, load: Load, user: int, connection: Connection) -> None:
         for turn in range(load.warm_up):
@@ -249,15 +195,20 @@ class _Run:
                 writing.cancel()
                 raise
             self.exchanges.put_nowait((prompt, exchange))
-            self._count_failure(exchange)
+            self._failures = 0 if exchange.error is None else self._failures + 1
+            if self._failures >= self._most_failures:
+                self.abandoned = f"the last {self._failures} requests all failed: {exchange.message}"
             ready = await writing
 
     async def record_all(self) -> None:
         """Read and record the exchanges as they end, until None follows."""
         while (ended := await self.exchanges.get()) is not None:
             prompt, exchange = ended
-            completion = await self._sender.read(exchange)
-            record = Record.of(prompt, self._number, exchange, completion, self._began)
+            record = await self._sender.read(exchange)
+            record.prompt, record.segment = prompt, self._number
+            for name in ("start", "end", "first_token", "last_token"):
+                at = getattr(record, name)
+                setattr(record, name, None if at is None else round(at - self._began, _DIGITS))
             self._level.records.append(record)
             if self._recorded is not None:
                 self._recorded(record)
@@ -271,25 +222,15 @@ class _Run:
         prompt = next(self._order)
         return prompt, await self._sender.write(self._sender.prompts[prompt]), time.perf_counter()
 
-    def _count_failure(self, exchange: Exchange) -> None:
-        if exchange.status == 200 and exchange.error is None:
-            self._failures = 0
-            return
-        self._failures += 1
-        if self._failures >= self._most_failures:
-            refused = refusal(exchange)
-            reason = refused[1] if refused else exchange.message
-            self.abandoned = f"the last {self._failures} requests all failed: {reason}"
 
+def prompt_order(count: int, concurrency: int, sent: Sequence[int] = ()) -> Iterator[int]:
+    """Indexes of prompts without end: all prompts once before any is repeated, shuffled anew each time.
 
-def prompt_order(count: int, concurrency: int, answered: Sequence[int] = ()) -> Iterator[int]:
-    """Indexes of prompts without end: each prompt once before any comes again, shuffled anew each time.
-
-    The concurrency seeds the order, so that a comparison sends the same in the same order. Each index in ``answered``
-    is skipped as often as it occurs.
+    The concurrency seeds the order, so that a comparison sends the same in the same order. Indexes in ``sent`` are
+    skipped as often as they occur.
     """
     generator = random.Random(concurrency)  # noqa: S311 - no secret
-    skipped = Counter(answered)
+    skipped = Counter(sent)
     while True:
         indexes = list(range(count))
         generator.shuffle(indexes)

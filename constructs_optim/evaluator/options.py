@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat
 
@@ -83,6 +83,8 @@ class SideOptions(_Options):
 class Options(_Options):
     """All options of an evaluation: of two sides, the baseline comes first; a load for each level, by concurrency."""
 
+    # Of the files in the folder of an evaluation.
+    version: Literal[2] = 2
     sides: tuple[SideOptions, ...]
     started: dt.datetime
     loads: tuple[Load, ...]

@@ -1,4 +1,4 @@
-"""The results of an evaluation: JSON for machines, CSV for spreadsheets, and a page with plots for people."""
+"""The results of an evaluation: JSON for machines, CSV for spreadsheets, and a page with plots."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from constructs_optim.recipe.evaluation.calculation import PARTS, ErrorKind
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit, find
 
 from .comparison import NOISE, Change, CompletionComparison, compare_completions, compare_metrics, comparison_data
-from .load import MeasuredLevel, Record
+from .load import MeasuredLevel
 from .prompts import Prompt
 from .run_directory import RunDirectory
+from .streaming import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,17 +46,23 @@ _UNITS = {Unit.MILLISECONDS: " (ms)", Unit.US_DOLLARS: " ($)"}
 _COLORS = ("#7f7f7f", "#2ca02c")
 _FAINT, _CARD = "#687078", "#ffffff"
 _INCHES = (5.6, 3.3)
-_BOX = (0.12, 0.15, 0.85, 0.74)
-# Inches that a row of a legend takes.
-_LEGEND_ROW = 0.17
+# Inches of a legend's row, and characters of its labels in an inch.
+_LEGEND_ROW, _LEGEND_CHARACTERS = 0.17, 14
 # By what factor values differ before they are drawn on a logarithmic scale.
 _WIDE = 20
-_DOLLARS_PER_MILLION = "US dollars per million tokens"
-_PRICES = {
-    "price_per_million_output_tokens": "-",
-    "price_per_million_input_tokens": "--",
-    "blended_price_per_million_tokens": ":",
+_LINES = ("-", "--", ":")
+_LATENCIES = {
+    "Time to first token": "time_to_first_token",
+    "Inter-token latency": "inter_token_latency",
+    "Client latency": "client_latency",
 }
+_THROUGHPUT = ("output_tokens_per_second", "total_throughput")
+_PRICES = (
+    "price_per_million_output_tokens",
+    "price_per_million_input_tokens",
+    "blended_price_per_million_tokens",
+)
+_COST_X = "client latency, p50 (ms); numbers are users"
 
 
 @dataclass(frozen=True)
@@ -101,11 +107,6 @@ def write_report(
         (directory.path / "comparison.json").write_text(data + "\n", encoding="utf-8")
     (directory.path / REPORT).write_text(_page(sides, changes, completions), encoding="utf-8")
     return completions
-
-
-def written_files(path: Path) -> list[Path]:
-    """The files of the results in the folder of an evaluation."""
-    return sorted(file for file in path.iterdir() if file.suffix in (".json", ".csv", ".html") and file.stem != "run")
 
 
 def readable(value: float) -> str:
@@ -169,146 +170,128 @@ def _signed(change: float | None) -> str:
     return "new" if change is None else "±0%" if abs(change) < 0.005 else f"{change:+.0%}"
 
 
+class Curve(NamedTuple):
+    """A curve of a plot; ``style`` is of matplotlib's lines, ``users`` are numbers beside its points."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    style: Mapping[str, Any]
+    users: Sequence[int] = ()
+
+
+class Plot(NamedTuple):
+    """A plot; its axes named ``wide`` are logarithmic where values are far apart, and begin at 0 otherwise."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: Sequence[Curve]
+    wide: str = ""
+
+
 def _plots(sides: Sequence[ReportSide]) -> Iterator[tuple[str, str]]:
     """Title and SVG of every plot for which there are values."""
     import matplotlib as mpl
 
-    throughput = {"output_tokens_per_second": "-", "total_throughput": ":"}
-    plots: dict[str, Callable[[Axes], bool]] = {
-        **{title: partial(_draw_percentiles, sides, name) for title, name in _LATENCIES.items()},
-        "Throughput": partial(_draw_lines, sides, throughput, "tokens/s"),
-        "Throughput of a request": partial(
-            _draw_lines, sides, {"output_tokens_per_second_per_request": "-"}, "tokens/s"
-        ),
-        "Distribution of time to first token": partial(_draw_distribution, sides, "time_to_first_token"),
-        "Distribution of inter-token latency": partial(_draw_distribution, sides, "inter_token_latency"),
-        "Price": partial(_draw_lines, sides, _PRICES, _DOLLARS_PER_MILLION),
-        "Cost against latency": partial(_draw_cost, sides),
-    }
-    for title, draw in plots.items():
-        with mpl.rc_context(fname=PLOT_STYLE):
-            figure = draw_figure(title, draw)
-            if figure is not None:
+    def over(metrics: Sequence[str], x: str = "concurrency") -> list[Curve]:
+        return list(_metric_curves(sides, metrics, x))
+
+    millions = "US dollars per million tokens"
+    latencies = [
+        Plot(title, "concurrency", "ms", over([f"{name}_{percentile}" for percentile in PERCENTILES]))
+        for title, name in _LATENCIES.items()
+    ]
+    distributions = [
+        Plot(f"Distribution of {title.lower()}", "ms", "% of requests", list(_distribution(sides, name)), wide="x")
+        for title, name in list(_LATENCIES.items())[:2]
+    ]
+    plots = [
+        *latencies,
+        Plot("Throughput", "concurrency", "tokens/s", over(_THROUGHPUT)),
+        Plot("Throughput of a request", "concurrency", "tokens/s", over(["output_tokens_per_second_per_request"])),
+        *distributions,
+        Plot("Price", "concurrency", millions, over(_PRICES), wide="y"),
+        Plot("Cost against latency", _COST_X, millions, over(_PRICES[:1], "client_latency_p50"), wide="y"),
+    ]
+    for plot in plots:
+        if plot.curves:
+            with mpl.rc_context(fname=PLOT_STYLE):
                 svg = io.StringIO()
                 # Without a date: the same evaluation is the same report.
-                figure.savefig(svg, format="svg", facecolor=_CARD, metadata={"Date": None, "Creator": None})
-                yield title, svg.getvalue()
+                draw_figure(plot).savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+                yield plot.title, svg.getvalue()
 
 
-_LATENCIES = {
-    "Time to first token": "time_to_first_token",
-    "Inter-token latency": "inter_token_latency",
-    "Client latency": "client_latency",
-}
+def _metric_curves(sides: Sequence[ReportSide], metrics: Sequence[str], x: str) -> Iterator[Curve]:
+    """Metrics over another one: a line for each side and metric."""
+    for side in sides:
+        for name, line in zip(metrics, _LINES, strict=False):
+            levels = [level for level in side.result.levels if {x, name} <= level.metrics.keys()]
+            if not levels:
+                continue
+            title = find(name).title.rpartition(", ")[2] if name.endswith(PERCENTILES) else find(name).title
+            label = title if len(sides) == 1 else side.label if len(metrics) == 1 else f"{side.label}: {title}"
+            yield Curve(
+                label,
+                [level.metrics[x] for level in levels],
+                [level.metrics[name] for level in levels],
+                {"color": side.color, "linestyle": line, "marker": "o", "markersize": 3.5},
+                [level.concurrency for level in levels] if x != "concurrency" else (),
+            )
 
 
-def draw_figure(title: str, draw: Callable[[Axes], bool]) -> Figure | None:
-    """A plot, with its legend below the axes, where no curve is; None where ``draw`` had nothing to draw."""
+def _distribution(sides: Sequence[ReportSide], name: str) -> Iterator[Curve]:
+    """The share of requests that was at least that fast: a line for each concurrency, the darker the more users."""
+    for side in sides:
+        for index, (concurrency, level) in enumerate(sorted(side.measured.items()), start=1):
+            latencies = (getattr(record, name) for record in level.records if record.is_measured)
+            values = sorted(value for value in latencies if value is not None)
+            if not values:
+                continue
+            users = f"{concurrency} user{'s' if concurrency > 1 else ''}"
+            yield Curve(
+                users if len(sides) == 1 else f"{side.label}, {users}",
+                values,
+                [100 * rank / len(values) for rank in range(1, len(values) + 1)],
+                {"color": side.color, "alpha": 0.35 + 0.65 * index / len(side.measured), "drawstyle": "steps-post"},
+            )
+
+
+def draw_figure(plot: Plot) -> Figure:
+    """A plot, with its legend below the axes, where it covers no curve."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_INCHES, facecolor=_CARD)
-    axes = figure.add_axes(_BOX, facecolor=_CARD)
-    if not draw(axes):
-        return None
-    axes.set_title(title)
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        # As many columns as have room, by the widest label: some 14 characters an inch.
-        columns = max(1, min(len(labels), int(_INCHES[0] / (max(map(len, labels)) / 14 + 0.5))))
-        rows = math.ceil(len(labels) / columns)
-        width, height = _INCHES
-        taller = height + rows * _LEGEND_ROW
-        figure.set_size_inches(width, taller)
-        left, bottom, wide, high = _BOX
-        axes.set_position((left, (bottom * height + rows * _LEGEND_ROW) / taller, wide, high * height / taller))
-        figure.legend(
-            handles, labels, loc="lower center", ncols=columns, handlelength=1.8, columnspacing=1.2, borderaxespad=0.3
-        )
+    labels = [curve.label for curve in plot.curves]
+    columns = max(1, min(len(labels), int(_INCHES[0] / (max(map(len, labels)) / _LEGEND_CHARACTERS + 0.5))))
+    width, height = _INCHES
+    height += math.ceil(len(labels) / columns) * _LEGEND_ROW
+    figure = Figure(figsize=(width, height), facecolor=_CARD, layout="constrained")
+    axes = figure.subplots()
+    for curve in plot.curves:
+        axes.plot(curve.x, curve.y, linewidth=1.4, label=curve.label, **curve.style)
+        for users, x, y in zip(curve.users, curve.x, curve.y, strict=False):
+            axes.annotate(str(users), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=_FAINT)
+    axes.set(title=plot.title, xlabel=plot.xlabel, ylabel=plot.ylabel)
+    xs = sorted({value for curve in plot.curves for value in curve.x})
+    if plot.xlabel == "concurrency":
+        if xs[-1] / xs[0] > 8:
+            axes.set_xscale("log", base=2)
+        axes.set_xticks(xs, [f"{users:g}" for users in xs])
+        axes.minorticks_off()
+    else:
+        _scale(axes, "x", xs, wide=plot.wide == "x")
+    _scale(axes, "y", [value for curve in plot.curves for value in curve.y], wide=plot.wide == "y")
+    figure.legend(loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.2, borderaxespad=0.3)
     return figure
 
 
-def _draw_percentiles(sides: Sequence[ReportSide], name: str, axes: Axes) -> bool:
-    styles = zip(PERCENTILES, ("-", "--", ":"), strict=True)
-    return _draw_lines(sides, {f"{name}_{percentile}": style for percentile, style in styles}, "ms", axes)
-
-
-def _draw_lines(sides: Sequence[ReportSide], styles: Mapping[str, str], unit: str, axes: Axes) -> bool:
-    """Metrics over the concurrency."""
-    drawn: list[float] = []
-    for side in sides:
-        for name, style in styles.items():
-            points = [(level.concurrency, level.metrics[name]) for level in side.result.levels if name in level.metrics]
-            if not points:
-                continue
-            title = find(name).title.rpartition(", ")[2] if unit == "ms" else find(name).title
-            label = title if len(sides) == 1 else side.label if len(styles) == 1 else f"{side.label}: {title}"
-            at, values = zip(*points, strict=True)
-            drawn += values
-            axes.plot(at, values, style, color=side.color, marker="o", markersize=3.5, linewidth=1.5, label=label)
-    if not drawn:
-        return False
-    concurrencies = sorted({level.concurrency for side in sides for level in side.result.levels})
-    if concurrencies[-1] / concurrencies[0] > 8:
-        axes.set_xscale("log", base=2)
-    axes.set_xticks(concurrencies, [str(users) for users in concurrencies])
-    axes.minorticks_off()
-    axes.set(xlabel="concurrency", ylabel=unit)
-    _scale(axes, "y", drawn, wide=unit == _DOLLARS_PER_MILLION)
-    return True
-
-
-def _draw_distribution(sides: Sequence[ReportSide], name: str, axes: Axes) -> bool:
-    """The share of requests that was at least that fast: a line for each concurrency, the darker the more users."""
-    drawn: list[float] = []
-    for side in sides:
-        for index, (concurrency, level) in enumerate(sorted(side.measured.items()), start=1):
-            requests = [record.request for record in level.records if record.request.is_measured]
-            values = sorted(value for request in requests if (value := getattr(request, name)) is not None)
-            if not values:
-                continue
-            drawn += values
-            users = f"{concurrency} user{'s' if concurrency > 1 else ''}"
-            label = users if len(sides) == 1 else f"{side.label}, {users}"
-            shares = [100 * rank / len(values) for rank in range(1, len(values) + 1)]
-            strength = 0.35 + 0.65 * index / len(side.measured)
-            axes.step(values, shares, where="post", color=side.color, alpha=strength, linewidth=1.4, label=label)
-    if not drawn:
-        return False
-    _scale(axes, "x", drawn)
-    axes.set(ylim=(0, 102), xlabel="ms", ylabel="% of requests")
-    return True
-
-
-def _draw_cost(sides: Sequence[ReportSide], axes: Axes) -> bool:
-    """The price of a million output tokens over how long users wait for a whole completion: left and low is good."""
-    drawn: list[float] = []
-    for side in sides:
-        metrics = {level.concurrency: level.metrics for level in side.result.levels}
-        points = {
-            users: (of["client_latency_p50"], of["price_per_million_output_tokens"])
-            for users, of in metrics.items()
-            if {"client_latency_p50", "price_per_million_output_tokens"} <= of.keys()
-        }
-        if not points:
-            continue
-        latencies, prices = zip(*points.values(), strict=True)
-        drawn += prices
-        axes.plot(latencies, prices, color=side.color, marker="o", markersize=4, linewidth=1.3, label=side.label)
-        for users, point in points.items():
-            axes.annotate(str(users), point, xytext=(4, 4), textcoords="offset points", fontsize=7, color=_FAINT)
-    if not drawn:
-        return False
-    _scale(axes, "y", drawn)
-    axes.set(xlabel="client latency, p50 (ms); numbers are users", ylabel="US dollars per million output tokens")
-    return True
-
-
-def _scale(axes: Axes, direction: str, values: Sequence[float], *, wide: bool = True) -> None:
+def _scale(axes: Axes, direction: str, values: Sequence[float], *, wide: bool) -> None:
     """Begin an axis at 0, or make it logarithmic where values that may be far apart are."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     if not wide or min(values) <= 0 or max(values) / min(values) <= _WIDE:
-        axes.set(**{f"{direction}lim": (0, max(values) * 1.12 or 1)})
+        axes.set(**{f"{direction}lim": (0, max(values) * 1.06 or 1)})
         return
     axes.set(**{f"{direction}scale": "log"})
     axis = axes.xaxis if direction == "x" else axes.yaxis

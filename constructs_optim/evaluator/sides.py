@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -20,7 +19,7 @@ from .connection import SageMakerTarget, UrlTarget
 from .load import Sender
 from .options import EvaluationError, Options, SideOptions
 from .prompts import RANDOM_PROMPTS_NOTE, Prompt
-from .streaming import CHAT, candidate_formats
+from .streaming import ChatFormat, candidate_formats
 from .tokens import ModelTokenizer
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 class Side:
     """One side of an evaluation, ready to be measured.
 
-    ``name`` is that of its folder, ``tokenizer`` the model's own; without one, the server's counts are used. ``price``
-    is of all its instances; where it is None, ``notes`` have the reason.
+    ``name`` is that of its folder; without ``tokenizer``, the server's counts are used. ``price`` is of all its
+    instances; where it is None, ``notes`` have the reason.
     """
 
     name: str
@@ -51,43 +50,30 @@ async def prepare_sides(options: Options, prompts: Sequence[Prompt], session: Ca
     return [await _prepared(options, side, prompts, session) for side in options.sides]
 
 
-def describe_endpoint(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Subject, str | None]:
+def _described(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Subject, str | None]:
     """The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files."""
     name = side.endpoint_name or ""
+    endpoint = sagemaker.describe_endpoint(EndpointName=name)
     component: dict[str, Any] = {}
-    try:
-        endpoint = sagemaker.describe_endpoint(EndpointName=name)
-        if side.inference_component:
-            component = sagemaker.describe_inference_component(InferenceComponentName=side.inference_component)
-    except ClientError as error:
-        if code_of(error) == "ValidationException":
-            raise EvaluationError(message_of(error)) from None
-        raise
-    if endpoint["EndpointStatus"] not in ("InService", "Updating", "SystemUpdating"):
-        reason = f": {endpoint['FailureReason']}" if endpoint.get("FailureReason") else ""
-        raise EvaluationError(f"{name} is {endpoint['EndpointStatus']}{reason}; it has to be InService")
-    if component and component["EndpointName"] != name:
-        raise EvaluationError(f"{side.inference_component} is a component of {component['EndpointName']}")
+    if side.inference_component:
+        component = sagemaker.describe_inference_component(InferenceComponentName=side.inference_component)
     configuration = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
     variants = {variant["VariantName"]: variant for variant in configuration["ProductionVariants"]}
     only = next(iter(variants)) if len(variants) == 1 else None
     chosen = side.variant or component.get("VariantName") or only
-    if chosen is None:
-        raise EvaluationError(f"{name} has the variants {', '.join(variants)}: choose one with {name},variant=NAME")
     if chosen not in variants:
-        raise EvaluationError(f"{name} has no variant {chosen}; it has {', '.join(variants)}")
+        raise EvaluationError(f"{name} has the variants {', '.join(variants)}: choose one with {name},variant=NAME")
     variant = variants[chosen]
     if not component and "ModelName" not in variant:
         raise EvaluationError(f"{name} serves inference components: choose one with {name},inference-component=NAME")
     running = {variant["VariantName"]: variant for variant in endpoint.get("ProductionVariants", [])}
-    count = running.get(chosen, {}).get("CurrentInstanceCount") or variant.get("InitialInstanceCount")
     model_data = _model_data(sagemaker, variant, component)
     artifact = _ARTIFACT.search(model_data or "")
     facts = {
         "variant_name": chosen,
         "artifact_key": artifact[1] if artifact else None,
         "instance_type": variant.get("InstanceType"),
-        "instance_count": count,
+        "instance_count": running.get(chosen, {}).get("CurrentInstanceCount") or variant.get("InitialInstanceCount"),
     }
     return subject.model_copy(update=facts), model_data
 
@@ -95,27 +81,26 @@ def describe_endpoint(sagemaker: Any, side: SideOptions, subject: Subject) -> tu
 async def _prepared(
     options: Options, side: SideOptions, prompts: Sequence[Prompt], new_session: Callable[[], Session]
 ) -> Side:
-    """A side, once it has completed a prompt."""
     notes = [RANDOM_PROMPTS_NOTE] if options.random_prompts else []
     subject = Subject(
         label=side.title,
         endpoint_name=side.endpoint_name,
         variant_name=side.variant,
         inference_component_name=side.inference_component,
-        url=_without_credentials(side.url) if side.url else None,
+        url=side.url,
         model=side.model,
     )
-    session, model_data = None, None
+    session, model_data, tokenizer = None, None, None
     if side.url is not None:
         target = UrlTarget(side.url, model=side.model, api_key=os.environ.get(options.api_key_variable))
     else:
         session = new_session()
         try:
-            subject, model_data = describe_endpoint(session.client("sagemaker"), side, subject)
+            subject, model_data = _described(session.client("sagemaker"), side, subject)
         except ClientError as error:
             if code_of(error) not in _DENIED:
-                raise
-            # Who may invoke an endpoint need not be allowed to describe it.
+                raise EvaluationError(message_of(error)) from None
+            # A role that may invoke an endpoint need not be allowed to describe it.
             notes.append(f"The endpoint could not be described: {message_of(error)}")
         target = SageMakerTarget(
             session,
@@ -123,12 +108,10 @@ async def _prepared(
             variant_name=side.variant,
             inference_component_name=side.inference_component,
         )
-    price, tokenizer = None, None
-    try:
-        price = _price(side, subject, session)
-    except EvaluationError as reason:
+    price = _price(side, subject, session)
+    if isinstance(price, str):
         state = f"state one with {side.endpoint_name or side.url},instance-price-per-hour=DOLLARS"
-        notes.append(f"There are no prices: {reason}; {state}.")
+        notes.append(f"There are no prices: {price}; {state}.")
     read_s3 = partial(_read_s3, session or new_session)
     if side.tokenizer is not None:
         tokenizer = ModelTokenizer.load(side.tokenizer, read_s3=read_s3)
@@ -137,32 +120,30 @@ async def _prepared(
             tokenizer = ModelTokenizer.load(model_data, read_s3=read_s3)
         except EvaluationError as error:
             notes.append(f"The model's own tokenizer could not be used: {error}.")
-    sender = Sender(target, CHAT, prompts, options.generation)
+    sender = Sender(target, ChatFormat, prompts, options.generation)
     as_text = all(prompt.inputs is not None for prompt in prompts)
     formats = candidate_formats(options.format, sagemaker=side.url is None, as_text=as_text)
     try:
         await sender.choose_format(formats, options.loads[0].timeout_seconds)
     except EvaluationError as error:
         raise EvaluationError(f"{side.title}: {error}") from None
-    return Side(side.name, subject, sender, tokenizer, price, notes)
+    return Side(side.name, subject, sender, tokenizer, None if isinstance(price, str) else price, notes)
 
 
-def _price(side: SideOptions, subject: Subject, session: Session | None) -> Price:
-    """The price of all instances: stated, or that of the AWS Price List."""
+def _price(side: SideOptions, subject: Subject, session: Session | None) -> Price | str:
+    """The price of all instances, stated or that of the AWS Price List; the reason where it is unknown."""
     hourly, source = side.instance_price_per_hour, "stated"
     if hourly is None:
-        if session is None:
-            raise EvaluationError("the cost of a server at a URL is not known")
-        if subject.instance_type is None:
-            raise EvaluationError("the type of the instances is not known")
+        if session is None or subject.instance_type is None:
+            return "the instances are not known"
         region = session.region_name or ""
         try:
             pricing = session.client("pricing", region_name=API_REGION)
             hourly = hosting_price_per_hour(pricing, subject.instance_type, region)
         except (BotoCoreError, ClientError) as error:
-            raise EvaluationError(f"the AWS Price List could not be read ({error})") from None
+            return f"the AWS Price List could not be read ({error})"
         if hourly is None:
-            raise EvaluationError(f"the AWS Price List has none of {subject.instance_type} in {region}")
+            return f"the AWS Price List has none of {subject.instance_type} in {region}"
         source = f"AWS Price List, {region}"
     return Price(instance_price_per_hour=hourly * (subject.instance_count or 1), discount=side.discount, source=source)
 
@@ -192,8 +173,3 @@ def _model_data(sagemaker: Any, variant: dict[str, Any], component: dict[str, An
     primary = model.get("PrimaryContainer") or next(iter(model.get("Containers", [])), {})
     source = primary.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
     return source or primary.get("ModelDataUrl")
-
-
-def _without_credentials(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -1,19 +1,17 @@
-"""Requests and completions on the wire: how a prompt is written for a server, and what its stream says.
-
-A format is a schema that servers understand. Its decoder turns the pieces of a response's body into a completion:
-tokens with the times of their arrival, the server's own token counts, and the error if there was one.
-"""
+"""The formats of requests and completions: how a prompt is written for a server, and how its stream is read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from constructs_optim.recipe.evaluation.calculation import ErrorKind
+from botocore.eventstream import EventStreamBuffer, ParserError
 
-from .connection import Exchange
+from constructs_optim.recipe.evaluation.calculation import ErrorKind, Request
+
+from .connection import Exchange, error_message
 from .options import FormatName, Generation
 from .prompts import Prompt
 
@@ -22,31 +20,29 @@ _LONGEST_MESSAGE = 300
 
 
 @dataclass
-class Completion:
-    """What a model generated, as far as it arrived.
+class Record(Request):
+    """One request of an evaluation, and its completion as far as it arrived.
 
     Attributes:
+        prompt: index of its prompt.
+        segment: an evaluation that is resumed goes on with the next one; times are seconds since its segment began.
         text: of the completion.
         reasoning: that came before it, where the server keeps it apart.
-        first_token: when the first token arrived, seconds of ``time.perf_counter``; None where none did.
-        last_token: when the last one did.
+        message: of the error.
+        retried: whether it was sent a second time, because the server had closed the idle connection.
         server_input_tokens: the server's count; None where it sends none.
         server_output_tokens: likewise.
-        error: the kind of error; None where there was none.
-        message: of the error.
-        first_tokens: how many tokens, at least, arrived with the first.
-        first_length: how many characters did.
+        first_length: characters that arrived with the first token.
     """
 
+    prompt: int = 0
+    segment: int = 0
     text: str = ""
     reasoning: str = ""
-    first_token: float | None = None
-    last_token: float | None = None
+    message: str = ""
+    retried: bool = False
     server_input_tokens: int | None = None
     server_output_tokens: int | None = None
-    error: ErrorKind | None = None
-    message: str = ""
-    first_tokens: int = 0
     first_length: int = 0
 
     def add(self, at: float, text: str, reasoning: str = "") -> None:
@@ -54,7 +50,7 @@ class Completion:
         self.text += text
         self.reasoning += reasoning
         if self.first_token is None:
-            self.first_token = at
+            self.first_token, self.first_tokens = at, 0
         if at == self.first_token:
             self.first_tokens += 1
             self.first_length += len(text) + len(reasoning)
@@ -66,55 +62,59 @@ class Completion:
             self.error, self.message = error, message[:_LONGEST_MESSAGE]
 
 
-class Decoder:
-    """Reads a completion from the pieces of a body: server-sent events or JSON lines, framed by AWS or not.
+class Format:
+    """A schema of requests and completions; an instance reads one response into its ``record``.
 
-    Subclasses read one JSON object each. Objects of another schema (a ping, a count, additions of a later version) are
-    passed over, as OpenAI's own client does; a response is malformed where nothing else came.
+    Responses are server-sent events or JSON lines, framed by AWS or not; subclasses read one JSON object each. Objects
+    of another schema (a ping, a count, additions of a later version) are ignored, as OpenAI's own client does; a
+    response is malformed where it has nothing else.
     """
 
-    def __init__(self) -> None:
-        self.completion = Completion()
+    name: ClassVar[FormatName]
+    path: ClassVar[str] = "/invocations"
+    """Below the URL of a server."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.record = Record(exchange.start, exchange.end, retried=exchange.retried)
+        framed = exchange.headers.get("content-type", "").startswith(_EVENT_STREAM)
+        self._frames: Any = EventStreamBuffer() if framed else None
         self._rest = self._data = b""
-        self._frames: Any = None
         self._event = self._unknown = ""
         self._finished = False
 
-    def start(self, headers: dict[str, str]) -> None:
-        """Take the response's headers, names in lower case."""
-        if headers.get("content-type", "").startswith(_EVENT_STREAM):
-            from botocore.eventstream import EventStreamBuffer
-
-            self._frames = EventStreamBuffer()
-
-    def feed(self, at: float, piece: bytes) -> None:
-        """Take a piece of the body that arrived at a time."""
-        for payload in [piece] if self._frames is None else self._payloads(piece):
-            *lines, self._rest = (self._rest + payload).split(b"\n")
-            for line in lines:
-                self._line(at, line)
-
-    def finish(self, exchange: Exchange) -> Completion:
-        """The completion, once the exchange is over."""
-        if exchange.error is not None:
-            self.completion.fail(exchange.error, exchange.message)
-            return self.completion
-        if self._rest.strip():
-            self._line(exchange.end, self._rest)
-        self._line(exchange.end, b"")
-        if self._unknown and self.completion.first_token is None:
-            self.completion.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {self._unknown}")
-        elif not self._finished and exchange.pieces:
-            self.completion.fail(ErrorKind.CUT_STREAM, "the response ended before the completion was finished")
-        return self.completion
+    @classmethod
+    def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
+        """The body of a request."""
+        raise NotImplementedError
 
     def read(self, at: float, data: dict[str, Any]) -> bool:
         """Read one JSON object of the stream, and return whether it is of this format."""
         raise NotImplementedError
 
-    def _payloads(self, piece: bytes) -> Iterator[bytes]:
-        from botocore.eventstream import ParserError
+    def feed(self, at: float, piece: bytes) -> None:
+        """Read a piece of the body that arrived at a time."""
+        for payload in [piece] if self._frames is None else self._payloads(piece):
+            *lines, self._rest = (self._rest + payload).split(b"\n")
+            for line in lines:
+                self._line(at, line)
 
+    def finish(self) -> Record:
+        """The record of the exchange, whose pieces have been read."""
+        exchange, record = self._exchange, self.record
+        if exchange.error is not None:
+            record.fail(exchange.error, exchange.message)
+            return record
+        if self._rest.strip():
+            self._line(exchange.end, self._rest)
+        self._line(exchange.end, b"")
+        if self._unknown and record.first_token is None:
+            record.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {self._unknown}")
+        elif not self._finished and exchange.pieces:
+            record.fail(ErrorKind.CUT_STREAM, "the response ended before the completion was finished")
+        return record
+
+    def _payloads(self, piece: bytes) -> Iterator[bytes]:
         self._frames.add_data(piece)
         try:
             for event in self._frames:
@@ -122,9 +122,9 @@ class Decoder:
                     yield event.payload
                 else:
                     kind = event.headers.get(":exception-type") or event.headers.get(":error-code") or "error"
-                    self.completion.fail(ErrorKind.MODEL_ERROR, f"{kind}: {event.payload.decode(errors='replace')}")
+                    self.record.fail(ErrorKind.MODEL_ERROR, f"{kind}: {event.payload.decode(errors='replace')}")
         except ParserError as error:
-            self.completion.fail(ErrorKind.MALFORMED_RESPONSE, f"no event stream: {error}")
+            self.record.fail(ErrorKind.MALFORMED_RESPONSE, f"no event stream: {error}")
 
     def _line(self, at: float, line: bytes) -> None:
         line = line.strip()
@@ -144,7 +144,7 @@ class Decoder:
 
     def _fail_malformed(self, line: bytes) -> None:
         message = f"no JSON object: {line[:80].decode(errors='replace')}"
-        self.completion.fail(ErrorKind.MALFORMED_RESPONSE, message)
+        self.record.fail(ErrorKind.MALFORMED_RESPONSE, message)
 
     def _read_json(self, at: float, line: bytes) -> bool:
         """Read a JSON object, and return whether the line is one."""
@@ -158,22 +158,38 @@ class Decoder:
         if not isinstance(data, dict):
             return False
         if self._event == "error" or data.get("error") or data.get("object") == "error":
-            self.completion.fail(ErrorKind.MODEL_ERROR, _error_message(data))
+            self.record.fail(ErrorKind.MODEL_ERROR, error_message(data))
             return True
         excerpt = line[:120].decode(errors="replace")
         try:
             if not self.read(at, data):
                 self._unknown = self._unknown or excerpt
         except (AttributeError, KeyError, TypeError, IndexError):
-            self.completion.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {excerpt}")
+            self.record.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {excerpt}")
         return True
 
 
-class ChatDecoder(Decoder):
-    """Chunks of OpenAI's chat completions, as server-sent events or, from LMI containers, as JSON lines.
+class ChatFormat(Format):
+    """OpenAI's chat completions, as server-sent events or, from LMI containers, as JSON lines.
 
     Source: OpenAI API reference, "Chat completions streaming"; DJL Serving, "LMI Chat Completions API Schema".
     """
+
+    name = FormatName.OPENAI
+    path = "/chat/completions"
+
+    @classmethod
+    def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
+        """A chat, whose tokens the server is to count."""
+        return {
+            **({"model": model} if model else {}),
+            "messages": prompt.as_messages(),
+            "max_tokens": prompt.max_tokens or generation.max_tokens,
+            "temperature": generation.temperature,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **generation.parameters,
+        }
 
     def read(self, at: float, data: dict[str, Any]) -> bool:
         """Read one chunk."""
@@ -184,129 +200,76 @@ class ChatDecoder(Decoder):
             text = (delta.get("content") or "") + (delta.get("refusal") or "") + _tool_calls(delta)
             reasoning = delta.get("reasoning_content") or delta.get("reasoning") or ""
             if text or reasoning:
-                self.completion.add(at, text, reasoning)
+                self.record.add(at, text, reasoning)
             if choice.get("finish_reason") == "error":
-                self.completion.fail(ErrorKind.MODEL_ERROR, _error_message(data))
+                self.record.fail(ErrorKind.MODEL_ERROR, error_message(data))
             elif choice.get("finish_reason"):
                 self._finished = True
         usage = data.get("usage")
         if usage:
-            self.completion.server_input_tokens = _token_count(usage.get("prompt_tokens"))
-            self.completion.server_output_tokens = _token_count(usage.get("completion_tokens"))
+            self.record.server_input_tokens = _token_count(usage.get("prompt_tokens"))
+            self.record.server_output_tokens = _token_count(usage.get("completion_tokens"))
         return bool(choices or usage)
 
 
-class TokenDecoder(Decoder):
-    """A JSON object for each token, as JSON lines from LMI containers or as server-sent events from TGI.
+class LmiFormat(Format):
+    """``inputs`` and ``parameters``; a JSON object for each token, as JSON lines or as server-sent events.
 
     Source: DJL Serving, "LMI handlers: inference API schema"; Text Generation Inference, "generate_stream".
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._tokens = 0
+    name = FormatName.LMI
+    _tokens = 0
+
+    @classmethod
+    def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
+        """There is no chat in this schema: the text of a chat is sent without a template."""
+        sampling = {"do_sample": False} if generation.temperature == 0 else {"temperature": generation.temperature}
+        parameters = {
+            "max_new_tokens": prompt.max_tokens or generation.max_tokens,
+            **sampling,
+            "details": True,
+            **generation.parameters,
+        }
+        return {"inputs": prompt.text, "parameters": parameters, "stream": True}
 
     def read(self, at: float, data: dict[str, Any]) -> bool:
         """Read one token, or the details at the end."""
         details = data.get("details") or {}
         if details.get("finish_reason") == "error":
-            self.completion.fail(ErrorKind.MODEL_ERROR, _error_message(data))
+            self.record.fail(ErrorKind.MODEL_ERROR, error_message(data))
             return True
         token = data.get("token")
         if token is not None:
             self._tokens += 1
             # A special token, such as the end of the text, is generated but is no text.
-            self.completion.add(at, "" if token.get("special") or token.get("special_token") else token["text"])
-            self.completion.server_output_tokens = self._tokens
+            self.record.add(at, "" if token.get("special") or token.get("special_token") else token["text"])
+            self.record.server_output_tokens = self._tokens
         finished = bool(details) or data.get("generated_text") is not None
         if finished:
             self._finished = True
             counted = _token_count(details.get("generated_tokens"))
-            self.completion.server_output_tokens = counted or self.completion.server_output_tokens
+            self.record.server_output_tokens = counted or self.record.server_output_tokens
         return token is not None or finished
 
 
-def _chat_body(prompt: Prompt, generation: Generation) -> dict[str, Any]:
-    return {
-        "messages": prompt.as_messages(),
-        "max_tokens": prompt.max_tokens or generation.max_tokens,
-        "temperature": generation.temperature,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        **generation.parameters,
-    }
+class TgiFormat(LmiFormat):
+    """The same, as Text Generation Inference takes it."""
+
+    name = FormatName.TGI
 
 
-def _token_body(prompt: Prompt, generation: Generation) -> dict[str, Any]:
-    """There is no chat in this schema: the text of a chat is sent without a template."""
-    sampling = {"do_sample": False} if generation.temperature == 0 else {"temperature": generation.temperature}
-    parameters = {
-        "max_new_tokens": prompt.max_tokens or generation.max_tokens,
-        **sampling,
-        "details": True,
-        **generation.parameters,
-    }
-    return {"inputs": prompt.text, "parameters": parameters, "stream": True}
-
-
-@dataclass(frozen=True)
-class Format:
-    """A schema of requests and completions; ``path`` is below the URL of a server."""
-
-    name: FormatName
-    path: str
-    decoder: type[Decoder]
-    write: Callable[[Prompt, Generation], dict[str, Any]]
-    takes_model: bool = False
-
-    def body(self, prompt: Prompt, generation: Generation, model: str | None) -> bytes:
-        """The body of a request."""
-        named = {"model": model} if model and self.takes_model else {}
-        return json.dumps(named | self.write(prompt, generation), separators=(",", ":")).encode()
-
-
-CHAT = Format(FormatName.OPENAI, "/chat/completions", ChatDecoder, _chat_body, takes_model=True)
-"""OpenAI's chat completions; the server is asked to count tokens."""
-LMI = Format(FormatName.LMI, "/invocations", TokenDecoder, _token_body)
-"""``inputs`` and ``parameters``, as LMI containers take them."""
-TGI = Format(FormatName.TGI, "/invocations", TokenDecoder, _token_body)
-"""The same, as Text Generation Inference takes them."""
-
-
-def candidate_formats(name: FormatName, *, sagemaker: bool, as_text: bool) -> tuple[Format, ...]:
+def candidate_formats(name: FormatName, *, sagemaker: bool, as_text: bool) -> tuple[type[Format], ...]:
     """The formats to try: containers of SageMaker endpoints understand several, and a chat wraps ``inputs``."""
     if name is not FormatName.AUTO:
-        return tuple(known for known in (CHAT, LMI, TGI) if known.name is name)
+        return tuple(known for known in (ChatFormat, LmiFormat, TgiFormat) if known.name is name)
     if not sagemaker:
-        return (CHAT,)
-    return (LMI, CHAT) if as_text else (CHAT, LMI)
-
-
-def refusal(exchange: Exchange) -> tuple[ErrorKind, str] | None:
-    """The kind and message of an HTTP status other than 200; None where it is 200, or where no response came."""
-    if exchange.status in (0, 200):
-        return None
-    message = exchange.body.decode(errors="replace").strip()
-    code = exchange.headers.get("x-amzn-errortype", "").partition(":")[0]
-    status = exchange.status
-    try:
-        data = json.loads(message)
-    except ValueError:
-        data = None
-    if isinstance(data, dict):
-        message = _error_message(data)
-        # The runtime's ModelError (424) carries the status of the container's response.
-        original = data.get("OriginalStatusCode")
-        status = original if isinstance(original, int) and 400 <= original <= 599 else status
-    described = " ".join(filter(None, [f"status {exchange.status}", code, message[:_LONGEST_MESSAGE]]))
-    if status == 429 or "Throttl" in code:
-        return ErrorKind.THROTTLED, described
-    # 424: the model failed, and the runtime does not know how.
-    return (ErrorKind.SERVER_ERROR if status >= 500 or status == 424 else ErrorKind.CLIENT_ERROR), described
+        return (ChatFormat,)
+    return (LmiFormat, ChatFormat) if as_text else (ChatFormat, LmiFormat)
 
 
 def _token_count(value: object) -> int | None:
-    """A number of tokens; None of anything else that a server may send."""
+    """A number of tokens; None for anything else that a server may send."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
@@ -315,11 +278,3 @@ def _tool_calls(delta: dict[str, Any]) -> str:
     calls = [call.get("function") for call in delta.get("tool_calls") or []]
     functions = [function for function in (*calls, delta.get("function_call")) if function]
     return "".join((function.get("name") or "") + (function.get("arguments") or "") for function in functions)
-
-
-def _error_message(data: dict[str, Any]) -> str:
-    error = data.get("error")
-    if isinstance(error, dict):
-        error = error.get("message") or error
-    message = error or data.get("OriginalMessage") or data.get("message") or data.get("Message") or data
-    return message if isinstance(message, str) else json.dumps(message)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .load import Record
 from .options import EvaluationError
 from .prompts import Prompt
+from .streaming import Record
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -31,12 +31,9 @@ class ModelTokenizer:
 
     @classmethod
     def load(cls, source: str, *, read_s3: Callable[[str], bytes | None] | None = None) -> ModelTokenizer:
-        """Load a tokenizer.
+        """The tokenizer of a model: in its folder, its ``tokenizer.json``, an ``s3://`` prefix or the Hugging Face hub.
 
-        Args:
-            source: a folder of a model, a ``tokenizer.json``, an ``s3://`` prefix of a model, or a model's id on the
-                Hugging Face hub.
-            read_s3: reads an S3 object, None where there is none.
+        ``read_s3`` returns an S3 object, None where it does not exist.
         """
         from tokenizers import Tokenizer
 

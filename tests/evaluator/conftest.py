@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from constructs_optim.evaluator.connection import Target, UrlTarget
-from constructs_optim.evaluator.load import MeasuredLevel, Record, Segment, Sender
+from constructs_optim.evaluator.load import MeasuredLevel, Segment, Sender
 from constructs_optim.evaluator.options import Generation, Load
 from constructs_optim.evaluator.prompts import Prompt
-from constructs_optim.evaluator.streaming import CHAT, Format
+from constructs_optim.evaluator.streaming import ChatFormat, Format, Record
 
 from .timing_server import Timing, serve
 
@@ -50,9 +50,9 @@ def asked(*texts: str) -> list[Prompt]:
     return [Prompt(prompt=text) for text in texts]
 
 
-def sender(target: Target | ModelServer, prompts: list[Prompt], written: Format | None = None) -> Sender:
+def sender(target: Target | ModelServer, prompts: list[Prompt], written: type[Format] = ChatFormat) -> Sender:
     target = UrlTarget(target.url, model="timed") if isinstance(target, ModelServer) else target
-    return Sender(target, written or CHAT, prompts, Generation(max_tokens=TOKENS))
+    return Sender(target, written, prompts, Generation(max_tokens=TOKENS))
 
 
 def sent(to: Sender, load: Load) -> tuple[list[Record], Segment]:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import datetime as dt
 
 from constructs_optim.evaluator.comparison import compare_completions, compare_metrics, comparison_data
-from constructs_optim.evaluator.load import Record
 from constructs_optim.evaluator.prompts import Prompt
+from constructs_optim.evaluator.streaming import Record
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import (
     EvaluationResult,

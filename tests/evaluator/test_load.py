@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 
 from constructs_optim.evaluator.connection import Connection, Exchange, UrlTarget
-from constructs_optim.evaluator.load import MeasuredLevel, Record, Segment, prompt_order
+from constructs_optim.evaluator.load import MeasuredLevel, Segment, prompt_order
 from constructs_optim.evaluator.options import EvaluationError, Load
 from constructs_optim.evaluator.prompts import Prompt
-from constructs_optim.evaluator.streaming import CHAT, LMI, Format
+from constructs_optim.evaluator.streaming import ChatFormat, Format, LmiFormat, Record
 from constructs_optim.evaluator.tokens import count_tokens
 from constructs_optim.recipe.evaluation.calculation import ErrorKind, errors_by_kind, summarize
 
@@ -84,10 +84,10 @@ def test_every_fault_is_counted_under_its_kind_and_none_ends_the_run(server: Mod
     expected = Counter({kind.value: 0 for kind in KINDS.values()})
     for kind in KINDS.values():
         expected[kind.value] += 3
-    assert errors_by_kind(record.request for record in records) == expected
+    assert errors_by_kind(records) == expected
     by_prompt = {record.prompt: record for record in records}
-    assert by_prompt[0].request.is_measured
-    assert by_prompt[1].request.is_empty
+    assert by_prompt[0].is_measured
+    assert by_prompt[1].is_empty
     assert all(by_prompt[place].message for place in range(2, len(prompts)))
 
 
@@ -140,7 +140,7 @@ def test_what_servers_send_beside_an_answer_does_not_spoil_it(server: ModelServe
 def test_an_answer_that_arrives_whole_has_no_inter_token_latency(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("bend:whole")), Load(concurrency=1, requests=2, warm_up=0))
     count_tokens(records, asked("bend:whole"), None, chat=True)
-    metrics = summarize([record.request for record in records], 1, 1)
+    metrics = summarize(records, 1, 1)
     assert metrics["output_tokens"] == TOKENS
     assert "time_to_first_token_p50" in metrics
     assert "inter_token_latency_p50" not in metrics
@@ -163,13 +163,13 @@ def test_tokens_of_the_first_piece_are_not_timed(server: ModelServer) -> None:
     count_tokens(records, prompts, Words(), chat=True)  # pyright: ignore[reportArgumentType]
     assert records[0].first_tokens == TOKENS // 2
     # The next token after half of them comes when that half would have been said: 35 ms a token, and not 20.
-    assert (records[0].request.inter_token_latency or 0) > 25
+    assert (records[0].inter_token_latency or 0) > 25
 
 
 def test_a_count_of_nothing_is_not_taken_for_an_empty_answer(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("bend:uncounted")), Load(concurrency=1, requests=1, warm_up=0))
     count_tokens(records, asked("bend:uncounted"), None, chat=True)
-    metrics = summarize([record.request for record in records], 1, 1)
+    metrics = summarize(records, 1, 1)
     assert metrics["empty_inference_response"] == 0
     assert metrics["client_latency_p50"] > 0
     assert "output_tokens" not in metrics
@@ -229,7 +229,7 @@ def test_both_sides_of_a_comparison_are_asked_in_the_same_order_and_each_concurr
 def test_what_is_gone_on_with_asks_what_was_not_answered_yet() -> None:
     order = prompt_order(4, 8)
     whole = [next(order) for _ in range(8)]
-    rest = prompt_order(4, 8, answered=[whole[1], whole[2], whole[5]])
+    rest = prompt_order(4, 8, sent=[whole[1], whole[2], whole[5]])
     missing = [next(rest) for _ in range(5)]
     assert sorted([*missing, whole[1], whole[2], whole[5]]) == sorted(whole)
 
@@ -241,15 +241,15 @@ def test_tokens_that_come_together_are_counted_one_by_one(server: ModelServer) -
 
 
 def test_the_format_that_a_server_understands_is_found_out(server: ModelServer) -> None:
-    def found(prompts: list[Prompt], *formats: Format) -> Format:
+    def found(prompts: list[Prompt], *formats: type[Format]) -> type[Format]:
         to = sender(server, prompts)
         asyncio.run(to.choose_format(formats, 1))
         return to.format
 
-    assert found(asked("fault:500", "a"), CHAT, LMI) is CHAT, "one prompt may be at fault"
-    assert found(asked("a"), LMI, CHAT) is LMI
+    assert found(asked("fault:500", "a"), ChatFormat, LmiFormat) is ChatFormat, "one prompt may be at fault"
+    assert found(asked("a"), LmiFormat, ChatFormat) is LmiFormat
     with pytest.raises(EvaluationError, match=r"openai: empty: .*\n.*lmi: empty"):
-        found(asked("fault:empty"), CHAT, LMI)
+        found(asked("fault:empty"), ChatFormat, LmiFormat)
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:80", "ftp://host/", "http://", "http://host:port/", "http://a:b@host/"])

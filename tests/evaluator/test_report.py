@@ -14,9 +14,10 @@ import pytest
 from PIL import Image
 
 from constructs_optim.evaluator.evaluation import summarize_level
-from constructs_optim.evaluator.load import MeasuredLevel, Record, Segment
-from constructs_optim.evaluator.report import PLOT_STYLE, REPORT, draw_figure, write_report
+from constructs_optim.evaluator.load import MeasuredLevel, Segment
+from constructs_optim.evaluator.report import PLOT_STYLE, REPORT, Curve, Plot, draw_figure, write_report
 from constructs_optim.evaluator.run_directory import RunDirectory
+from constructs_optim.evaluator.streaming import Record
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import (
     EvaluationResult,
@@ -46,18 +47,11 @@ PLOTS = [
 @pytest.mark.parametrize("labels", [("p50", "p90"), tuple(f"meta-llama-3-70b-{n}: p{n}" for n in range(6))])
 def test_a_legend_lies_over_no_curve_and_within_the_plot(labels: tuple[str, ...]) -> None:
     import matplotlib as mpl
-    from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    def draw(axes: Axes) -> bool:
-        for place, label in enumerate(labels):
-            axes.plot([1, 2], [place, place + 1], label=label)
-        axes.set_xlabel("concurrency")
-        return True
-
+    curves = [Curve(label, [1, 2], [place, place + 1], {}) for place, label in enumerate(labels)]
     with mpl.rc_context(fname=PLOT_STYLE):
-        figure = draw_figure("Time to first token", draw)
-        assert figure is not None
+        figure = draw_figure(Plot("Time to first token", "concurrency", "ms", curves))
         renderer = FigureCanvasAgg(figure).get_renderer()
         figure.draw(renderer)
         (legend,), (axes,) = figure.legends, figure.axes

@@ -8,10 +8,11 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.exceptions import NoCredentialsError
 
 from constructs_optim.evaluator.connection import SageMakerTarget
-from constructs_optim.evaluator.options import EvaluationError, Load
-from constructs_optim.evaluator.streaming import CHAT, LMI, Format
+from constructs_optim.evaluator.options import Load
+from constructs_optim.evaluator.streaming import ChatFormat, Format, LmiFormat
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .conftest import TOKENS, ModelServer, asked, sender, sent
@@ -32,9 +33,9 @@ def test_the_timing_server_frames_as_boto3_expects(server: ModelServer, session:
     assert [json.loads(line)["token"]["text"] for line in stream.splitlines()] == [f"w{n} " for n in range(TOKENS)]
 
 
-@pytest.mark.parametrize("written", [CHAT, LMI])
+@pytest.mark.parametrize("written", [ChatFormat, LmiFormat])
 def test_an_endpoint_is_measured_by_its_response_stream(
-    server: ModelServer, session: boto3.Session, written: Format
+    server: ModelServer, session: boto3.Session, written: type[Format]
 ) -> None:
     to = sender(SageMakerTarget(session, "chat"), asked("Hello there"), written)
     records, segment = sent(to, Load(concurrency=2, requests=4))
@@ -59,7 +60,8 @@ def test_a_request_is_signed_as_botocore_signs(server: ModelServer, session: bot
     # The service calculates the signature anew, from what it was sent.
     signed = {name: headers[name] for name in parts["SignedHeaders"].split(";")}
     assert {"content-type", "host", "x-amz-date", "x-amzn-sagemaker-target-variant"} <= signed.keys()
-    body = CHAT.body(asked("Grüße")[0], sender(target, []).generation, None)
+    content = ChatFormat.body(asked("Grüße")[0], sender(target, []).generation, None)
+    body = json.dumps(content, separators=(",", ":")).encode()
     request = AWSRequest("POST", f"http://{headers['host']}{server.timing.bodies[0]['path']}", signed, body)
     request.context["timestamp"] = headers["x-amz-date"]
     auth = SigV4Auth(Credentials("AKIDEXAMPLE", "secret", "token"), "sagemaker", "us-west-2")
@@ -81,7 +83,7 @@ def test_a_request_is_signed_as_botocore_signs(server: ModelServer, session: bot
 def test_the_runtimes_own_errors_have_their_kinds(
     session: boto3.Session, fault: str, kind: ErrorKind, said: str
 ) -> None:
-    to = sender(SageMakerTarget(session, "chat"), asked(f"fault:{fault}"), LMI)
+    to = sender(SageMakerTarget(session, "chat"), asked(f"fault:{fault}"), LmiFormat)
     records, _ = sent(to, Load(concurrency=1, requests=1, warm_up=0))
     assert records[0].error is kind
     assert said in records[0].message
@@ -93,7 +95,7 @@ def test_without_credentials_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
-    with pytest.raises(EvaluationError, match="sign in"):
+    with pytest.raises(NoCredentialsError):
         SageMakerTarget(boto3.Session(region_name="us-west-2"), "chat")
 
 
@@ -114,6 +116,6 @@ def test_credentials_that_are_about_to_expire_are_renewed(server: ModelServer, s
 
     target = SageMakerTarget(session, "chat")
     target._credentials = RefreshableCredentials.create_from_metadata(metadata(1), renew, "test")
-    request = asyncio.run(target.request(b"{}", CHAT.path))
+    request = asyncio.run(target.request(b"{}", ChatFormat.path))
     assert b"Credential=AKID1/" in request
     assert len(renewed) == 1

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.evaluator.connection import Exchange
-from constructs_optim.evaluator.streaming import ChatDecoder, Completion, Decoder, TokenDecoder, refusal
+from constructs_optim.evaluator.connection import Exchange, refusal
+from constructs_optim.evaluator.streaming import ChatFormat, Format, LmiFormat, Record
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from .timing_server import frame
@@ -36,13 +36,13 @@ def token(text: str, **more: Any) -> dict[str, Any]:
     return {"token": {"id": 1, "text": text, "log_prob": -0.1}, **more}
 
 
-def decoded(decoder: Decoder, *pieces: bytes, headers: dict[str, str] | None = None, **exchange: Any) -> Completion:
-    """An answer whose pieces arrived a second apart, the first after one."""
-    decoder.start(headers or {})
+def decoded(form: type[Format], *pieces: bytes, headers: dict[str, str] | None = None, **exchange: Any) -> Record:
+    """The record of a response whose pieces arrived a second apart, the first after one."""
     arrived = [(float(at), piece) for at, piece in enumerate(pieces, start=1)]
+    response = form(Exchange(0, len(pieces) + 1, 200, headers or {}, arrived, **exchange))
     for at, piece in arrived:
-        decoder.feed(at, piece)
-    return decoder.finish(Exchange(start=0, end=len(pieces) + 1, status=200, pieces=arrived, **exchange))
+        response.feed(at, piece)
+    return response.finish()
 
 
 USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
@@ -50,24 +50,24 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
 
 def test_a_chat_has_its_first_token_with_the_first_content() -> None:
     role = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
-    answer = decoded(ChatDecoder(), events(role), events(chunk("Hel")), events(chunk("lo", "stop"), USAGE, "[DONE]"))
-    assert answer == Completion("Hello", "", 2, 3, 7, 2, first_tokens=1, first_length=3)
+    answer = decoded(ChatFormat, events(role), events(chunk("Hel")), events(chunk("lo", "stop"), USAGE, "[DONE]"))
+    assert answer == Record(0, 4, 2, 3, text="Hello", server_input_tokens=7, server_output_tokens=2, first_length=3)
 
 
 def test_what_a_model_thinks_before_it_answers_is_generated_too() -> None:
     thought = {"choices": [{"delta": {"reasoning_content": "Hm."}}]}
-    answer = decoded(ChatDecoder(), events(thought), events(chunk("Yes", "stop")))
+    answer = decoded(ChatFormat, events(thought), events(chunk("Yes", "stop")))
     assert (answer.text, answer.reasoning, answer.first_token) == ("Yes", "Hm.", 1)
 
 
 def test_lmi_containers_stream_chats_as_json_lines() -> None:
-    answer = decoded(ChatDecoder(), lines(chunk(" Oh")), lines(chunk(" assist", "length")))
+    answer = decoded(ChatFormat, lines(chunk(" Oh")), lines(chunk(" assist", "length")))
     assert (answer.text, answer.error, answer.last_token) == (" Oh assist", None, 2)
 
 
 def test_a_server_that_does_not_stream_says_all_at_once() -> None:
     whole = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}], "usage": USAGE["usage"]}
-    answer = decoded(ChatDecoder(), json.dumps(whole).encode())
+    answer = decoded(ChatFormat, json.dumps(whole).encode())
     assert (answer.text, answer.server_output_tokens, answer.error) == ("Hello", 2, None)
 
 
@@ -75,8 +75,8 @@ def test_a_server_that_does_not_stream_says_all_at_once() -> None:
 def test_tokens_of_lmi_and_of_text_generation_inference_are_read_alike(written: Any) -> None:
     last = token("</s>", generated_text="Deep", details={"finish_reason": "length", "generated_tokens": 3})
     last["token"]["special"] = True
-    answer = decoded(TokenDecoder(), written(token("De")), written(token("ep")), written(last))
-    assert answer == Completion("Deep", "", 1, 3, None, 3, first_tokens=1, first_length=2)
+    answer = decoded(LmiFormat, written(token("De")), written(token("ep")), written(last))
+    assert answer == Record(0, 4, 1, 3, text="Deep", server_output_tokens=3, first_length=2)
 
 
 WHOLE = b": a comment\nevent: message\nid: 1\nretry: 5\n" + events(
@@ -92,13 +92,13 @@ def test_where_the_network_cuts_a_stream_does_not_matter(cuts: list[int], framed
         # The runtime frames pieces as it likes, and the network cuts the frames again.
         stream = b"".join(frame(PART, piece) for piece in pieces)
         pieces = [stream[start : start + 7] for start in range(0, len(stream), 7)]
-    answer = decoded(ChatDecoder(), *pieces, headers=EVENT_STREAM if framed else None)
+    answer = decoded(ChatFormat, *pieces, headers=EVENT_STREAM if framed else None)
     assert (answer.text, answer.server_output_tokens, answer.error) == ("Grüße und😀", 2, None)
 
 
-@pytest.mark.parametrize("decoder", [ChatDecoder, TokenDecoder])
-def test_a_body_of_nothing_is_an_empty_answer(decoder: type[Decoder]) -> None:
-    assert decoded(decoder()) == Completion()
+@pytest.mark.parametrize("decoder", [ChatFormat, LmiFormat])
+def test_a_body_of_nothing_is_an_empty_answer(decoder: type[Format]) -> None:
+    assert decoded(decoder) == Record(0, 1)
 
 
 def exception(kind: str) -> bytes:
@@ -108,35 +108,35 @@ def exception(kind: str) -> bytes:
 @pytest.mark.parametrize(
     ("decoder", "pieces", "headers", "kind", "said"),
     [
-        (ChatDecoder, [events(chunk("a"))], {}, ErrorKind.CUT_STREAM, "before the completion was finished"),
-        (TokenDecoder, [lines(token("a"))], {}, ErrorKind.CUT_STREAM, "before the completion"),
-        (ChatDecoder, [b'data: {"choices": [{"de\n\n'], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object"),
-        (ChatDecoder, [b"<html>\n"], {}, ErrorKind.MALFORMED_RESPONSE, "<html>"),
-        (ChatDecoder, [b"data: 7\n"], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object: 7"),
-        (ChatDecoder, [lines(token("a"))], {}, ErrorKind.MALFORMED_RESPONSE, "not of this format"),
-        (ChatDecoder, [lines({"choices": [{"delta": {"content": 5}}]})], {}, ErrorKind.MALFORMED_RESPONSE, "format"),
-        (TokenDecoder, [lines(chunk("a"))], {}, ErrorKind.MALFORMED_RESPONSE, "not of this format"),
-        (ChatDecoder, [events({"error": {"message": "no memory"}})], {}, ErrorKind.MODEL_ERROR, "no memory"),
-        (ChatDecoder, [events({"object": "error", "message": "no"})], {}, ErrorKind.MODEL_ERROR, "no"),
-        (ChatDecoder, [b"event: error\n" + events({"message": "ill"})], {}, ErrorKind.MODEL_ERROR, "ill"),
-        (ChatDecoder, [events(chunk("", "error"))], {}, ErrorKind.MODEL_ERROR, "error"),
-        (TokenDecoder, [lines(token("", details={"finish_reason": "error"}))], {}, ErrorKind.MODEL_ERROR, "error"),
+        (ChatFormat, [events(chunk("a"))], {}, ErrorKind.CUT_STREAM, "before the completion was finished"),
+        (LmiFormat, [lines(token("a"))], {}, ErrorKind.CUT_STREAM, "before the completion"),
+        (ChatFormat, [b'data: {"choices": [{"de\n\n'], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object"),
+        (ChatFormat, [b"<html>\n"], {}, ErrorKind.MALFORMED_RESPONSE, "<html>"),
+        (ChatFormat, [b"data: 7\n"], {}, ErrorKind.MALFORMED_RESPONSE, "no JSON object: 7"),
+        (ChatFormat, [lines(token("a"))], {}, ErrorKind.MALFORMED_RESPONSE, "not of this format"),
+        (ChatFormat, [lines({"choices": [{"delta": {"content": 5}}]})], {}, ErrorKind.MALFORMED_RESPONSE, "format"),
+        (LmiFormat, [lines(chunk("a"))], {}, ErrorKind.MALFORMED_RESPONSE, "not of this format"),
+        (ChatFormat, [events({"error": {"message": "no memory"}})], {}, ErrorKind.MODEL_ERROR, "no memory"),
+        (ChatFormat, [events({"object": "error", "message": "no"})], {}, ErrorKind.MODEL_ERROR, "no"),
+        (ChatFormat, [b"event: error\n" + events({"message": "ill"})], {}, ErrorKind.MODEL_ERROR, "ill"),
+        (ChatFormat, [events(chunk("", "error"))], {}, ErrorKind.MODEL_ERROR, "error"),
+        (LmiFormat, [lines(token("", details={"finish_reason": "error"}))], {}, ErrorKind.MODEL_ERROR, "error"),
         (
-            ChatDecoder,
+            ChatFormat,
             [exception("ModelStreamError")],
             EVENT_STREAM,
             ErrorKind.MODEL_ERROR,
             "ModelStreamError: .*broken",
         ),
-        (ChatDecoder, [b"\x00\x00\x00\x20" * 8], EVENT_STREAM, ErrorKind.MALFORMED_RESPONSE, "no event stream"),
+        (ChatFormat, [b"\x00\x00\x00\x20" * 8], EVENT_STREAM, ErrorKind.MALFORMED_RESPONSE, "no event stream"),
     ],
 )
 def test_what_goes_wrong_in_a_stream_has_a_kind_and_words(
-    decoder: type[Decoder], pieces: Sequence[bytes], headers: dict[str, str], kind: ErrorKind, said: str
+    decoder: type[Format], pieces: Sequence[bytes], headers: dict[str, str], kind: ErrorKind, said: str
 ) -> None:
     import re
 
-    answer = decoded(decoder(), *pieces, headers=headers)
+    answer = decoded(decoder, *pieces, headers=headers)
     assert answer.error is kind
     assert re.search(said, answer.message)
 
@@ -151,17 +151,17 @@ def test_what_goes_wrong_in_a_stream_has_a_kind_and_words(
         events({"object": "server.status"}),
     ],
 )
-@pytest.mark.parametrize("decoder", [ChatDecoder, TokenDecoder])
-def test_what_says_nothing_of_the_answer_is_passed_over(decoder: type[Decoder], beside: bytes) -> None:
-    said = events(chunk("Hi", "stop")) if decoder is ChatDecoder else events(token("Hi", generated_text="Hi"))
-    answer = decoded(decoder(), beside, said, beside)
+@pytest.mark.parametrize("decoder", [ChatFormat, LmiFormat])
+def test_what_says_nothing_of_the_answer_is_passed_over(decoder: type[Format], beside: bytes) -> None:
+    said = events(chunk("Hi", "stop")) if decoder is ChatFormat else events(token("Hi", generated_text="Hi"))
+    answer = decoded(decoder, beside, said, beside)
     assert (answer.text, answer.error, answer.first_token) == ("Hi", None, 2)
 
 
 @pytest.mark.parametrize("count", ["12", -1, True, 1.5, None, [2]])
 def test_a_count_of_tokens_that_is_none_is_passed_over(count: object) -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": count}}
-    answer = decoded(ChatDecoder(), events(chunk("Hi", "stop")), events(usage))
+    answer = decoded(ChatFormat, events(chunk("Hi", "stop")), events(usage))
     assert (answer.text, answer.error, answer.server_input_tokens, answer.server_output_tokens) == (
         "Hi",
         None,
@@ -171,12 +171,12 @@ def test_a_count_of_tokens_that_is_none_is_passed_over(count: object) -> None:
 
 
 def test_a_line_that_is_nested_too_deeply_is_malformed() -> None:
-    answer = decoded(ChatDecoder(), b"data: " + b"[" * 200_000 + b"\n\n")
+    answer = decoded(ChatFormat, b"data: " + b"[" * 200_000 + b"\n\n")
     assert answer.error is ErrorKind.MALFORMED_RESPONSE
 
 
 def test_an_answer_of_nothing_but_foreign_objects_is_malformed() -> None:
-    answer = decoded(ChatDecoder(), events({"completion": "Hi"}, {"completion": " there"}))
+    answer = decoded(ChatFormat, events({"completion": "Hi"}, {"completion": " there"}))
     assert (answer.error, answer.message) == (
         ErrorKind.MALFORMED_RESPONSE,
         'not of this format: {"completion": "Hi"}',
@@ -185,7 +185,7 @@ def test_an_answer_of_nothing_but_foreign_objects_is_malformed() -> None:
 
 def test_an_event_may_be_written_in_several_lines() -> None:
     written = json.dumps(chunk("a\nb", "stop"), indent=1).replace("\n", "\r\ndata: ")
-    answer = decoded(ChatDecoder(), f"data: {written}\r\n\r\n".encode())
+    answer = decoded(ChatFormat, f"data: {written}\r\n\r\n".encode())
     assert (answer.text, answer.error) == ("a\nb", None)
 
 
@@ -195,15 +195,15 @@ def test_a_function_that_is_called_and_a_refusal_are_output() -> None:
 
     called = delta(tool_calls=[{"index": 0, "id": "c", "function": {"name": "sum", "arguments": ""}}])
     arguments = delta(tool_calls=[{"index": 0, "function": {"arguments": "[1,2]"}}])
-    answer = decoded(ChatDecoder(), events(called), events(arguments), events(chunk(None, "tool_calls")))
+    answer = decoded(ChatFormat, events(called), events(arguments), events(chunk(None, "tool_calls")))
     assert (answer.text, answer.first_token, answer.last_token, answer.error) == ("sum[1,2]", 1, 2, None)
-    answer = decoded(ChatDecoder(), events(delta(refusal="No.")), events(chunk(None, "stop")))
+    answer = decoded(ChatFormat, events(delta(refusal="No.")), events(chunk(None, "stop")))
     assert (answer.text, answer.error) == ("No.", None)
 
 
 def test_the_first_thing_that_went_wrong_is_the_one_that_counts() -> None:
     broken = {"error": ErrorKind.CUT_STREAM, "message": "the server closed the connection"}
-    answer = decoded(ChatDecoder(), events({"error": "no memory"}), **broken)
+    answer = decoded(ChatFormat, events({"error": "no memory"}), **broken)
     assert (answer.error, answer.message) == (ErrorKind.MODEL_ERROR, "no memory")
 
 

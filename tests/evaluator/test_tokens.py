@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from constructs_optim.evaluator.load import Record
 from constructs_optim.evaluator.options import EvaluationError
 from constructs_optim.evaluator.prompts import Prompt
+from constructs_optim.evaluator.streaming import Record
 from constructs_optim.evaluator.tokens import ModelTokenizer, count_tokens
 
 from ..support.tokenizers import model
@@ -65,9 +65,9 @@ def test_what_the_tokenizer_cannot_parse_is_counted_and_ends_nothing(tmp_path: P
     count_tokens(records, prompts, ModelTokenizer.load(str(model(tmp_path))), chat=True)
     assert [each.tokenizer_failed for each in records] == [True, True, False]
     assert records[0].output_tokens is None
-    assert records[0].request.is_empty
+    assert records[0].is_empty
     assert (records[1].input_tokens, records[1].output_tokens) == (None, 1)
-    assert not records[1].request.is_empty
+    assert not records[1].is_empty
 
 
 def test_a_tokenizer_is_read_from_s3(tmp_path: Path) -> None:

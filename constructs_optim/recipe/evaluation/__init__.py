@@ -49,7 +49,7 @@ class RecommendationRequest:
     @property
     def properties(self) -> Mapping[str, Any]:
         """The job's part of the custom resource's ``Request``, of a request that keeps the rules."""
-        reservations = [each.arn for each in self.capacity_reservations]
+        reservations = [reservation.arn for reservation in self.capacity_reservations]
         return {
             "ModelUri": self.model.uri,
             "Metric": availability.recommendations().metrics[self.optimize_for],

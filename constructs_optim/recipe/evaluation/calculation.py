@@ -49,7 +49,7 @@ class ErrorKind(StrEnum):
     MALFORMED_RESPONSE = "malformed_response", "Part of the response is nothing that the format allows."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """One request, with times in seconds on any clock that only goes forward; None where nothing could count or see it.
 
@@ -121,20 +121,20 @@ def summarize(
     none.
     """
     pricing.check_price(instance_price_per_hour, discount)
-    made = list(requests)
-    measured = [request for request in made if request.is_measured]
+    sent = list(requests)
+    measured = [request for request in sent if request.is_measured]
     if measured and not seconds > 0:
         raise ValueError(f"seconds is {seconds}, and requests that were answered took time")
     values: dict[str, float] = {
         "concurrency": concurrency,
-        "client_invocations": len(made),
-        "client_invocation_errors": sum(request.error is not None for request in made),
-        "tokenizer_failed": sum(request.tokenizer_failed for request in made),
-        "empty_inference_response": sum(request.is_empty for request in made),
+        "client_invocations": len(sent),
+        "client_invocation_errors": sum(request.error is not None for request in sent),
+        "tokenizer_failed": sum(request.tokenizer_failed for request in sent),
+        "empty_inference_response": sum(request.is_empty for request in sent),
     }
     for name in ("time_to_first_token", "inter_token_latency", "client_latency"):
-        found = [value for request in measured if (value := getattr(request, name)) is not None]
-        values |= _distribution(name, found)
+        latencies = [value for request in measured if (value := getattr(request, name)) is not None]
+        values |= _distribution(name, latencies)
     for kind in ("input_tokens", "output_tokens"):
         values |= _tokens(kind, measured, seconds)
     if values.get("inter_token_latency_p50", 0) > 0:
@@ -152,11 +152,11 @@ def errors_by_kind(requests: Iterable[Request]) -> dict[str, int]:
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
     """The value that ``percent`` (0 to 100) of the values do not exceed, on the line between the two next to it."""
-    place = (len(ordered) - 1) * percent / 100
-    below = int(place)
+    rank = (len(ordered) - 1) * percent / 100
+    below = int(rank)
     if below + 1 == len(ordered):
         return ordered[below]
-    return ordered[below] + (ordered[below + 1] - ordered[below]) * (place - below)
+    return ordered[below] + (ordered[below + 1] - ordered[below]) * (rank - below)
 
 
 def better(metric: MetricDefinition) -> int:
