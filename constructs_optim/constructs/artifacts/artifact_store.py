@@ -16,7 +16,6 @@ from constructs import Construct
 from constructs_optim.constructs.stack.arguments import BUCKET, KEY, suggests_keywords
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token
-from constructs_optim.constructs.validation.refusal import declaring
 
 from .planned_recipe import shown
 
@@ -130,8 +129,7 @@ class ArtifactStore(Construct):
             server_access_logs_prefix: prefix of these logs. Default: none.
         """
         KEY.check("encryption_key", encryption_key)
-        with declaring(scope, id):
-            super().__init__(scope, id)
+        super().__init__(scope, id)
         bucket = s3.Bucket(
             self,
             "Bucket",

@@ -19,7 +19,7 @@ from constructs_optim.constructs.evaluation.evaluation_service import (
     workload_config_name,
     workload_statements,
 )
-from constructs_optim.constructs.stack.arguments import ROLE, STORE, suggests_keywords
+from constructs_optim.constructs.stack.arguments import ROLE, STORE, refuse, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import (
     LONGEST_WAIT_SECONDS,
     JobSignal,
@@ -30,7 +30,6 @@ from constructs_optim.constructs.stack.custom_resource import (
 from constructs_optim.constructs.stack.handler import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import Statement, pass_role_statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest, Workload
 from constructs_optim.recipe.hosting import CapacityReservation
