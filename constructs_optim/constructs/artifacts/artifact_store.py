@@ -68,27 +68,19 @@ _FIXES = {
 
 @runtime_checkable
 class IArtifactStore(Protocol):
-    """A store of artifacts: one of this app, or one that exists already."""
+    """A store of artifacts: one of this app, or one that exists already.
 
-    @property
-    def bucket_name(self) -> str:
-        """The bucket's name; may be a token."""
-        ...
+    Attributes:
+        bucket_name: the bucket's name; may be a token.
+        bucket_arn: the bucket's ARN; may be a token.
+        encryption_key_arn: the ARN of the KMS key that encrypts the artifacts, or None where S3's own keys do.
+        read_only: whether artifacts of this store may only be read and referred to.
+    """
 
-    @property
-    def bucket_arn(self) -> str:
-        """The bucket's ARN; may be a token."""
-        ...
-
-    @property
-    def encryption_key_arn(self) -> str | None:
-        """The ARN of the KMS key that encrypts the artifacts, or None where S3's own keys do."""
-        ...
-
-    @property
-    def read_only(self) -> bool:
-        """Whether artifacts of this store may only be read and referred to."""
-        ...
+    bucket_name: str
+    bucket_arn: str
+    encryption_key_arn: str | None
+    read_only: bool
 
 
 @suggests_keywords
@@ -296,7 +288,7 @@ def store_statements(store: IArtifactStore, group: str) -> list[Statement]:
     return statements_of(group, Store=store.bucket_arn, Key=store.encryption_key_arn, Account=PSEUDO.account)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _BucketStore:
     bucket_name: str
     bucket_arn: str

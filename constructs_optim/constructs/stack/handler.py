@@ -49,8 +49,7 @@ class Handler(Construct):
         code: Mapping[str, str],
         module: str,
         description: str,
-        statements: Sequence[Statement],
-        responds_to_cloudformation: bool = False,
+        responds_to_cloudformation: bool = True,
     ) -> None:
         super().__init__(scope, id)
         log_group = log_group_of(self)
@@ -64,7 +63,7 @@ class Handler(Construct):
             "lambda.amazonaws.com",
             source_arn="arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:*",
             description=description,
-            statements=[*statements_of("handler", LogGroup=log_group.attr_arn), *statements],
+            statements=statements_of("handler", LogGroup=log_group.attr_arn),
             always_sent=False,
         )
         layer = _powertools_layer(self)
@@ -201,19 +200,19 @@ class JobRunner:
         """
         description, statements = watcher
         self.watcher: Handler = Handler(
-            scope, "Watcher", code=code, module=f"{name}_watcher", description=description, statements=statements
+            scope,
+            "Watcher",
+            code=code,
+            module=f"{name}_watcher",
+            description=description,
+            responds_to_cloudformation=False,
         )
+        self.watcher.permit(statements)
         self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
         description, statements = handler
-        self.handler: Handler = Handler(
-            scope,
-            "Handler",
-            code=code,
-            module=f"{name}_handler",
-            description=description,
-            responds_to_cloudformation=True,
-            statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))],
-        )
+        self.handler: Handler = Handler(scope, "Handler", code=code, module=f"{name}_handler", description=description)
+        start = Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))
+        self.handler.permit([*statements, start])
         self.properties: Mapping[str, Any] = {
             "ServiceToken": self.handler.arn,
             "ServiceTimeout": RESPONSE_SECONDS,
