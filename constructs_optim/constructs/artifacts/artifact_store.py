@@ -239,7 +239,10 @@ class ArtifactStore(Construct):
             if id in consumers:
                 continue
             consumers.append(id)
-            _add_consumer(statement, kind, consumers)
+            if kind == "account":
+                statement.add_aws_account_principal(id)
+            else:
+                _add_organization(statement, consumers)
             key_actions += grant.actions if not grant.below else ()
         if self.bucket.policy is not None:
             # A bucket that is retained goes on serving its consumers: their endpoints read it whenever they scale out.
@@ -270,11 +273,8 @@ class ArtifactStore(Construct):
         return statement
 
 
-def _add_consumer(statement: iam.PolicyStatement, kind: str, ids: list[str]) -> None:
-    """Let a statement be about consumers, of which the last one is new."""
-    if kind == "account":
-        statement.add_aws_account_principal(ids[-1])
-        return
+def _add_organization(statement: iam.PolicyStatement, ids: list[str]) -> None:
+    """Apply a statement to organizations, of which the last is new."""
     if len(ids) == 1:
         statement.add_any_principal()
     # The fixed value is what makes a statement for everybody not public, in the eyes of S3's public access block.

@@ -14,7 +14,7 @@ from aws_cdk import Annotations, CfnResource, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from constructs import Construct, DependencyGroup
 
-from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of
+from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of, sub_account
 from constructs_optim.constructs.stack.permissions import (
     INLINE_CHARACTERS,
     MOST_INLINE_CHARACTERS,
@@ -60,7 +60,9 @@ def serving_statements(
 
 
 def _image_statements(images: Sequence[str | None], registry: ContainerRegistry) -> list[Statement]:
-    return statements_of("pull images", Repositories=tuple(map(registry.repository_arn, repositories_of(images))))
+    prefix = "arn:${AWS::Partition}:ecr:${AWS::Region}:${Account}:repository/"
+    arns = tuple(sub_account(prefix + name, registry.account) for name in repositories_of(images))
+    return statements_of("pull images", Repositories=arns)
 
 
 def running_statements(*, in_vpc: bool) -> list[Statement]:

@@ -1,8 +1,4 @@
-"""A Lambda function of the stack's own, with its role, logs, metrics and traces; and those that run jobs.
-
-The Powertools layer is AWS's own, in an account that differs by region. A stack with a region gets its ARN as plain
-text; an environment-agnostic stack gets a CloudFormation mapping, so that one template can be deployed anywhere.
-"""
+"""A Lambda function of the stack's own, with its role, logs, metrics and traces; and those that run jobs."""
 
 from __future__ import annotations
 
