@@ -16,7 +16,6 @@ from constructs import Construct
 from constructs_optim.constructs.stack.arguments import BUCKET, KEY, suggests_keywords
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token
-from constructs_optim.constructs.validation.refusal import declaring
 
 from .planned_recipe import shown
 
@@ -69,27 +68,19 @@ _FIXES = {
 
 @runtime_checkable
 class IArtifactStore(Protocol):
-    """A store of artifacts: one of this app, or one that exists already."""
+    """A store of artifacts: one of this app, or one that exists already.
 
-    @property
-    def bucket_name(self) -> str:
-        """The bucket's name; may be a token."""
-        ...
+    Attributes:
+        bucket_name: the bucket's name; may be a token.
+        bucket_arn: the bucket's ARN; may be a token.
+        encryption_key_arn: the ARN of the KMS key that encrypts the artifacts, or None where S3's own keys do.
+        read_only: whether artifacts of this store may only be read and referred to.
+    """
 
-    @property
-    def bucket_arn(self) -> str:
-        """The bucket's ARN; may be a token."""
-        ...
-
-    @property
-    def encryption_key_arn(self) -> str | None:
-        """The ARN of the KMS key that encrypts the artifacts, or None where S3's own keys do."""
-        ...
-
-    @property
-    def read_only(self) -> bool:
-        """Whether artifacts of this store may only be read and referred to."""
-        ...
+    bucket_name: str
+    bucket_arn: str
+    encryption_key_arn: str | None
+    read_only: bool
 
 
 @suggests_keywords
@@ -130,8 +121,7 @@ class ArtifactStore(Construct):
             server_access_logs_prefix: prefix of these logs. Default: none.
         """
         KEY.check("encryption_key", encryption_key)
-        with declaring(scope, id):
-            super().__init__(scope, id)
+        super().__init__(scope, id)
         bucket = s3.Bucket(
             self,
             "Bucket",
@@ -249,7 +239,10 @@ class ArtifactStore(Construct):
             if id in consumers:
                 continue
             consumers.append(id)
-            _add_consumer(statement, kind, consumers)
+            if kind == "account":
+                statement.add_aws_account_principal(id)
+            else:
+                _add_organization(statement, consumers)
             key_actions += grant.actions if not grant.below else ()
         if self.bucket.policy is not None:
             # A bucket that is retained goes on serving its consumers: their endpoints read it whenever they scale out.
@@ -280,11 +273,8 @@ class ArtifactStore(Construct):
         return statement
 
 
-def _add_consumer(statement: iam.PolicyStatement, kind: str, ids: list[str]) -> None:
-    """Let a statement be about consumers, of which the last one is new."""
-    if kind == "account":
-        statement.add_aws_account_principal(ids[-1])
-        return
+def _add_organization(statement: iam.PolicyStatement, ids: list[str]) -> None:
+    """Apply a statement to organizations, of which the last is new."""
     if len(ids) == 1:
         statement.add_any_principal()
     # The fixed value is what makes a statement for everybody not public, in the eyes of S3's public access block.
@@ -298,7 +288,7 @@ def store_statements(store: IArtifactStore, group: str) -> list[Statement]:
     return statements_of(group, Store=store.bucket_arn, Key=store.encryption_key_arn, Account=PSEUDO.account)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _BucketStore:
     bucket_name: str
     bucket_arn: str

@@ -19,6 +19,7 @@ from constructs_optim.constructs.stack.custom_resource import (
     drop_none,
     wait_seconds,
 )
+from constructs_optim.constructs.stack.handler import JobRunner
 from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model
@@ -127,19 +128,18 @@ class OptimizationJob(RecipeArtifact):
             self.job_role.permit(job_statements(plan, self.artifact_store, self._registry, in_vpc=in_vpc))
             if any(job.code_channel is not None for job in plan.jobs):
                 self.job_role.permit(self._service.training_code.statements())
-            self._service.permit(plan, self.artifact_store, role_arn=self.job_role.role_arn)
-            runner = self._service.jobs
+            runner = self._service.job_runner(plan, self.artifact_store, role_arn=self.job_role.role_arn)
             self.log_group_names = runner.handler.log_group_name, runner.watcher.log_group_name
             for index, job in enumerate(plan.jobs):
                 # A chain's later jobs have the technique in their ids; the first has the ids of one that is alone.
                 # CloudFormation never changes a resource's type: another kind of job has ids of its own.
                 prefix = job.name.title().replace("-", "") if index or job.kind != "OptimizationJob" else ""
-                artifact = self._run(job, self.job_role, prefix, seconds if wait else None)
+                artifact = self._run(job, runner, self.job_role, prefix, seconds if wait else None)
                 self.artifacts = {**self.artifacts, index: artifact}
 
-    def _run(self, job: JobPlan, role: SageMakerRole, prefix: str, seconds: int | None) -> Artifact:
-        """Declare one job; with ``seconds``, the condition that is met when its artifact is there."""
-        signal, service, store = None, self._service, self.artifact_store
+    def _run(self, job: JobPlan, runner: JobRunner, role: SageMakerRole, prefix: str, seconds: int | None) -> Artifact:
+        """Declare a job; with ``seconds``, the condition that is met when its artifact exists."""
+        signal, store = None, self.artifact_store
         if seconds is not None:
             bucket = json.dumps(StackContext.of(self).resolve(store.bucket_name), sort_keys=True)
             waits = f"\n{seconds}" if seconds != LONGEST_WAIT_SECONDS else ""
@@ -147,12 +147,12 @@ class OptimizationJob(RecipeArtifact):
             signal = JobSignal(self, job=text, seconds=seconds, prefix=prefix)
         request = dict(job.request)
         if job.code_channel is not None:
-            code = {"ChannelName": job.code_channel, "DataSource": data_source(service.training_code.uri)}
+            code = {"ChannelName": job.code_channel, "DataSource": data_source(self._service.training_code.uri)}
             request["InputDataConfig"] = [*request["InputDataConfig"], code]
         if self.network is not None:
             request["VpcConfig"] = self.network.to_property("SecurityGroupIds")
         properties = drop_none(
-            **service.jobs.properties,
+            **runner.properties,
             Description=self.plan.description,
             JobKind=job.kind if job.kind != "OptimizationJob" else None,
             RecipeKey=job.recipe_key,

@@ -5,7 +5,7 @@ However many endpoints a stack has, there is one of each that it needs; a plan o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -14,12 +14,7 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from constructs_optim.constructs.stack.handler import MANAGE, Handler, JobRunner, job_statement
-from constructs_optim.constructs.stack.permissions import (
-    Arn,
-    Statement,
-    pass_role_statement,
-    statements_of,
-)
+from constructs_optim.constructs.stack.permissions import Arn, Statement, pass_role_statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe.plan_data import Plan
 
@@ -69,7 +64,6 @@ class OptimizationService(Construct):
         )
         self.code: Mapping[str, str] = {"S3Bucket": code.s3_bucket_name, "S3Key": code.s3_object_key}
         self._jobs: JobRunner | None = None
-        self._artifacts: Handler | None = None
 
     @cached_property
     def execution_role(self) -> ExecutionRole:
@@ -86,92 +80,79 @@ class OptimizationService(Construct):
         """What runs in training containers."""
         return TrainingCode(self, "TrainingCode")
 
-    @property
-    def jobs(self) -> JobRunner:
-        """What runs jobs: a stack that only refers to artifacts has none of it."""
-        return self._jobs_of(())
-
-    def _jobs_of(self, kinds: Sequence[str]) -> JobRunner:
-        """What runs jobs, allowed to run those of ``kinds``."""
-        manage = [job_statement(_of_kind("ManageJobs", kind), kind, *MANAGE) for kind in kinds]
-        describe = [job_statement(_of_kind("WatchJobs", kind), kind, "Describe") for kind in kinds]
-        if self._jobs is not None:
-            self._jobs.handler.permit(manage)
-            self._jobs.watcher.permit(describe)
-            return self._jobs
-        self._jobs = JobRunner(
-            self,
-            "job",
-            code=self.code,
-            job="optimization job",
-            handler=("Starts, shares and stops optimization jobs", manage),
-            watcher=("Looks at a running optimization job", describe),
-            start_sid="WatchJobs",
-        )
-        self._jobs.handler.permit(statements_of("find stacks"))
-        return self._jobs
-
     @staticmethod
     def of(scope: Construct) -> OptimizationService:
         """The service of ``scope``'s stack, created on first use."""
         context = StackContext.of(scope)
         return context.once(OptimizationService, lambda: OptimizationService(context.stack, "OptimizationService"))
 
-    def permit(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> None:
-        """Let the handlers run the jobs of ``plan``: look its sources up, pass the job its role, use the store."""
-        jobs, records = self._jobs_of(sorted({job.kind for job in plan.jobs})), store_statements(store, "keep records")
-        jobs.handler.permit(
+    def job_runner(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> JobRunner:
+        """What runs the jobs of ``plan``, allowed to look up its sources, pass the role and use the store."""
+        kinds = sorted({job.kind for job in plan.jobs})
+        manage = [job_statement(_of_kind("ManageJobs", kind), kind, *MANAGE) for kind in kinds]
+        describe = [job_statement(_of_kind("WatchJobs", kind), kind, "Describe") for kind in kinds]
+        if self._jobs is None:
+            self._jobs = JobRunner(
+                self,
+                "job",
+                code=self.code,
+                job="optimization job",
+                handler=("Starts, shares and stops optimization jobs", manage),
+                watcher=("Looks at a running optimization job", describe),
+                start_sid="WatchJobs",
+            )
+            self._jobs.handler.permit(statements_of("find stacks"))
+        records = store_statements(store, "keep records")
+        self._jobs.handler.permit(
             [
+                *manage,
                 *model_source.lookup_statements(*plan.job_sources),
                 *records,
                 *store_statements(store, "keep references"),
                 pass_role_statement("PassExecutionRole", role_arn),
             ]
         )
-        jobs.watcher.permit(records)
+        self._jobs.watcher.permit([*describe, *records])
+        return self._jobs
 
     def artifact_handler(self, store: IArtifactStore, plan: Plan) -> Handler:
         """The handler of references to artifacts by key, allowed to look into ``store`` and keep its references."""
         kind = plan.jobs[-1].kind
-        describe = [job_statement(_of_kind("DescribeJobs", kind), kind, "Describe")]
-        if self._artifacts is None:
-            description = "Finds artifacts by their keys and keeps the references to them"
-            self._artifacts = self._handler("Artifacts", "artifact_handler", description, describe)
-        references = store_statements(store, "keep references")
-        self._artifacts.permit([*describe, *store_statements(store, "read artifacts"), *references])
+        self._artifacts.permit(
+            [
+                job_statement(_of_kind("DescribeJobs", kind), kind, "Describe"),
+                *store_statements(store, "read artifacts"),
+                *store_statements(store, "keep references"),
+            ]
+        )
         return self._artifacts
 
+    @cached_property
+    def _artifacts(self) -> Handler:
+        description = "Finds artifacts by their keys and keeps the references to them"
+        return Handler(self, "Artifacts", code=self.code, module="artifact_handler", description=description)
+
     def model_service_token(self, plan: Plan, *, role_arn: Arn) -> str:
-        """The handler of models that CloudFormation has no properties for, allowed to make those of ``plan``."""
+        """The handler of models that CloudFormation has no properties for, allowed to create those of ``plan``."""
         container = plan.container
         sources = (container.model, *(channel.source for channel in container.channels))
         lookups = model_source.lookup_statements(*sources)
-        self._models.permit([*lookups, pass_role_statement("PassExecutionRole", role_arn)])
+        role_statement = pass_role_statement("PassExecutionRole", role_arn)
+        self._models.permit([*statements_of("manage models"), *lookups, role_statement])
         return self._models.arn
 
     @cached_property
     def _models(self) -> Handler:
         description = "Creates and deletes models with files beside them"
-        return self._handler("Models", "model_handler", description, statements_of("manage models"))
+        return Handler(self, "Models", code=self.code, module="model_handler", description=description)
 
     @cached_property
     def capacity_service_token(self) -> str:
         """The handler that looks up how many copies inference components of the stack have."""
         description = "Looks up how many copies inference components have"
-        handler = self._handler("Capacity", "capacity_handler", description, [])
+        handler = Handler(self, "Capacity", code=self.code, module="capacity_handler", description=description)
         handler.permit(statements_of("look up copies", Stack={"Ref": "AWS::StackId"}))
         return handler.arn
-
-    def _handler(self, id: str, module: str, description: str, allowed: Sequence[Statement]) -> Handler:
-        return Handler(
-            self,
-            id,
-            code=self.code,
-            module=module,
-            description=description,
-            responds_to_cloudformation=True,
-            statements=allowed,
-        )
 
 
 def _of_kind(sid: str, kind: str) -> str:

@@ -15,6 +15,7 @@ from aws_cdk import Annotations, CfnResource, Duration, Stack
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
+from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, plan
 from constructs_optim.recipe.lock import LOCK_FILE, Lock
@@ -128,8 +129,8 @@ def shown(text: str) -> str:
 
 def add_job_metadata(resource: CfnResource, plan: Plan, job: JobPlan) -> None:
     """Add the recipe that a job is part of, and the key of its artifact."""
-    metadata = {"Recipe": plan.summary, "Job": job.name}
-    resource.add_metadata(METADATA_KEY, metadata | _ingredients(plan) | _key(job.artifact_key))
+    metadata = drop_none(Recipe=plan.summary, Job=job.name, **_ingredients(plan), ArtifactKey=job.artifact_key)
+    resource.add_metadata(METADATA_KEY, metadata)
 
 
 def add_recipe_metadata(resource: CfnResource, plan: Plan, artifact_key: str | None = None) -> None:
@@ -140,11 +141,7 @@ def add_recipe_metadata(resource: CfnResource, plan: Plan, artifact_key: str | N
 def recipe_metadata(plan: Plan, artifact_key: str | None) -> dict[str, Any]:
     """A recipe's summary and its artifact's key, unless that is known only at deployment."""
     is_known = artifact_key is not None and not is_token(artifact_key)
-    return {"Recipe": plan.summary, **_key(artifact_key if is_known else plan.artifact_key)}
-
-
-def _key(artifact_key: str | None) -> dict[str, str]:
-    return {"ArtifactKey": artifact_key} if artifact_key is not None else {}
+    return drop_none(Recipe=plan.summary, ArtifactKey=artifact_key if is_known else plan.artifact_key)
 
 
 def _ingredients(plan: Plan) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.network import Network, NetworkOptions
-from constructs_optim.constructs.validation.refusal import declaring
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Plan
 
@@ -68,8 +67,7 @@ class RecipeArtifact(Construct):
         role: iam.IRole | None,
     ) -> None:
         """Declare it; ``role`` is what SageMaker assumes for the model."""
-        with declaring(scope, id):
-            super().__init__(scope, id)
+        super().__init__(scope, id)
         record_containers(self, plan.containers)
         watch_template_size(self)
         for advice in plan.warnings:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import cast
 
-import jsii
 from aws_cdk import Annotations, CfnResource, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from constructs import Construct, DependencyGroup
 
-from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of
+from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of, sub_account
 from constructs_optim.constructs.stack.permissions import (
     INLINE_CHARACTERS,
     MOST_INLINE_CHARACTERS,
@@ -61,7 +60,9 @@ def serving_statements(
 
 
 def _image_statements(images: Sequence[str | None], registry: ContainerRegistry) -> list[Statement]:
-    return statements_of("pull images", Repositories=tuple(map(registry.repository_arn, repositories_of(images))))
+    prefix = "arn:${AWS::Partition}:ecr:${AWS::Region}:${Account}:repository/"
+    arns = tuple(sub_account(prefix + name, registry.account) for name in repositories_of(images))
+    return statements_of("pull images", Repositories=arns)
 
 
 def running_statements(*, in_vpc: bool) -> list[Statement]:
@@ -70,12 +71,16 @@ def running_statements(*, in_vpc: bool) -> list[Statement]:
 
 
 class SageMakerRole(Construct):
-    """A role that SageMaker assumes, and the permissions that the plans of a stack add to it."""
+    """A role that SageMaker assumes, and the permissions that the plans of a stack add to it.
+
+    ``room`` is how many characters its inline policies may have, and ``too_long`` the error where they have more.
+    """
 
     role_arn: str
 
-    def __init__(self, scope: Construct, id: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, room: int, too_long: str) -> None:
         super().__init__(scope, id)
+        self._room, self._too_long = room, too_long
         self._separate_policies: list[iam.Policy] = []
         self._separate_characters = 0
         self._is_retained = False
@@ -108,20 +113,25 @@ class SageMakerRole(Construct):
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
         """What becomes of the role when it is removed from the stack: nothing where it is not the stack's."""
 
-    def _check_length(self) -> None:
-        raise NotImplementedError
-
-    def _refuse_length(self, characters: int, most: int, message: str) -> None:
-        if characters > most and not self._is_too_long:
+    def _check_length(self, more: int = 0) -> None:
+        """Refuse separate policies, and one of ``more`` characters, that the role has no room for."""
+        characters = self._separate_characters + more
+        if characters > self._room and not self._is_too_long:
             self._is_too_long = True
-            Annotations.of(self).add_error(message)
+            Annotations.of(self).add_error(self._too_long.format(characters))
 
 
 class ExecutionRole(SageMakerRole):
     """A role of the stack's own. What others grant it is a policy beside its own."""
 
     def __init__(self, scope: Construct, id: str, *, description: str) -> None:
-        super().__init__(scope, id)
+        room = MOST_INLINE_CHARACTERS - INLINE_CHARACTERS
+        too_long = (
+            "the rollback alarms of this stack's endpoints are policies of about {} characters, and "
+            f"{path_of(scope)}/{id} has room for {room}: declare some of the endpoints in another stack, or give them "
+            "a composite alarm each"
+        )
+        super().__init__(scope, id, room=room, too_long=too_long)
         self._own = ServiceRole(
             self,
             "Resource",
@@ -148,22 +158,18 @@ class ExecutionRole(SageMakerRole):
                 removed.apply_removal_policy(policy)
         self._is_retained |= policy is RemovalPolicy.RETAIN
 
-    def _check_length(self) -> None:
-        room = MOST_INLINE_CHARACTERS - INLINE_CHARACTERS
-        self._refuse_length(
-            self._separate_characters,
-            room,
-            f"the rollback alarms of this stack's endpoints are policies of about {self._separate_characters} "
-            f"characters, and {self.node.path} has room for {room}: declare some of the endpoints in another stack, or "
-            "give them a composite alarm each",
-        )
-
 
 class UserRole(SageMakerRole):
     """A role of the user's, with the one policy that a stack attaches to it."""
 
     def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
-        super().__init__(scope, id)
+        too_long = (
+            f"what this stack's models need of {path_of(role)} is a policy of about {{}} characters, and IAM allows "
+            f"{MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, and the stack has roles "
+            "of its own that it gives as many policies as they need, or declare some of the models in another stack "
+            "with another role"
+        )
+        super().__init__(scope, id, room=MOST_INLINE_CHARACTERS, too_long=too_long)
         self._role = role
         self._list = StatementList(self)
         self._policy: iam.Policy | None = None
@@ -193,23 +199,12 @@ class UserRole(SageMakerRole):
             resource = cast("iam.CfnPolicy", self._policy.node.default_child)
             resource.policy_document = late_value(lambda: document(self._list.statements))
             self._role.attach_inline_policy(self._policy)
-        self._check_length()
+        self._check_length(characters_of(self._list.statements))
 
     def delay(self, resource: CfnResource) -> None:
         """Let a job or model wait for the policy."""
         if self._policy is not None:
             resource.node.add_dependency(self._policy)
-
-    def _check_length(self) -> None:
-        characters = characters_of(self._list.statements) + self._separate_characters
-        self._refuse_length(
-            characters,
-            MOST_INLINE_CHARACTERS,
-            f"what this stack's models need of {path_of(self._role)} is a policy of about {characters} characters, and "
-            f"IAM allows {MOST_INLINE_CHARACTERS} in all inline policies of a role: leave role=... out, and the stack "
-            "has roles of its own that it gives as many policies as they need, or declare some of the models in "
-            "another stack with another role",
-        )
 
 
 def _policy_name(scope: Construct, of: str) -> str:
@@ -217,27 +212,12 @@ def _policy_name(scope: Construct, of: str) -> str:
     return f"constructs-optim-{sha256(of)[:8]}-{StackContext.of(scope).uuid}"
 
 
-@jsii.implements(iam.IPrincipal)
-class SeveralRoles:
-    """Roles that are granted things together; ``iam.CompositePrincipal`` says it grants them, and adds no policy."""
+class SeveralRoles(iam.CompositePrincipal):
+    """Roles that are granted things together; the CDK's own class says it grants them, and adds no policy."""
 
     def __init__(self, roles: Sequence[iam.IRole]) -> None:
+        super().__init__(*roles)
         self._roles = tuple(roles)
-
-    @property
-    def grant_principal(self) -> SeveralRoles:
-        """Itself."""
-        return self
-
-    @property
-    def assume_role_action(self) -> str:
-        """How a role is assumed."""
-        return "sts:AssumeRole"
-
-    @property
-    def policy_fragment(self) -> iam.PrincipalPolicyFragment:
-        """How the policy of a resource names them."""
-        return iam.PrincipalPolicyFragment({"AWS": [role.role_arn for role in self._roles]})
 
     @property
     def principal_account(self) -> str | None:
@@ -248,9 +228,9 @@ class SeveralRoles:
         """Let each role do what the statement says."""
         added = [role.add_to_principal_policy(statement.copy()) for role in self._roles]
         policies = [result.policy_dependable for result in added if result.policy_dependable is not None]
-        depended_on = DependencyGroup(*policies)
         return iam.AddToPrincipalPolicyResult(
-            statement_added=all(result.statement_added for result in added), policy_dependable=depended_on
+            statement_added=all(result.statement_added for result in added),
+            policy_dependable=DependencyGroup(*policies),
         )
 
 

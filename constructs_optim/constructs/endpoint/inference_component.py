@@ -20,11 +20,11 @@ from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.constructs.stack.arguments import refuse
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
 from constructs_optim.constructs.stack.stack_context import path_of, physical_name
-from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Violation
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Adapter, Component, Hosting, instances_for_copies

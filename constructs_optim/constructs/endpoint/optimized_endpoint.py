@@ -25,7 +25,7 @@ from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDa
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import suggests_keywords
+from constructs_optim.constructs.stack.arguments import refuse, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.stack_context import (
@@ -34,7 +34,6 @@ from constructs_optim.constructs.stack.stack_context import (
     late_value,
     path_of,
 )
-from constructs_optim.constructs.validation.refusal import declaring, refuse
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation
 from constructs_optim.recipe.hosting import Adapters, Component
@@ -175,8 +174,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if self._model_options.network.vpc is not None:
             make_connectable(OptimizedEndpoint)
         self._literal_name = endpoint_name_of(scope, id, endpoint_name)
-        with declaring(scope, id):
-            super().__init__(scope, id, physical_name=self._literal_name)
+        super().__init__(scope, id, physical_name=self._literal_name)
         watch_template_size(self)
         for advice in warnings(self._hosting):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)

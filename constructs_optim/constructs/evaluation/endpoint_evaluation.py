@@ -17,12 +17,11 @@ from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.artifacts.roles import running_statements
 from constructs_optim.constructs.monitoring.served_model import ServedModel
-from constructs_optim.constructs.stack.arguments import check_options
+from constructs_optim.constructs.stack.arguments import check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import JobSignal, drop_none, wait_seconds
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.evaluation import Benchmark, Requirements, Workload
 from constructs_optim.recipe.evaluation.requirements import (

@@ -11,9 +11,9 @@ from aws_cdk import Names
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from constructs_optim.constructs.stack.arguments import refuse
 from constructs_optim.constructs.stack.handler import NAMESPACE
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, path_of
-from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting.alarms import (
     Alarm,

@@ -19,7 +19,7 @@ from constructs_optim.constructs.evaluation.evaluation_service import (
     workload_config_name,
     workload_statements,
 )
-from constructs_optim.constructs.stack.arguments import ROLE, STORE, suggests_keywords
+from constructs_optim.constructs.stack.arguments import ROLE, STORE, refuse, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import (
     LONGEST_WAIT_SECONDS,
     JobSignal,
@@ -30,7 +30,6 @@ from constructs_optim.constructs.stack.custom_resource import (
 from constructs_optim.constructs.stack.handler import MANAGE, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import Statement, pass_role_statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest, Workload
 from constructs_optim.recipe.hosting import CapacityReservation
@@ -122,7 +121,23 @@ class ModelRecommendation(Construct):
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(stack)
         self.workload: Workload = workload
         self.role: iam.IRole = role
-        jobs = _jobs_of(self)
+        jobs = context.once(
+            ModelRecommendation,
+            lambda: JobRunner(
+                Construct(stack, "RecommendationService"),
+                "recommendation",
+                code=OptimizationService.of(self).code,
+                job="recommendation job",
+                handler=(
+                    "Starts and stops recommendation jobs",
+                    [job_statement("ManageJobs", "AIRecommendationJob", *MANAGE)],
+                ),
+                watcher=(
+                    "Looks at a running recommendation job, and keeps what it recommends",
+                    [job_statement("WatchJobs", "AIRecommendationJob", "Describe")],
+                ),
+            ),
+        )
         config = workload_config(self, workload)
         source = S3Source(uri=model.uri, encryption_key_arn=model.encryption_key_arn)
         jobs.handler.permit(
@@ -225,21 +240,3 @@ class ModelRecommendation(Construct):
             )
         # The signal's data is ``|instance type|count|model package|specification|``.
         return self._signal.part(part)
-
-
-def _jobs_of(scope: Construct) -> JobRunner:
-    """What runs recommendation jobs in ``scope``'s stack, created on first use."""
-    context = StackContext.of(scope)
-    start = "Starts and stops recommendation jobs"
-    watch = "Looks at a running recommendation job, and keeps what it recommends"
-    return context.once(
-        ModelRecommendation,
-        lambda: JobRunner(
-            Construct(context.stack, "RecommendationService"),
-            "recommendation",
-            code=OptimizationService.of(scope).code,
-            job="recommendation job",
-            handler=(start, [job_statement("ManageJobs", "AIRecommendationJob", *MANAGE)]),
-            watcher=(watch, [job_statement("WatchJobs", "AIRecommendationJob", "Describe")]),
-        ),
-    )

@@ -12,9 +12,8 @@ from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from constructs_optim.constructs.stack.arguments import DURATION, check_options
+from constructs_optim.constructs.stack.arguments import DURATION, check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.validation.refusal import refuse
 from constructs_optim.recipe.hosting.scaling import (
     HEADROOM,
     SCALE_IN_COOLDOWN_SECONDS,

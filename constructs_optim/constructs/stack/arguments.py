@@ -7,7 +7,8 @@ cannot be checked by ``isinstance``, and reading an attribute of an object is a 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ from constructs_optim.recipe.settings import Settings
 
 _Class = TypeVar("_Class", bound=type)
 _NOT_KEYWORDS = {"self", "scope", "id"}
+# constructs/src/construct.ts, addChild; an app has no name.
+_TAKEN_ID = re.compile(r"There is already a Construct with name '(?P<id>.+?)' in \w+(?: \[(?P<scope>.+?)\])?")
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,10 @@ class Kind:
     ``example`` is code that creates one, with what was passed instead for ``{}``, or ``default``.
     """
 
-    wanted: str
+    description: str
     attribute: str
     example: str
-    default: str | float = ""
+    default: str | float = "..."
 
     def __get_pydantic_core_schema__(self, *_: object) -> CoreSchema:
         """Accept objects that have the attribute, as they are."""
@@ -45,7 +48,7 @@ class Kind:
                 rule=Settings.rule,
                 location=location,
                 value=value,
-                reason=f"this takes {self.wanted}",
+                reason=f"this takes {self.description}",
                 suggestion=self._example(value),
                 link=Settings.rule_link,
             )
@@ -62,7 +65,7 @@ class Kind:
     def _validated(self, value: Any) -> Any:
         if self._accepts(value):
             return value
-        context = {"reason": f"this takes {self.wanted}", "fix": self._example(value)}
+        context = {"reason": f"this takes {self.description}", "fix": self._example(value)}
         raise PydanticCustomError("kind", "{fix}", context)
 
     def _example(self, value: object) -> str:
@@ -70,65 +73,42 @@ class Kind:
         return self.example.format(repr(value if is_alike and not isinstance(value, bool) else self.default))
 
 
-ALARM = Kind(
-    "a cloudwatch.IAlarm",
-    "alarm_arn",
-    'cloudwatch.Alarm.from_alarm_arn(stack, "Alarm", {})',
-    "arn:aws:cloudwatch:us-west-2:111122223333:alarm:mine",
-)
+ALARM = Kind("a cloudwatch.IAlarm", "alarm_arn", 'cloudwatch.Alarm.from_alarm_arn(stack, "Alarm", {})')
 ALARM_ACTION = Kind(
-    "an action of aws_cloudwatch_actions",
-    "bind",
-    'SnsAction(sns.Topic.from_topic_arn(stack, "Topic", {}))',
-    "arn:aws:sns:us-west-2:111122223333:pages",
+    "an action of aws_cloudwatch_actions", "bind", 'SnsAction(sns.Topic.from_topic_arn(stack, "Topic", {}))'
 )
 ALARMS = Kind(
     "Alarms(...)", "stale_evaluation", "Alarms.none() for none, or Alarms(latency=AlarmSettings(threshold=20))"
 )
-BUCKET = Kind("an s3.IBucket", "bucket_arn", 's3.Bucket.from_bucket_name(stack, "Bucket", {})', "my-bucket")
+BUCKET = Kind("an s3.IBucket", "bucket_arn", 's3.Bucket.from_bucket_name(stack, "Bucket", {})')
 DURATION = Kind("a Duration", "to_seconds", "Duration.seconds({})", 600)
 GRANTEE = Kind(
     "an iam.IGrantable, such as a role or a function",
     "grant_principal",
     'iam.Role.from_role_arn(stack, "Caller", {})',
-    "arn:aws:iam::111122223333:role/caller",
 )
-KEY = Kind(
-    "a kms.IKey",
-    "key_arn",
-    'kms.Key.from_key_arn(stack, "Key", {})',
-    "arn:aws:kms:us-west-2:111122223333:key/...",
-)
-ROLE = Kind(
-    "an iam.IRole",
-    "role_arn",
-    'iam.Role.from_role_arn(stack, "Role", {})',
-    "arn:aws:iam::111122223333:role/mine",
-)
+KEY = Kind("a kms.IKey", "key_arn", 'kms.Key.from_key_arn(stack, "Key", {})')
+ROLE = Kind("an iam.IRole", "role_arn", 'iam.Role.from_role_arn(stack, "Role", {})')
 SECURITY_GROUP = Kind(
-    "an ec2.ISecurityGroup",
-    "security_group_id",
-    'ec2.SecurityGroup.from_security_group_id(stack, "Group", {})',
-    "sg-...",
+    "an ec2.ISecurityGroup", "security_group_id", 'ec2.SecurityGroup.from_security_group_id(stack, "Group", {})'
 )
 SIZE = Kind("a Size", "to_gibibytes", "Size.gibibytes({})", 256)
 STORE = Kind(
-    "an ArtifactStore",
-    "read_only",
-    'ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", {}))',
-    "my-bucket",
+    "an ArtifactStore", "read_only", 'ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", {}))'
 )
-TOPIC = Kind(
-    "an sns.ITopic",
-    "topic_arn",
-    'sns.Topic.from_topic_arn(stack, "Topic", {})',
-    "arn:aws:sns:us-west-2:111122223333:mine",
-)
-VPC = Kind("an ec2.IVpc", "vpc_id", 'ec2.Vpc.from_lookup(stack, "Vpc", vpc_id={})', "vpc-...")
+TOPIC = Kind("an sns.ITopic", "topic_arn", 'sns.Topic.from_topic_arn(stack, "Topic", {})')
+VPC = Kind("an ec2.IVpc", "vpc_id", 'ec2.Vpc.from_lookup(stack, "Vpc", vpc_id={})')
+
+
+def refuse(broken: Sequence[Violation]) -> None:
+    """Raise a ``RecipeError`` of the violations, without repetitions, if there are any."""
+    violations = [violation for index, violation in enumerate(broken) if violation not in broken[:index]]
+    if violations:
+        raise RecipeError(violations)
 
 
 def suggests_keywords(cls: _Class) -> _Class:
-    """Have a class suggest the keywords that misspelt ones may have meant, as Python itself does from 3.13 on."""
+    """Have a class suggest keywords for misspelt ones, as Python does from 3.13 on, and another id for a taken one."""
     constructor: Callable[..., None] = vars(cls)["__init__"]
     keywords = [name for name in inspect.signature(constructor).parameters if name not in _NOT_KEYWORDS]
 
@@ -139,6 +119,15 @@ def suggests_keywords(cls: _Class) -> _Class:
         except RecipeError as refused:
             # The library's own frames would bury what is wrong with the recipe.
             raise refused.with_traceback(None) from None
+        except RuntimeError as error:
+            # The CDK's own message comes at the end of Node's frames.
+            taken = _TAKEN_ID.search(str(error))
+            if taken is None:
+                raise
+            raise ValueError(
+                f"{taken['scope'] or 'the app'} has a construct {taken['id']!r} already: a construct's id is its own "
+                f"among those beside it, so give this one another, such as {taken['id'] + '2'!r}"
+            ) from None
         except TypeError:
             if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
                 raise TypeError(_message(cls.__name__, sorted(unknown), keywords)) from None

@@ -1,7 +1,7 @@
-"""The AWS Deep Learning Container registry of the stack's region.
+"""The AWS Deep Learning Container registry of the stack's region, and other accounts of AWS that differ by region.
 
-The registry's account differs by region. A stack with a region gets it as plain text; an environment-agnostic stack
-gets a CloudFormation mapping, so that one template can be deployed anywhere.
+A stack with a region gets the account as plain text; an environment-agnostic stack gets a CloudFormation mapping, so
+that one template can be deployed anywhere.
 """
 
 from __future__ import annotations
@@ -34,10 +34,6 @@ class ContainerRegistry:
 
     account: str
     host: str
-
-    def repository_arn(self, repository: str) -> Arn:
-        """The ARN of one of its repositories."""
-        return sub_account("arn:${AWS::Partition}:ecr:${AWS::Region}:${Account}:repository/" + repository, self.account)
 
     def serving_repositories(self, plan: Plan) -> list[str]:
         """The repositories that an artifact of ``plan`` may be served from: the execution role pulls from no other."""

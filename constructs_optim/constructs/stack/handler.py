@@ -1,8 +1,4 @@
-"""A Lambda function of the stack's own, with its role, logs, metrics and traces; and those that run jobs.
-
-The Powertools layer is AWS's own, in an account that differs by region. A stack with a region gets its ARN as plain
-text; an environment-agnostic stack gets a CloudFormation mapping, so that one template can be deployed anywhere.
-"""
+"""A Lambda function of the stack's own, with its role, logs, metrics and traces; and those that run jobs."""
 
 from __future__ import annotations
 
@@ -49,8 +45,7 @@ class Handler(Construct):
         code: Mapping[str, str],
         module: str,
         description: str,
-        statements: Sequence[Statement],
-        responds_to_cloudformation: bool = False,
+        responds_to_cloudformation: bool = True,
     ) -> None:
         super().__init__(scope, id)
         log_group = log_group_of(self)
@@ -64,7 +59,7 @@ class Handler(Construct):
             "lambda.amazonaws.com",
             source_arn="arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:*",
             description=description,
-            statements=[*statements_of("handler", LogGroup=log_group.attr_arn), *statements],
+            statements=statements_of("handler", LogGroup=log_group.attr_arn),
             always_sent=False,
         )
         layer = _powertools_layer(self)
@@ -201,19 +196,19 @@ class JobRunner:
         """
         description, statements = watcher
         self.watcher: Handler = Handler(
-            scope, "Watcher", code=code, module=f"{name}_watcher", description=description, statements=statements
+            scope,
+            "Watcher",
+            code=code,
+            module=f"{name}_watcher",
+            description=description,
+            responds_to_cloudformation=False,
         )
+        self.watcher.permit(statements)
         self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
         description, statements = handler
-        self.handler: Handler = Handler(
-            scope,
-            "Handler",
-            code=code,
-            module=f"{name}_handler",
-            description=description,
-            responds_to_cloudformation=True,
-            statements=[*statements, Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))],
-        )
+        self.handler: Handler = Handler(scope, "Handler", code=code, module=f"{name}_handler", description=description)
+        start = Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))
+        self.handler.permit([*statements, start])
         self.properties: Mapping[str, Any] = {
             "ServiceToken": self.handler.arn,
             "ServiceTimeout": RESPONSE_SECONDS,

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from aws_cdk import Acknowledgment, RemovalPolicy, Validations
 from aws_cdk import aws_iam as iam
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 from .stack_context import StackContext, late_value
 
@@ -179,7 +179,7 @@ class StatementList:
 
     def add(self, statements: Iterable[Statement]) -> bool:
         """Add statements; whether that changed anything."""
-        added: list[tuple[Arn, str | None]] = []
+        wildcards: list[tuple[Arn, str]] = []
         changed = False
         for statement in statements:
             # Prefixes are about one bucket: of another one they are another statement.
@@ -187,9 +187,18 @@ class StatementList:
             known = self._merged.get(key)
             self._merged[key] = joined = known.joined(statement) if known else statement
             if joined is not known:
-                added += [(arn, joined.wildcard) for arn in joined.resources[len(known.resources) if known else 0 :]]
                 changed = True
-        _acknowledge(self._scope, [(arn, reason) for arn, reason in added if reason and "*" in json.dumps(arn)])
+                if joined.wildcard:
+                    added = joined.resources[len(known.resources) if known else 0 :]
+                    wildcards += [(arn, joined.wildcard) for arn in added if "*" in json.dumps(arn)]
+        if wildcards:
+            resolved = StackContext.of(self._scope).stack.resolve([arn for arn, _ in wildcards])
+            Validations.of(self._scope).acknowledge(
+                *(
+                    Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{_as_nag_writes(arn)}]", reason=reason)
+                    for arn, (_, reason) in zip(resolved, wildcards, strict=True)
+                )
+            )
         return changed
 
     @property
@@ -283,17 +292,6 @@ class ServiceRole(StatementList):
             divided[-1].append(statement)
             free -= length
         return divided
-
-
-def _acknowledge(construct: IConstruct, reasons: list[tuple[Arn, str]]) -> None:
-    if reasons:
-        resolved = StackContext.of(construct).stack.resolve([arn for arn, _ in reasons])
-        Validations.of(construct).acknowledge(
-            *(
-                Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{_as_nag_writes(arn)}]", reason=reason)
-                for arn, (_, reason) in zip(resolved, reasons, strict=True)
-            )
-        )
 
 
 def _as_nag_writes(arn: Any) -> str:

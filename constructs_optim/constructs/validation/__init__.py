@@ -1,1 +1,1 @@
-"""What ends a synthesis with an error: broken rules, arguments of the wrong type, too large templates, policies."""
+"""What ends a synthesis with an error: templates that are too large, and findings of policies."""
