@@ -65,8 +65,8 @@ def permission_changes(before: Template, after: Template) -> list[PermissionChan
     """What each owner of a policy gains and loses, in the order of the templates."""
     old, new = (_permissions(template) for template in (before, after))
     changes: list[PermissionChange] = []
-    for owner in dict.fromkeys([*new, *old]):
-        had, has = (side.get(owner, frozenset[Permission]()) for side in (old, new))
+    for owner in {**new, **old}:
+        had, has = (side.get(owner, set[Permission]()) for side in (old, new))
         if had == has:
             continue
         allowed = [permission for permission in has - had if permission.effect == "Allow"]
@@ -85,7 +85,7 @@ def permission_changes(before: Template, after: Template) -> list[PermissionChan
     return changes
 
 
-def _all_covered(permissions: Iterable[Permission], *, by: frozenset[Permission]) -> bool:
+def _all_covered(permissions: Iterable[Permission], *, by: Iterable[Permission]) -> bool:
     return all(any(other.covers(permission) for other in by) for permission in permissions)
 
 
@@ -106,12 +106,12 @@ def _described(permissions: Iterable[Permission]) -> Iterator[str]:
         )
 
 
-def _permissions(template: Template) -> dict[_Owner, frozenset[Permission]]:
+def _permissions(template: Template) -> dict[_Owner, set[Permission]]:
     permissions: dict[_Owner, set[Permission]] = {}
     for resource in template.resources.values():
         for owner, permission in _of_resource(template, resource):
             permissions.setdefault(owner, set()).add(permission)
-    return {owner: frozenset(some) for owner, some in permissions.items()}
+    return permissions
 
 
 def _of_resource(template: Template, resource: Resource) -> Iterator[tuple[_Owner, Permission]]:
