@@ -17,6 +17,7 @@ from .report import PermissionChange, PolicyKind
 _IDENTITIES = frozenset({"AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group"})
 # The property that holds the policy, and those that name its owners; none where the resource itself owns it.
 _POLICIES: dict[str, tuple[PolicyKind, str, tuple[str, ...]]] = {
+    "AWS::IAM::Role": ("trust policy", "AssumeRolePolicyDocument", ()),
     "AWS::IAM::Policy": ("permissions", "PolicyDocument", ("Roles", "Users", "Groups")),
     "AWS::IAM::ManagedPolicy": ("permissions", "PolicyDocument", ("Roles", "Users", "Groups")),
     "AWS::IAM::RolePolicy": ("permissions", "PolicyDocument", ("RoleName",)),
@@ -120,14 +121,12 @@ def _of_resource(template: Template, resource: Resource) -> Iterator[tuple[_Owne
         for policy in as_array(properties.get("Policies")):
             for permission in _of_document(as_object(policy).get("PolicyDocument")):
                 yield _Owner(name, label, "permissions"), permission
-        for permission in _of_document(properties.get("AssumeRolePolicyDocument")):
-            yield _Owner(name, label, "trust policy"), permission
         for arn in as_array(properties.get("ManagedPolicyArns")):
             yield _Owner(name, label, "managed policy"), Permission("Allow", f"what {text_of(arn)} allows")
         if "PermissionsBoundary" in properties:
             limit = f"to what {text_of(properties['PermissionsBoundary'])} allows"
             yield _Owner(name, label, "permissions boundary"), Permission("Limit", limit)
-    elif resource.type in _POLICIES:
+    if resource.type in _POLICIES:
         kind, member, naming = _POLICIES[resource.type]
         owners = [owner for names in naming for owner in _owners(template, properties.get(names))]
         for permission in _of_document(properties.get(member)):
