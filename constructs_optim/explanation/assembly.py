@@ -6,11 +6,12 @@ Source: the cloud assembly's own manifest (npm package ``@aws-cdk/cloud-assembly
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from constructs_optim.templates.resource_types import NESTED_STACK
 from constructs_optim.templates.template import Template
@@ -18,6 +19,7 @@ from constructs_optim.templates.text import text_of
 
 # What the CDK writes where an app leaves account or region to the deployment; empty without an environment.
 _UNKNOWN = {"", "unknown-account", "unknown-region"}
+_OBJECT = TypeAdapter(dict[str, Any])
 
 
 class ExplanationError(ValueError):
@@ -98,11 +100,8 @@ def _uploaded(folder: Path) -> dict[str, Path]:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return _OBJECT.validate_json(path.read_bytes())
     except OSError as error:
         raise ExplanationError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ExplanationError(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ExplanationError(f"{path} holds no JSON object")
-    return content
+    except ValidationError as error:
+        raise ExplanationError(f"{path} is no JSON object: {error.errors()[0]['msg']}") from None

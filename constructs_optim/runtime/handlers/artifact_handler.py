@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
-from ..cloudformation import Event, issued_at
+from ..cloudformation import Event
 from ..custom_resource import custom_resource
 from ..documents import failed_request, list_in, nested, object_in
 from ..errors import DeploymentError, Superseded, code_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.source import is_of
+from ..jobs.watching import begin, owner_of
 from ..requests.fields import validate
 from ..requests.properties import ArtifactProperties, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
-from ..store.owner_records import LEAVING, Owner, OwnerRecord, OwnerRecords
+from ..store.owner_records import LEAVING, Owner, OwnerRecords
 from ..telemetry import log
 
 # Text of other programs is quoted this far: the reason of a failure has room for 1,024 characters.
@@ -40,11 +41,11 @@ _DEPLOY_ITS_MAKER = (
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = validate(ArtifactProperties, event["ResourceProperties"])
-    owner, request, key = _owner(event), event["RequestId"], wanted.artifact_key
+    owner, request, key = owner_of(event), event["RequestId"], wanted.artifact_key
     s3 = client("s3")
     store = ArtifactStore(s3, wanted.bucket, wanted.kms_key_arn)
     records = OwnerRecords(s3, wanted.bucket, wanted.kms_key_arn)
-    _begin(records, event)
+    begin(records, event)
     store.check_region(s3.meta.region_name)
     records.refer(owner, request, key)
     try:
@@ -71,10 +72,10 @@ def _delete(event: Event) -> None:
     store = validate(StoreProperties, event["ResourceProperties"])
     # A stack must not need an upgrade to be deleted.
     records = OwnerRecords(client("s3"), store.bucket, store.kms_key_arn, any_schema=True)
-    owner, request = _owner(event), event["RequestId"]
+    owner, request = owner_of(event), event["RequestId"]
     physical_id = event.get("PhysicalResourceId")
     try:
-        record = _begin(records, event, gives_up=lambda record: record.deleted_with(physical_id))
+        record = begin(records, event, gives_up=lambda record: record.deleted_with(physical_id))
         for key in sorted(record.keys_in(LEAVING)):
             records.left(owner, request, key)
             log("unreferenced", artifact_key=key)
@@ -87,23 +88,6 @@ def _delete(event: Event) -> None:
         if not is_gone and (failed_request(physical_id) is None or records.may_refer(owner)):
             raise
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
-
-
-def _begin(
-    records: OwnerRecords, event: Event, gives_up: Callable[[OwnerRecord], Collection[str]] | None = None
-) -> OwnerRecord:
-    """Write the request down as the resource's latest, with what a deletion gives up."""
-    return records.begin(
-        _owner(event),
-        event["RequestId"],
-        issued=issued_at(event["ResponseURL"]),
-        physical_id=event.get("PhysicalResourceId"),
-        gives_up=gives_up,
-    )
-
-
-def _owner(event: Event) -> Owner:
-    return Owner(event["StackId"], event["LogicalResourceId"])
 
 
 def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) -> dict[str, Any]:

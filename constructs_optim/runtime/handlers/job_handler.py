@@ -11,26 +11,26 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
-from ..cloudformation import Event, issued_at, signal
+from ..cloudformation import Event, signal
 from ..custom_resource import custom_resource
 from ..documents import failed_request, is_artifact_key, object_in
 from ..errors import DeploymentError, Superseded, code_of, message_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.source import ResolvedSource, resolve, with_reads
-from ..jobs.watching import artifact_data, start_watching
+from ..jobs.watching import artifact_data, begin, owner_of, start_watching
 from ..requests.fields import validate
 from ..requests.properties import ArtifactSource, HubSource, JobProperties, S3Source, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
-from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, Owner, OwnerRecord, OwnerRecords
+from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, OwnerRecord, OwnerRecords
 from ..telemetry import Counted, log
 
 _MOST_ATTEMPTS = 50
@@ -48,7 +48,7 @@ class _Deployment:
     def __init__(self, event: Event, wanted: StoreProperties) -> None:
         self.event = event
         self.physical_id = event.get("PhysicalResourceId")
-        self.owner = Owner(event["StackId"], event["LogicalResourceId"])
+        self.owner = owner_of(event)
         self.request: str = event["RequestId"]
         self.sagemaker = client("sagemaker")
         self.s3 = client("s3")
@@ -59,18 +59,6 @@ class _Deployment:
         self.made_by = KINDS[wanted.job_kind]
         self.jobs = SageMakerJobs(self.sagemaker, self.made_by.kind)
         self.stopped: list[str] = []
-
-    def begin(self, gives_up: Callable[[OwnerRecord], Collection[str]] | None = None) -> OwnerRecord:
-        """Write the request down as the resource's latest, with what a deletion gives up."""
-        before = self.event.get("OldResourceProperties")
-        return self.records.begin(
-            self.owner,
-            self.request,
-            issued=issued_at(self.event["ResponseURL"]),
-            physical_id=self.physical_id,
-            properties=_digest(before) if before is not None else "",
-            gives_up=gives_up,
-        )
 
     def job_request(self, key: str, attempt: int, wanted: JobProperties, source: ResolvedSource) -> dict[str, object]:
         """The body of the operation that creates an attempt's job."""
@@ -144,20 +132,14 @@ class _Deployment:
         """The artifact that the resource has, if any."""
         return {self.physical_id} if is_artifact_key(self.physical_id) else set()
 
-    def wait_for_stopped_jobs(self) -> None:
-        """Give stopped jobs the time to end: CloudFormation deletes their role and security groups next."""
-        until = time.monotonic() + _STOPPING_SECONDS
-        for name in self.stopped:
-            with contextlib.suppress(ClientError, BotoCoreError):
-                self.jobs.wait_while_stopping(name, until)
-
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     wanted = validate(JobProperties, event["ResourceProperties"])
     deployment = _Deployment(event, wanted)
     digest = _digest(event["ResourceProperties"])
     try:
-        record = deployment.begin()
+        before = event.get("OldResourceProperties")
+        record = begin(deployment.records, event, properties=_digest(before) if before is not None else "")
         deployment.store.check_region(deployment.s3.meta.region_name)
         kept = _kept(event, wanted, record, digest)
         source = _source(deployment, wanted, is_needed=kept is None)
@@ -311,13 +293,17 @@ def _delete(event: Event) -> None:
     physical_id = deployment.physical_id
     try:
         try:
-            record = deployment.begin(gives_up=lambda record: record.deleted_with(physical_id))
+            record = begin(deployment.records, event, gives_up=lambda record: record.deleted_with(physical_id))
         except Superseded:
             deployment.make_up_for_earlier_tries()
             raise
         for key in sorted(record.keys_in(LEAVING) | deployment.present):
             deployment.abandon(key)
-        deployment.wait_for_stopped_jobs()
+        # CloudFormation deletes the role and security groups of stopped jobs next.
+        until = time.monotonic() + _STOPPING_SECONDS
+        for name in deployment.stopped:
+            with contextlib.suppress(ClientError, BotoCoreError):
+                deployment.jobs.wait_while_stopping(name, until)
     except NewerRecord as newer:
         # Its form is unknown. The owner stays in it, and is taken off when its stack is gone (artifacts prune).
         log("unchanged", reason=str(newer))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -14,6 +14,7 @@ from ..aws import client
 from ..cloudformation import Event, issued_at, signal
 from ..documents import list_in, nested, object_in
 from ..errors import DeploymentError, code_of, message_of
+from ..store.owner_records import Owner, OwnerRecord, OwnerRecords
 from ..store.run_records import RunRecords, run_job_name
 from ..telemetry import Counted, log
 from .sagemaker_jobs import JobKind, SageMakerJobs
@@ -28,6 +29,29 @@ DONE: Output = {"Done": True}
 """The output that ends the state machine's execution."""
 # Of a function's 180 seconds.
 _PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
+
+
+def owner_of(event: Event) -> Owner:
+    """The resource as an owner of artifacts."""
+    return Owner(event["StackId"], event["LogicalResourceId"])
+
+
+def begin(
+    records: OwnerRecords,
+    event: Event,
+    *,
+    properties: str = "",
+    gives_up: Callable[[OwnerRecord], Collection[str]] | None = None,
+) -> OwnerRecord:
+    """Write a request down as its resource's latest, with what a deletion gives up."""
+    return records.begin(
+        owner_of(event),
+        event["RequestId"],
+        issued=issued_at(event["ResponseURL"]),
+        physical_id=event.get("PhysicalResourceId"),
+        properties=properties,
+        gives_up=gives_up,
+    )
 
 
 def start_watching(wanted: WatchedProperties, name: str, document: Mapping[str, object]) -> bool:

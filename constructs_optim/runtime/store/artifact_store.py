@@ -63,6 +63,10 @@ class Claim(StoredRecord):
         """Whether the attempt's job is one of ``account``."""
         return self.maker in ("", account)
 
+    def joined_by(self, owner: Owner) -> Claim:
+        """A copy that ``owner`` is one of the owners of."""
+        return self.updated(owners=tuple(sorted({*self.owners, owner})))
+
     def again(self, maker: str, due: int) -> Claim:
         """The next attempt, made by ``maker``."""
         return self.updated(attempt=self.attempt + 1, maker=maker, due=due, failure="", released=False)
@@ -204,10 +208,9 @@ class ArtifactStore:
         def joined(claim: Claim | None) -> Claim:
             if claim is None:
                 return Claim(artifact_key=key, owners=(owner,), maker=owner.account, due=due, **details)
-            owners = tuple(sorted({*claim.owners, owner}))
             if claim.released:
-                return claim.again(owner.account, due).updated(owners=owners, **details)
-            return claim.updated(owners=owners)
+                claim = claim.again(owner.account, due).updated(**details)
+            return claim.joined_by(owner)
 
         return self._records.change(_claim_name(key), Claim, joined)
 
@@ -238,13 +241,9 @@ class ArtifactStore:
 
     def rejoin(self, key: str, owner: Owner) -> bool:
         """Put ``owner`` back on a claim that it was taken off by mistake; False where the claim is released."""
-
-        def rejoined(current: Claim) -> Claim:
-            if current.released or owner in current.owners:
-                return current
-            return current.updated(owners=tuple(sorted({*current.owners, owner})))
-
-        return self.claim(key) is None or owner in self._change(key, rejoined).owners
+        if self.claim(key) is None:
+            return True
+        return owner in self._change(key, lambda now: now if now.released else now.joined_by(owner)).owners
 
     def give_up_job(self, key: str) -> Claim:
         """Release the claim of an unfinished artifact where nobody of the account that runs its job is left."""
