@@ -20,15 +20,15 @@ _ID = "copies-of-"
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = validate(CapacityProperties, event["ResourceProperties"])
+    props = validate(CapacityProperties, event["ResourceProperties"])
     # On Create as well: the component may be older than this resource.
-    copies = _copies_now(event["StackId"], wanted.component_logical_id)
+    copies = _copies_now(event["StackId"], props.component_logical_id)
     if copies is None:
-        log("initial copies", copies=wanted.initial_copy_count)
-        copies = wanted.initial_copy_count
+        log("initial copies", copies=props.initial_copy_count)
+        copies = props.initial_copy_count
     else:
         log("kept copies", copies=copies)
-    return f"{_ID}{wanted.component_logical_id}", {"CopyCount": str(copies)}
+    return f"{_ID}{props.component_logical_id}", {"CopyCount": str(copies)}
 
 
 def _copies_now(stack_id: str, logical_id: str) -> int | None:

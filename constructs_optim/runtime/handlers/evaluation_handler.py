@@ -20,8 +20,8 @@ from ..telemetry import log
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = validate(EvaluationProperties, event["ResourceProperties"])
-    request = wanted.request
+    props = validate(EvaluationProperties, event["ResourceProperties"])
+    request = props.request
     key = request.key(*account_and_region(event))
     physical_id = event.get("PhysicalResourceId")
     replaced = physical_id if is_artifact_key(physical_id) and physical_id != key else None
@@ -33,8 +33,8 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         before = replaced or decision.get("before")
         verdict = judge(request, records, _records(request, before) if before else None, decision["run"])
         log("evaluated before", evaluation=key, misses=len(verdict.misses))
-        if wanted.wait_handle:
-            signal(wanted.wait_handle, failure=verdict.refusal, data=key)
+        if props.wait_handle:
+            signal(props.wait_handle, failure=verdict.refusal, data=key)
     else:
         run = run_of(event["StackId"], event["RequestId"])
         document = {
@@ -43,7 +43,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
             "Issued": issued_at(event["ResponseURL"]),
             "Before": replaced,
         }
-        if start_watching(wanted, f"{key[:32]}-{run}", document):
+        if start_watching(props, f"{key[:32]}-{run}", document):
             log("evaluation started", evaluation=key, run=run)
     return key, {"EvaluationKey": key, "ResultUri": records.uri(RESULT)}
 

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from ..errors import DeploymentError, code_of
 from ..requests.properties import ArtifactSource, HubSource, S3Source, Source
 from ..store.json_records import objects
-from .hub_document import LONGEST_STARTUP, HubDocument, hub_content
+from .hub_document import LONGEST_STARTUP, hub_document
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -78,12 +78,6 @@ def is_of(source: Source, identity: str) -> bool:
             return identity.startswith(f"s3:{source.uri}#")
         case _:
             return True
-
-
-def hub_document(source: HubSource, sagemaker: SageMakerClient) -> tuple[HubDocument, str]:
-    """A model's document and version."""
-    text, found = hub_content(sagemaker, source.hub_name, source.model_id, source.version)
-    return HubDocument(f"{source.model_id} {found}", text, source.configuration), found
 
 
 def _from_hub(source: HubSource, sagemaker: SageMakerClient) -> ResolvedSource:

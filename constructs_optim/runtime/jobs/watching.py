@@ -31,7 +31,7 @@ DONE: Output = {"Done": True}
 _PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
-def owner_of(event: Event) -> Owner:
+def resource_owner(event: Event) -> Owner:
     """The resource as an owner of artifacts."""
     return Owner(event["StackId"], event["LogicalResourceId"])
 
@@ -45,7 +45,7 @@ def begin(
 ) -> OwnerRecord:
     """Write a request down as its resource's latest, with what a deletion gives up."""
     return records.begin(
-        owner_of(event),
+        resource_owner(event),
         event["RequestId"],
         issued=issued_at(event["ResponseURL"]),
         physical_id=event.get("PhysicalResourceId"),
@@ -54,15 +54,15 @@ def begin(
     )
 
 
-def start_watching(wanted: WatchedProperties, name: str, document: Mapping[str, object]) -> bool:
+def start_watching(props: WatchedProperties, name: str, document: Mapping[str, object]) -> bool:
     """Start the execution ``name`` with the input ``document``; False where a repeated event finds it started."""
     deadline = None
-    if wanted.wait_seconds is not None:
+    if props.wait_seconds is not None:
         # CloudFormation gives no reason for a condition that times out; a little earlier the watcher gives one.
-        deadline = int(time.time() + wanted.wait_seconds - min(60, wanted.wait_seconds / 10))
-    text = json.dumps({**document, "Deadline": deadline, "WaitHandle": wanted.wait_handle})
+        deadline = int(time.time() + props.wait_seconds - min(60, props.wait_seconds / 10))
+    text = json.dumps({**document, "Deadline": deadline, "WaitHandle": props.wait_handle})
     try:
-        client("stepfunctions").start_execution(stateMachineArn=wanted.state_machine_arn, name=name, input=text)
+        client("stepfunctions").start_execution(stateMachineArn=props.state_machine_arn, name=name, input=text)
     except ClientError as error:
         if code_of(error) != "ExecutionAlreadyExists":
             raise
