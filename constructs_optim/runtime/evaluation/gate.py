@@ -28,14 +28,14 @@ class Completions(NamedTuple):
 def misses(gate: Gate, levels: Values, before: Values, completions: Completions | None) -> list[str]:
     """A message for every requirement that is not met: which metric, its value, and by how much it misses."""
     concurrencies = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
-    found = list[str]()
+    missed = list[str]()
     for users in concurrencies:
-        found += [miss for limit in gate.limits for miss in _beyond(limit, levels.get(users, {}), users)]
+        missed += [miss for limit in gate.limits for miss in _beyond(limit, levels.get(users, {}), users)]
     for users in concurrencies:
-        found += _worse(gate, levels.get(users, {}), before.get(users, {}), users)
+        missed += _worse(gate, levels.get(users, {}), before.get(users, {}), users)
     if gate.quality is not None and completions is not None:
-        found += _different(gate.quality, completions)
-    return found
+        missed += _different(gate.quality, completions)
+    return missed
 
 
 def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[str]:

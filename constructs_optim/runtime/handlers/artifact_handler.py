@@ -103,9 +103,9 @@ def _manifest(store: ArtifactStore, props: ArtifactProperties, owner: Owner) -> 
     identity = str(nested(manifest, "source", "identity") or "")
     by_this_recipe = props.recipe_key is None or artifact_key(props.recipe_key, identity) == key
     if not by_this_recipe or (props.source is not None and not is_of(props.source, identity)):
-        found = _described(object_in(manifest.get("description")))
+        actual = _described(object_in(manifest.get("description")))
         raise DeploymentError(
-            f"the artifact {key} in the store {store.bucket} is another recipe's: it is {found}, made of "
+            f"the artifact {key} in the store {store.bucket} is another recipe's: it is {actual}, made of "
             f"{_quoted(identity) or 'an unknown source'}, and this stack declares {_described(props.description)}. "
             "Techniques and settings, accelerator, tensor parallel degree, the container image that a release of "
             "constructs-optim chooses, or the model differ. Next: declare the recipe of the stack that made it, with "

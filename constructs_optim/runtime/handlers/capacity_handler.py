@@ -35,13 +35,13 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
     """The copies that the stack's component shall have at the moment; None where it is not there."""
     cloudformation = client("cloudformation")
     try:
-        found = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
+        resource = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
     except ClientError as error:
         if "does not exist" not in message_of(error):
             raise
         return None
     # The physical id is the component's ARN, which ends in its name; empty where its creation failed at once.
-    name = found["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
+    name = resource["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
     if not name:
         return None
     sagemaker = client("sagemaker")

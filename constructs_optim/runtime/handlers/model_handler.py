@@ -18,8 +18,7 @@ from ..aws import client
 from ..cloudformation import Event
 from ..custom_resource import custom_resource
 from ..errors import DeploymentError, message_of
-from ..jobs.hub_document import hub_document
-from ..jobs.source import ResolvedSource, resolve
+from ..jobs.source import ResolvedSource, hub_document, resolve
 from ..requests.fields import Tag, validate
 from ..requests.properties import HubSource, ModelProperties
 from ..telemetry import Counted, log

@@ -13,7 +13,6 @@ from botocore.exceptions import ClientError
 
 from ..documents import is_list, is_object, list_in, nested, object_in
 from ..errors import DeploymentError, code_of, message_of
-from ..requests.properties import HubSource
 
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
@@ -78,8 +77,8 @@ class HubDocument:
     @property
     def startup_timeouts(self) -> tuple[int, int]:
         """How many seconds downloading and loading the model may take; an hour where the document does not say."""
-        found = (self._fields.get(name) for name in ("modeldatadownloadtimeout", "containerstartuphealthchecktimeout"))
-        download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in found)
+        stated = (self._fields.get(name) for name in ("modeldatadownloadtimeout", "containerstartuphealthchecktimeout"))
+        download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in stated)
         return min(download, LONGEST_STARTUP), min(startup, LONGEST_STARTUP)
 
     def draft(self, provider: str) -> tuple[str, str | None]:
@@ -117,27 +116,25 @@ class HubDocument:
         return image, environment
 
 
-def hub_document(source: HubSource, sagemaker: SageMakerClient) -> tuple[HubDocument, str]:
-    """A model's document and version."""
-    hub, model = source.hub_name, source.model_id
+def hub_content(sagemaker: SageMakerClient, hub_name: str, model_id: str, version: str | None) -> tuple[str, str]:
+    """A model's document as text, and its version."""
     try:
         content = sagemaker.describe_hub_content(
-            HubName=hub,
+            HubName=hub_name,
             HubContentType="Model",
-            HubContentName=model,
-            **({"HubContentVersion": source.version} if source.version else {}),
+            HubContentName=model_id,
+            **({"HubContentVersion": version} if version else {}),
         )
     except ClientError as error:
         if code_of(error) != "ResourceNotFound":
             raise
-        of_version = f" in version {source.version}" if source.version else ""
+        of_version = f" in version {version}" if version else ""
         raise DeploymentError(
-            f"the hub {hub} has no model {model!r}{of_version} in this region. `aws sagemaker "
-            f"list-hub-content-versions --hub-name {hub} --hub-content-type Model --hub-content-name {model}` lists "
-            f"the versions. SageMaker's error: {message_of(error)}"
+            f"the hub {hub_name} has no model {model_id!r}{of_version} in this region. `aws sagemaker "
+            f"list-hub-content-versions --hub-name {hub_name} --hub-content-type Model --hub-content-name {model_id}` "
+            f"lists the versions. SageMaker's error: {message_of(error)}"
         ) from None
-    version = content["HubContentVersion"]
-    return HubDocument(f"{model} {version}", content["HubContentDocument"], source.configuration), version
+    return content["HubContentDocument"], content["HubContentVersion"]
 
 
 def _folded(name: str) -> str:

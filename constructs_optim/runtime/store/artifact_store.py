@@ -109,10 +109,10 @@ class ArtifactStore:
 
         Source: CreateModel, "the S3 path ... must be in the same AWS Region as the model".
         """
-        found = region_of(self._s3, self.bucket)
-        if found != region:
+        actual = region_of(self._s3, self.bucket)
+        if actual != region:
             raise DeploymentError(
-                f"the artifact store {self.bucket} is in {found} and this stack in {region}: SageMaker reads models "
+                f"the artifact store {self.bucket} is in {actual} and this stack in {region}: SageMaker reads models "
                 f"from buckets of its own region. Use a store of {region}"
             )
 
@@ -171,14 +171,14 @@ class ArtifactStore:
         With ``checksums``, at one request a file, those that S3 keeps as well: ``{"checksums": {"CRC64NVME": "..."}}``.
         """
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
-        found: list[dict[str, Any]] = [
+        files: list[dict[str, Any]] = [
             {"name": name.removeprefix(prefix), "size": size, "etag": etag.strip('"')}
             for name, size, etag in sorted(objects(self._s3, self.bucket, prefix))
         ]
-        return self.with_checksums(uri, found) if checksums else found
+        return self.with_checksums(uri, files) if checksums else files
 
     def with_checksums(self, uri: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Files that :meth:`files` found below ``uri``, with their checksums."""
+        """Files of :meth:`files` below ``uri``, with their checksums."""
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
         kept = in_threads(self._checksums, [prefix + item["name"] for item in files])
         return [{**item, "checksums": of_file} for item, of_file in zip(files, kept, strict=True)]
