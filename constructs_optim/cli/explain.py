@@ -16,17 +16,8 @@ from rich.console import Console
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.explain import explain
-from constructs_optim.explanation.jobs import (
-    PastJob,
-    Prices,
-    StackEvidence,
-    StoreContents,
-    StoredArtifact,
-    instance_type_of,
-    steps_of,
-)
+from constructs_optim.explanation.jobs import JobKind, PastJob, Prices, StackEvidence, StoreContents, StoredArtifact
 from constructs_optim.explanation.text import markdown, text_lines
-from constructs_optim.operations.artifacts import Artifact
 from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
@@ -257,26 +248,13 @@ class _Lookup:
             past: list[PastJob] = []
             for artifact in self._account.inventory(bucket).all():
                 stored[artifact.key] = StoredArtifact(artifact.state.value, artifact.detail, artifact.made_at)
-                if (job := _past_job(artifact)) is not None:
-                    past.append(job)
+                manifest: Mapping[str, Any] = artifact.manifest or {}
+                seconds = manifest.get("duration_seconds")
+                if artifact.is_complete and isinstance(seconds, int | float):
+                    kind = JobKind.of(artifact.description, manifest.get("request") or {})
+                    past.append(PastJob(kind, float(seconds)))
             self._contents[bucket] = StoreContents(bucket, stored, tuple(past))
         return self._contents[bucket]
 
     def _is_elsewhere(self, stack: StackTemplate) -> bool:
         return stack.account not in (None, self._account.id)
-
-
-def _past_job(artifact: Artifact) -> PastJob | None:
-    """How long an artifact's job took, by its manifest."""
-    manifest: Mapping[str, Any] = artifact.manifest or {}
-    seconds, request = manifest.get("duration_seconds"), manifest.get("request") or {}
-    if not isinstance(seconds, int | float) or not artifact.is_complete:
-        return None
-    described = artifact.description
-    return PastJob(
-        model_id=str(described.get("Model", "")).partition(" ")[0],
-        techniques=tuple(str(technique) for technique in described.get("Techniques") or ()),
-        steps=steps_of(request),
-        instance_type=instance_type_of(request) or "",
-        seconds=float(seconds),
-    )

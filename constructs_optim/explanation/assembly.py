@@ -6,18 +6,20 @@ Source: the cloud assembly's own manifest (npm package ``@aws-cdk/cloud-assembly
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from constructs_optim.templates.resource_types import NESTED_STACK
 from constructs_optim.templates.template import Template
 from constructs_optim.templates.text import text_of
 
-# What the CDK writes where an app leaves account or region to the deployment.
-_UNKNOWN = {"unknown-account", "unknown-region"}
+# What the CDK writes where an app leaves account or region to the deployment; empty without an environment.
+_UNKNOWN = {"", "unknown-account", "unknown-region"}
+_OBJECT = TypeAdapter(dict[str, Any])
 
 
 class ExplanationError(ValueError):
@@ -33,7 +35,7 @@ class StackTemplate:
     template: Mapping[str, Any]
     account: str | None = None
     region: str | None = None
-    parents: tuple[str, ...] = field(default=())
+    parents: tuple[str, ...] = ()
 
 
 def read_assembly(folder: Path) -> list[StackTemplate]:
@@ -54,13 +56,14 @@ def _stacks(folder: Path) -> Iterator[StackTemplate]:
             case "cdk:cloud-assembly":
                 yield from _stacks(folder / properties["directoryName"])
             case "aws:cloudformation:stack":
-                account, region = _environment(artifact.get("environment", ""))
+                # aws://<account>/<region>
+                account, _, region = artifact.get("environment", "").removeprefix("aws://").partition("/")
                 stack = StackTemplate(
                     path=artifact.get("displayName", artifact_id),
                     stack_name=properties.get("stackName", artifact_id),
                     template=_object(folder / properties["templateFile"]),
-                    account=account,
-                    region=region,
+                    account=None if account in _UNKNOWN else account,
+                    region=None if region in _UNKNOWN else region,
                 )
                 yield stack
                 yield from _nested(uploaded, stack)
@@ -74,12 +77,10 @@ def _nested(files: Mapping[str, Path], parent: StackTemplate) -> Iterator[StackT
         name = text_of(resource.properties.get("TemplateURL")).rpartition("/")[2]
         if name not in files:
             continue
-        stack = StackTemplate(
+        stack = replace(
+            parent,
             path=f"{parent.path}/{resource.logical_id}",
-            stack_name=parent.stack_name,
             template=_object(files[name]),
-            account=parent.account,
-            region=parent.region,
             parents=(*parent.parents, resource.logical_id),
         )
         yield stack
@@ -97,20 +98,10 @@ def _uploaded(folder: Path) -> dict[str, Path]:
     }
 
 
-def _environment(text: str) -> tuple[str | None, str | None]:
-    """Account and region of ``aws://<account>/<region>``."""
-    account, _, region = text.removeprefix("aws://").partition("/")
-    known = [part if part and part not in _UNKNOWN else None for part in (account, region)]
-    return known[0], known[1]
-
-
 def _object(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return _OBJECT.validate_json(path.read_bytes())
     except OSError as error:
         raise ExplanationError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ExplanationError(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ExplanationError(f"{path} holds no JSON object")
-    return content
+    except ValidationError as error:
+        raise ExplanationError(f"{path} is no JSON object: {error.errors()[0]['msg']}") from None

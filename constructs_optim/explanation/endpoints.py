@@ -50,13 +50,12 @@ class Endpoint:
     def components(self) -> dict[str, Resource]:
         """Its inference components by their names: their paths below the endpoint."""
         return {
-            self.component_name(component): component
+            self._component_name(component): component
             for component in self.template.of_type(INFERENCE_COMPONENT)
             if self.template.referred(component.get("EndpointName"), ENDPOINT) == [self.resource]
         }
 
-    def component_name(self, component: Resource) -> str:
-        """A component's path below the endpoint."""
+    def _component_name(self, component: Resource) -> str:
         name = component.label.removeprefix(self.resource.label).strip("/")
         # The one of the endpoint's own model has no name but this.
         return name.removesuffix("Component").strip("/") or component.label
@@ -83,18 +82,13 @@ class Endpoint:
         return _by_id(job for job in self.template.of_type(*JOBS, OPTIMIZED_ARTIFACT) if job.logical_id in reached)
 
     @cached_property
-    def targets(self) -> list[Resource]:
-        """The scalable targets of its variants and components."""
-        targets = [target for variant in self.variants for target in targets_of_variant(self.template, variant)]
-        for component in self.components.values():
-            targets += targets_of_component(self.template, component)
-        return targets
-
-    @cached_property
     def parts(self) -> dict[str, Resource]:
         """Everything that belongs to it, by logical id."""
         components = _by_id(self.components.values())
-        targets = _by_id(self.targets)
+        scalable = [target for variant in self.variants for target in targets_of_variant(self.template, variant)]
+        for component in self.components.values():
+            scalable += targets_of_component(self.template, component)
+        targets = _by_id(scalable)
         waiting = [
             resource
             for resource in self.template.of_type(*WAITING)
@@ -212,8 +206,11 @@ def describe_update(template: Template, resource: Resource) -> str:
         text += f", {exact_duration(bake)} between steps"
     if kept := number(blue_green.get("TerminationWaitInSeconds")):
         text += f"; the old fleet stays for {exact_duration(kept)} after that"
-    alarms = as_array(as_object(config.get("AutoRollbackConfiguration")).get("Alarms"))
-    names = [_alarm_name(template, as_object(alarm).get("AlarmName")) for alarm in alarms]
+    names: list[str] = []
+    for alarm in as_array(as_object(config.get("AutoRollbackConfiguration")).get("Alarms")):
+        name = as_object(alarm).get("AlarmName")
+        alarms = template.referred(name, ALARM, COMPOSITE_ALARM)
+        names.append(text_of(alarms[0].properties.get("AlarmName", name) if alarms else name))
     return f"{text}; " + (f"rolled back by {listed(names, 'or')}" if names else "no alarm rolls it back")
 
 
@@ -228,8 +225,3 @@ def _size(size: object) -> str:
             return f"{text_of(value)} {'copy' if number(value) == 1 else 'copies'}"
         case _:
             return f"{text_of(value)} %"
-
-
-def _alarm_name(template: Template, value: object) -> str:
-    alarms = template.referred(value, ALARM, COMPOSITE_ALARM)
-    return text_of(alarms[0].properties.get("AlarmName", value)) if alarms else text_of(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from constructs_optim.templates.endpoints import targets_of_variant
+from constructs_optim.templates.endpoints import Variant, targets_of_variant
 from constructs_optim.templates.json_values import literal
 from constructs_optim.templates.resource_types import ENDPOINT, JOBS, OPTIMIZED_ARTIFACT, WAITING
 from constructs_optim.templates.template import Resource, Template
@@ -71,18 +71,17 @@ def _stack(
 ) -> StackReport:
     shown = after or before
     assert shown is not None  # noqa: S101 - one of the two is set
-    old, new = (Template(stack.template if stack is not None else {}) for stack in (before, after))
+    old, new = sides = [Template(stack.template if stack is not None else {}) for stack in (before, after)]
     changes = compare(old, new, deployed=deployed)
     old_endpoints, new_endpoints = (
-        {resource.logical_id: Endpoint(side, resource) for resource in side.of_type(ENDPOINT)} for side in (old, new)
+        {resource.logical_id: Endpoint(side, resource) for resource in side.of_type(ENDPOINT)} for side in sides
     )
     pairs = [(old_endpoints.get(name), new_endpoints.get(name)) for name in {**new_endpoints, **old_endpoints}]
     # A job that an endpoint serves, before or after, is reported with that endpoint.
-    endpoints = [*new_endpoints.values(), *old_endpoints.values()]
-    parts = {name for endpoint in endpoints for name in endpoint.parts}
+    parts = {name for pair in pairs for endpoint in pair if endpoint is not None for name in endpoint.parts}
     old_jobs, new_jobs = (
         {job.logical_id: job for job in side.of_type(*JOBS, OPTIMIZED_ARTIFACT) if job.logical_id not in parts}
-        for side in (old, new)
+        for side in sides
     )
     permissions = permission_changes(old, new)
     outputs_change = not same_value(old.section("Outputs"), new.section("Outputs"), deployed=deployed)
@@ -92,8 +91,8 @@ def _stack(
         region=shown.region,
         change="new" if before is None else "removed" if after is None else change,
         refusals=(
-            *(_refusal(change) for change in changes.values() if change.action == "refuse"),
-            *(text for one, other in pairs if one and other for text in _scaling_refusals(one, other, changes)),
+            *(change.refusal for change in changes.values() if change.refusal),
+            *(text for old, new in pairs if old and new for text in _scaling_refusals(old, new, changes)),
         ),
         endpoints=tuple(_endpoint(shown.path, *pair, changes, evidence) for pair in pairs),
         artifacts=tuple(_jobs(old_jobs, new_jobs, changes, evidence)),
@@ -128,8 +127,7 @@ def _endpoint(
 ) -> EndpointReport:
     endpoint = after or before
     assert endpoint is not None  # noqa: S101 - one of the two is set
-    sides = [side for side in (after, before) if side is not None]
-    ids = {name for side in sides for name in side.parts}
+    ids = {name for side in (after, before) if side is not None for name in side.parts}
     parts = {name: change for name, change in changes.items() if name in ids}
     names = [endpoint.resource, *(before.components.values() if before is not None else ())]
     own = [parts[resource.logical_id] for resource in names if resource.logical_id in parts]
@@ -194,17 +192,17 @@ def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, R
     # A new endpoint has no targets yet.
     if own is not None and own.action == "replace":
         return
-    new = {variant.properties.get("VariantName"): _instance_types(variant.instance_types) for variant in after.variants}
+    new = {variant.properties.get("VariantName"): _instance_types(variant) for variant in after.variants}
     for variant in before.variants:
-        name, types = variant.properties.get("VariantName"), _instance_types(variant.instance_types)
+        name, types = variant.properties.get("VariantName"), _instance_types(variant)
         if not targets_of_variant(before.template, variant):
             continue
         if name not in new:
             change = f"the variant {name} is removed"
-        elif types is None or new[name] in (None, types):
+        elif not types or new[name] in ([], types):
             continue
         else:
-            change = f"the instance type of {name} changes from {listed(types)} to {listed(new[name] or ())}"
+            change = f"the instance type of {name} changes from {listed(types)} to {listed(new[name])}"
         yield (
             f"SageMaker refuses the update of {after.resource.label}: {change} while Application Auto Scaling scales "
             "it. Deploy twice: first without auto_scale(...) and with nothing else changed, which deregisters the "
@@ -212,25 +210,7 @@ def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, R
         )
 
 
-def _instance_types(values: Iterable[tuple[str, object]]) -> list[str] | None:
-    """The instance types of a variant; None where one is known only at deployment."""
-    types = [literal(value) for _, value in values]
-    return [name for name in types if name is not None] if types and None not in types else None
-
-
-def _refusal(change: ResourceChange) -> str:
-    """Why CloudFormation refuses a change, and what works instead."""
-    label = change.resource.label
-    if change.before is None or change.after is None or change.before.type == change.after.type:
-        # CloudFormation template reference, AWS::CloudFormation::WaitCondition: "Update requires: Updates are not
-        # supported."
-        return (
-            f"CloudFormation refuses the deployment: it cannot update wait conditions, and {listed(change.properties)} "
-            f"of {label} changes. Give the construct another id, which replaces the wait condition."
-        )
-    # "Update of resource type is not permitted. The new template modifies resource type of the following resources"
-    return (
-        f"CloudFormation refuses the deployment: {label} changes its type from {change.before.type} to "
-        f"{change.after.type}. Give the construct another id: CloudFormation then creates the new resource and deletes "
-        "the old one."
-    )
+def _instance_types(variant: Variant) -> list[str]:
+    """The instance types of a variant; empty where one is known only at deployment."""
+    types = [literal(value) for _, value in variant.instance_types]
+    return [name for name in types if name is not None] if None not in types else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from constructs_optim.templates.json_values import as_object, literal, number
 from constructs_optim.templates.resource_types import OPTIMIZED_ARTIFACT, TRAINING_JOB
@@ -24,14 +24,31 @@ class StoredArtifact:
     made_at: str | None = None
 
 
-@dataclass(frozen=True)
-class PastJob:
-    """A job that completed; ``steps`` are what it did, for instance ``ModelQuantizationConfig``."""
+class JobKind(NamedTuple):
+    """What makes jobs comparable, whatever the model's version; ``steps``: for instance ``ModelQuantizationConfig``."""
 
     model_id: str
     techniques: tuple[str, ...]
     steps: frozenset[str]
-    instance_type: str
+    instance_type: str | None
+
+    @staticmethod
+    def of(description: Mapping[str, Any], request: Mapping[str, Any]) -> JobKind:
+        """The kind of a job, by its recipe's description and its request to SageMaker."""
+        arguments = as_object(request.get("AlgorithmSpecification")).get("ContainerArguments") or ()
+        configured = [name for config in request.get("OptimizationConfigs") or () for name in config]
+        return JobKind(
+            text_of(description.get("Model", "")).partition(" ")[0],
+            tuple(text_of(technique) for technique in description.get("Techniques") or ()),
+            frozenset([*configured, *(text_of(argument) for argument in arguments)]),
+            instance_type_of(request),
+        )
+
+
+class PastJob(NamedTuple):
+    """A job that completed, and how long it took."""
+
+    kind: JobKind
     seconds: float
 
 
@@ -90,13 +107,8 @@ class ArtifactJob:
         return f"artifact {self.artifact_key[:12]}" if self.artifact_key is not None else "the artifact"
 
     @property
-    def max_seconds(self) -> int | None:
-        """How long it may run."""
-        return number(as_object(self.request.get("StoppingCondition")).get("MaxRuntimeInSeconds"))
-
-    @property
     def key_inputs(self) -> str:
-        """What the artifact's key follows from, where it is known only at deployment."""
+        """The inputs of an artifact's key that is known only at deployment."""
         source = as_object(self.resource.get("Source"))
         if source.get("Kind") == "artifact":
             return "the artifact of the job before it"
@@ -117,14 +129,6 @@ class ArtifactJob:
         names = ("RecipeKey", "Source", "Reads", "ArtifactKey")
         return all(self.resource.get(name) == other.resource.get(name) for name in names)
 
-    def is_like(self, past: PastJob) -> bool:
-        """Whether a completed job did the same, on the same instance type, with any version of the same model."""
-        described = as_object(self.resource.get("Description"))
-        model = text_of(described.get("Model", "")).partition(" ")[0]
-        techniques = tuple(text_of(technique) for technique in described.get("Techniques") or ())
-        kind = (model, techniques, steps_of(self.request), instance_type_of(self.request))
-        return kind == (past.model_id, past.techniques, past.steps, past.instance_type)
-
 
 def recipes_of(resource: Resource) -> list[str]:
     """The recipes in a resource's metadata, one line each: several where it has instance pools."""
@@ -132,15 +136,8 @@ def recipes_of(resource: Resource) -> list[str]:
     return [str(recipe["Recipe"]) for recipe in recipes if "Recipe" in recipe]
 
 
-def steps_of(request: Mapping[str, Any]) -> frozenset[str]:
-    """What a job does: the members of an optimization job's configurations, or a training job's arguments."""
-    arguments = as_object(request.get("AlgorithmSpecification")).get("ContainerArguments") or ()
-    configured = [name for config in request.get("OptimizationConfigs") or () for name in config]
-    return frozenset([*configured, *(text_of(argument) for argument in arguments)])
-
-
 def instance_type_of(request: Mapping[str, Any]) -> str | None:
-    """What a job runs on. An optimization job runs on the instance type that serves."""
+    """The instance type of a job. An optimization job runs on the one that serves."""
     resources = as_object(request.get("ResourceConfig"))
     return literal(request.get("DeploymentInstanceType") or resources.get("InstanceType"))
 
@@ -165,7 +162,7 @@ def report_job(
         artifact_key_before=before.artifact_key if before is not None else None,
         outcome=outcome,
         instance_type=instance_type_of(job.request),
-        max_seconds=job.max_seconds,
+        max_seconds=number(as_object(job.request.get("StoppingCondition")).get("MaxRuntimeInSeconds")),
         sentences=(sentence,),
     )
     may_run = outcome in ("new_job", "decided_at_deployment") and not job.is_reference
@@ -183,13 +180,10 @@ def _outcome(
             return stays
         if job.is_reference:
             text = f"{subject} is referred to by its key: no job runs, and the deployment fails if the store lacks it."
-        elif job.artifact_key is None:
-            text = (
-                f"Decided at deployment: reused if the artifact is in the store, otherwise built by a new {kind}. The "
-                f"artifact's key follows from {job.key_inputs}."
-            )
         else:
-            text = f"Decided at deployment: {name} is reused if it is in the store, otherwise built by a new {kind}."
+            artifact = "reused if the artifact" if job.artifact_key is None else f"{name} is reused if it"
+            text = f"Decided at deployment: {artifact} is in the store, otherwise built by a new {kind}."
+            text += f" The artifact's key follows from {job.key_inputs}." if job.artifact_key is None else ""
         return "decided_at_deployment", text
     stored = store.artifacts.get(job.artifact_key)
     state = f"{stored.state} ({stored.detail})" if stored is not None else f"not in the store {store.bucket}"
@@ -206,35 +200,28 @@ def _outcome(
         if is_ready:
             return "reuse", f"{subject} is referred to by its key, and is in the store: no job runs."
         return "missing", f"{subject} is referred to by its key, and is {state}: the deployment fails."
-    if stored is not None and is_ready:
+    if stored is None or stored.state not in ("ready", "in progress"):
+        return "new_job", f"A new {kind} runs: {name} is {state}."
+    if is_ready:
         since = f" since {stored.made_at[:16].replace('T', ' ')} UTC" if stored.made_at else ""
         return "reuse", f"Reused: {name} is in the store{since}. No {kind} runs."
-    if stored is not None and stored.state == "in progress":
-        return (
-            "join_running_job",
-            f"Joined: a {kind} for {name} is in progress ({stored.detail}); the deployment waits for it.",
-        )
-    return "new_job", f"A new {kind} runs: {name} is {state}."
+    return "join_running_job", f"Joined: a {kind} for {name} is {state}; the deployment waits for it."
 
 
 def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: StoreContents | None) -> JobReport:
     """Add how long the job takes, by the store's past jobs of the same kind, and what that costs."""
-    took = sorted(past.seconds for past in (store.past_jobs if store is not None else ()) if job.is_like(past))
+    kind = JobKind.of(as_object(job.resource.get("Description")), job.request)
+    took = sorted(past.seconds for past in (store.past_jobs if store is not None else ()) if past.kind == kind)
     price, basis = _price(job, prices)
-
-    def cost(seconds: float) -> float | None:
-        return round(seconds / 3600 * price, 2) if price is not None else None
-
-    max_cost = cost(job.max_seconds) if job.max_seconds is not None else None
-    sentence = "no time limit"
-    if job.max_seconds is not None:
-        sentence = f"at most {duration(job.max_seconds)}"
-        sentence += f" and {money(max_cost)}, by the {basis}" if max_cost is not None else ""
+    sentence, max_cost, costs = "no time limit", None, None
+    if report.max_seconds is not None:
+        sentence = f"at most {duration(report.max_seconds)}"
+        if price is not None:
+            max_cost = _cost(report.max_seconds, price)
+            sentence += f" and {money(max_cost)}, by the {basis}"
         sentence += "; spot capacity costs less" if job.request.get("EnableManagedSpotTraining") is True else ""
-    costs = None
     if took:
-        low, high = cost(took[0]), cost(took[-1])
-        costs = (low, high) if low is not None and high is not None else None
+        costs = (_cost(took[0], price), _cost(took[-1], price)) if price is not None else None
         cost_text = f", for {between(*map(money, costs))}" if costs is not None else ""
         times = between(duration(took[0]), duration(took[-1]))
         jobs = f"{counted(len(took), 'job')} of the same kind"
@@ -253,6 +240,10 @@ def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: S
             "sentences": (*report.sentences, sentence),
         }
     )
+
+
+def _cost(seconds: float, price_per_hour: float) -> float:
+    return round(seconds / 3600 * price_per_hour, 2)
 
 
 def _price(job: ArtifactJob, prices: Prices) -> tuple[float | None, str]:

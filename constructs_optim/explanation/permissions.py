@@ -17,6 +17,7 @@ from .report import PermissionChange, PolicyKind
 _IDENTITIES = frozenset({"AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group"})
 # The property that holds the policy, and those that name its owners; none where the resource itself owns it.
 _POLICIES: dict[str, tuple[PolicyKind, str, tuple[str, ...]]] = {
+    "AWS::IAM::Role": ("trust policy", "AssumeRolePolicyDocument", ()),
     "AWS::IAM::Policy": ("permissions", "PolicyDocument", ("Roles", "Users", "Groups")),
     "AWS::IAM::ManagedPolicy": ("permissions", "PolicyDocument", ("Roles", "Users", "Groups")),
     "AWS::IAM::RolePolicy": ("permissions", "PolicyDocument", ("RoleName",)),
@@ -65,8 +66,8 @@ def permission_changes(before: Template, after: Template) -> list[PermissionChan
     """What each owner of a policy gains and loses, in the order of the templates."""
     old, new = (_permissions(template) for template in (before, after))
     changes: list[PermissionChange] = []
-    for owner in dict.fromkeys([*new, *old]):
-        had, has = (side.get(owner, frozenset[Permission]()) for side in (old, new))
+    for owner in {**new, **old}:
+        had, has = (side.get(owner, set[Permission]()) for side in (old, new))
         if had == has:
             continue
         allowed = [permission for permission in has - had if permission.effect == "Allow"]
@@ -85,7 +86,7 @@ def permission_changes(before: Template, after: Template) -> list[PermissionChan
     return changes
 
 
-def _all_covered(permissions: Iterable[Permission], *, by: frozenset[Permission]) -> bool:
+def _all_covered(permissions: Iterable[Permission], *, by: Iterable[Permission]) -> bool:
     return all(any(other.covers(permission) for other in by) for permission in permissions)
 
 
@@ -106,12 +107,12 @@ def _described(permissions: Iterable[Permission]) -> Iterator[str]:
         )
 
 
-def _permissions(template: Template) -> dict[_Owner, frozenset[Permission]]:
+def _permissions(template: Template) -> dict[_Owner, set[Permission]]:
     permissions: dict[_Owner, set[Permission]] = {}
     for resource in template.resources.values():
         for owner, permission in _of_resource(template, resource):
             permissions.setdefault(owner, set()).add(permission)
-    return {owner: frozenset(some) for owner, some in permissions.items()}
+    return permissions
 
 
 def _of_resource(template: Template, resource: Resource) -> Iterator[tuple[_Owner, Permission]]:
@@ -120,14 +121,12 @@ def _of_resource(template: Template, resource: Resource) -> Iterator[tuple[_Owne
         for policy in as_array(properties.get("Policies")):
             for permission in _of_document(as_object(policy).get("PolicyDocument")):
                 yield _Owner(name, label, "permissions"), permission
-        for permission in _of_document(properties.get("AssumeRolePolicyDocument")):
-            yield _Owner(name, label, "trust policy"), permission
         for arn in as_array(properties.get("ManagedPolicyArns")):
             yield _Owner(name, label, "managed policy"), Permission("Allow", f"what {text_of(arn)} allows")
         if "PermissionsBoundary" in properties:
             limit = f"to what {text_of(properties['PermissionsBoundary'])} allows"
             yield _Owner(name, label, "permissions boundary"), Permission("Limit", limit)
-    elif resource.type in _POLICIES:
+    if resource.type in _POLICIES:
         kind, member, naming = _POLICIES[resource.type]
         owners = [owner for names in naming for owner in _owners(template, properties.get(names))]
         for permission in _of_document(properties.get(member)):

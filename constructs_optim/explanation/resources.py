@@ -19,6 +19,7 @@ from constructs_optim.templates.references import references
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, OPTIMIZED_MODEL, WAITING
 from constructs_optim.templates.template import Resource, Template
 
+from .formatting import listed
 from .report import Action, ResourceReport
 
 # Parts of a declaration, besides its properties, that affect the resource.
@@ -36,25 +37,19 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 @dataclass(frozen=True)
 class ResourceChange:
-    """What a deployment does with one resource.
+    """What a deployment does with a resource, as it is after the change, or before where it is removed.
 
-    A resource that is new has no ``before``, one that is removed no ``after``. ``replacing`` are the properties that
-    cannot change in place. A change that is not certain depends on another value at deployment.
+    ``replacing`` are the properties that cannot change in place. A change that is not certain depends on another value
+    at deployment.
     """
 
-    before: Resource | None
-    after: Resource | None
+    resource: Resource
     action: Action
     properties: tuple[str, ...] = ()
     replacing: tuple[str, ...] = ()
     is_certain: bool = True
-
-    @property
-    def resource(self) -> Resource:
-        """The resource after the change, or before where it is removed."""
-        resource = self.after or self.before
-        assert resource is not None  # noqa: S101 - one of the two is set
-        return resource
+    # Why CloudFormation refuses the change, and what works instead.
+    refusal: str = ""
 
     @property
     def report(self) -> ResourceReport:
@@ -76,13 +71,13 @@ def compare(before: Template, after: Template, *, deployed: bool = False) -> dic
     """
     old, new = before.resources, after.resources
     changes: dict[str, ResourceChange] = {}
-    for name, resource in new.items():
-        change = _compared(old[name], resource, deployed) if name in old else ResourceChange(None, resource, "create")
-        if change is not None:
+    for name, resource in {**old, **new}.items():
+        if name not in old:
+            changes[name] = ResourceChange(resource, "create")
+        elif name not in new:
+            changes[name] = ResourceChange(resource, "keep" if resource.is_retained else "remove")
+        elif change := _compared(old[name], resource, deployed):
             changes[name] = change
-    for name, resource in old.items():
-        if name not in new:
-            changes[name] = ResourceChange(resource, None, "keep" if resource.is_retained else "remove")
     _propagate(changes, before, after)
     # `cdk diff` leaves the CDK's own metadata out as well.
     return {
@@ -98,15 +93,27 @@ def same_value(before: object, after: object, *, deployed: bool = False) -> bool
 
 
 def _compared(before: Resource, after: Resource, deployed: bool) -> ResourceChange | None:
+    fix = "Give the construct another id"
     if before.type != after.type:
-        return ResourceChange(before, after, "refuse")
+        # "Update of resource type is not permitted. The new template modifies resource type of the following resources"
+        refusal = (
+            f"CloudFormation refuses the deployment: {after.label} changes its type from {before.type} to "
+            f"{after.type}. {fix}: CloudFormation then creates the new resource and deletes the old one."
+        )
+        return ResourceChange(after, "refuse", refusal=refusal)
     old, new = ({**side.declaration, **side.properties} for side in (before, after))
     names = dict.fromkeys([*before.properties, *after.properties, *_ATTRIBUTES])
     changed = tuple(name for name in names if not same_value(old.get(name), new.get(name), deployed=deployed))
     if not changed:
         return None
     if after.type in WAITING and {*changed} - {*_ATTRIBUTES}:
-        return ResourceChange(before, after, "refuse", changed)
+        # CloudFormation template reference, AWS::CloudFormation::WaitCondition: "Update requires: Updates are not
+        # supported."
+        refusal = (
+            f"CloudFormation refuses the deployment: it cannot update wait conditions, and {listed(changed)} of "
+            f"{after.label} changes. {fix}, which replaces the wait condition."
+        )
+        return ResourceChange(after, "refuse", changed, refusal=refusal)
     certain: dict[str, None] = {}
     possible: dict[str, None] = {}
     for path in dict.fromkeys([*_create_only(before), *_create_only(after)]):
@@ -115,7 +122,7 @@ def _compared(before: Resource, after: Resource, deployed: bool) -> ResourceChan
         if steps[0] in changed and not same_value(*values, deployed=deployed):
             (possible if path.startswith("?") else certain)[steps[0]] = None
     action: Action = "replace" if certain else "may_replace" if possible else "update"
-    return ResourceChange(before, after, action, changed, tuple(certain or possible))
+    return ResourceChange(after, action, changed, tuple(certain or possible))
 
 
 def _propagate(changes: dict[str, ResourceChange], before: Template, after: Template) -> None:
@@ -154,7 +161,7 @@ def _effect(source: ResourceChange | None) -> bool | None:
 
 def _affected(resource: Resource, change: ResourceChange | None, name: str, certain: bool) -> ResourceChange:
     """The change of a resource one of whose properties refers to what changes."""
-    previous = change or ResourceChange(resource, resource, "update", is_certain=False)
+    previous = change or ResourceChange(resource, "update", is_certain=False)
     action, replacing = previous.action, previous.replacing
     if any(path.split("/")[0] == name for path in _create_only(resource)):
         replacing = tuple(dict.fromkeys([*replacing, name]))

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.errors import DeploymentError, code_of
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
-from constructs_optim.runtime.store.artifact_integrity import Damage, Finding, attempt_of, differences, misplaced
+from constructs_optim.runtime.store.artifact_integrity import Finding, attempt_of, differences, misplaced
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim, Owner
 from constructs_optim.runtime.store.json_records import NewerRecord, in_threads
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords, UnreadableRecord
@@ -367,7 +367,7 @@ def verify(store: ArtifactStore, artifact: Artifact) -> Verification:
     (CRC64NVME unless the writer chose another algorithm), and checks what it stores against it.
     """
     if artifact.unreadable:
-        findings = [Finding(name, Damage.unreadable, "it is no JSON of its kind") for name in artifact.unreadable]
+        findings = [Finding(name, "unreadable", "it is no JSON of its kind") for name in artifact.unreadable]
         return Verification(artifact.key, findings=tuple(findings))
     if artifact.manifest is None or artifact.state not in (State.ready, State.damaged):
         return Verification(artifact.key, not_checked=f"{artifact.state}: {artifact.detail}")

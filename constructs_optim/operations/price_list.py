@@ -5,11 +5,10 @@ Source: AWS Price List Query API, ``GetProducts`` of the service ``AmazonSageMak
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from constructs_optim.runtime.evaluation.price_list import hourly_prices
+from constructs_optim.runtime.evaluation.price_list import lowest_prices
 
 if TYPE_CHECKING:
     from mypy_boto3_pricing.client import PricingClient
@@ -28,20 +27,7 @@ def prices_per_hour(pricing: PricingClient, region: str, component: str = "Hosti
     """
     key = (str(pricing.meta.endpoint_url), region, component)
     if key not in _cache:
-        pages = pricing.get_paginator("get_products").paginate(
-            ServiceCode="AmazonSageMaker",
-            Filters=[
-                {"Type": "TERM_MATCH", "Field": "regionCode", "Value": region},
-                {"Type": "TERM_MATCH", "Field": "component", "Value": component},
-            ],
-        )
-        prices: dict[str, float] = {}
-        for product in (json.loads(text) for page in pages for text in page["PriceList"]):
-            name = product["product"]["attributes"].get("instanceName")
-            # Where there are several, the lowest: the others are of more than the instance.
-            for price in hourly_prices(product) if name else ():
-                prices[name] = min(price, prices.get(name, price))
-        _cache[key] = prices
+        _cache[key] = lowest_prices(pricing, regionCode=region, component=component)
     return _cache[key]
 
 

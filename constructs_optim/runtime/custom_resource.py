@@ -6,17 +6,13 @@ import os
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from .cloudformation import Event, respond
 from .documents import not_created
 from .errors import DeploymentError, Superseded, code_of, message_of
-from .telemetry import Counted, entry_point, log
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
+from .telemetry import Counted, LambdaContext, entry_point, log
 
 
 def custom_resource(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 from urllib.parse import quote, quote_plus
+
+from .documents import is_object
 
 HIDDEN = "***"
 """What replaces a secret."""
@@ -67,7 +69,7 @@ class Redactor:
             return HIDDEN
         if value is None or isinstance(value, bool | int | float):
             return value
-        if _is_mapping(value):
+        if is_object(value):
             if _ENVIRONMENT.search(name):
                 return {str(key): HIDDEN for key in value}
             return {str(self.value(str(key))): self.value(item, name=str(key)) for key, item in value.items()}
@@ -84,7 +86,7 @@ def _without_shapes(text: str) -> str:
 
 def _secrets(value: object, shortest: int = 0) -> Iterator[str]:
     """The texts of an event, of at least ``shortest`` characters, that are secrets or settings of an environment."""
-    if _is_mapping(value):
+    if is_object(value):
         for name, item in value.items():
             if _SECRET_NAME.search(str(name)) or shortest == _SHORTEST_SECRET:
                 yield from _secrets(item, _SHORTEST_SECRET)
@@ -104,10 +106,6 @@ def _quoted(secret: str) -> set[str]:
         forms |= {quoted[1:-1] for form in forms for quoted in (json.dumps(form), repr(form))}
     encoded = secret.encode("utf-8", "surrogatepass")
     return forms | {quote(encoded), quote_plus(encoded)}
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
-    return isinstance(value, Mapping)
 
 
 def _is_sequence(value: object) -> TypeGuard[Iterable[object]]:

@@ -9,19 +9,17 @@ import os
 import traceback
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import Metrics, MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from .redaction import Redactor
 
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
-
 T = TypeVar("T")
 E = TypeVar("E", bound=Mapping[str, object])
-Handler = Callable[[E, "LambdaContext"], T]
+Handler = Callable[[E, LambdaContext], T]
 
 # Once a line has named these, the rest of the invocation's lines do.
 _KEPT = frozenset({"artifact_key", "job_name", "model_name"})

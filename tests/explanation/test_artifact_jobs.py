@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from constructs_optim.explanation.jobs import (
     ArtifactJob,
+    JobKind,
     PastJob,
     Prices,
     StackEvidence,
@@ -22,7 +22,8 @@ from constructs_optim.templates.template import Resource
 from .templates import KEY, OTHER_KEY, job, resource
 
 PRICES = Prices({"ml.g5.12xlarge": 7.0}, source="a list")
-PAST = PastJob("llama", ("AWQ INT4",), frozenset({"ModelQuantizationConfig"}), "ml.g5.12xlarge", 4320)
+KIND = JobKind("llama", ("AWQ INT4",), frozenset({"ModelQuantizationConfig"}), "ml.g5.12xlarge")
+PAST = PastJob(KIND, 4320)
 
 
 def facts(key: str | None = KEY, **changed: Any) -> ArtifactJob:
@@ -133,7 +134,9 @@ def test_what_the_key_follows_from_is_named(properties: dict[str, Any], said: st
 
 
 def test_jobs_of_the_same_kind_say_how_long_it_takes_and_what_it_costs() -> None:
-    found = looked(facts(), with_store(None, PAST, replace(PAST, seconds=6000), replace(PAST, model_id="mistral")))
+    found = looked(
+        facts(), with_store(None, PAST, PastJob(KIND, 6000), PastJob(KIND._replace(model_id="mistral"), 4320))
+    )
     assert found.sentences[1] == (
         "About 1 h 12 min to 1 h 40 min, for $8.40 to $11.67, as 2 jobs of the same kind took; at most 10 h and "
         "$70.00, by the hosting price of ml.g5.12xlarge, which stands in for the job's own."
@@ -141,7 +144,7 @@ def test_jobs_of_the_same_kind_say_how_long_it_takes_and_what_it_costs() -> None
 
 
 def test_a_chains_other_job_is_not_of_the_same_kind() -> None:
-    sharding = replace(PAST, steps=frozenset({"ModelShardingConfig"}))
+    sharding = PastJob(KIND._replace(steps=frozenset({"ModelShardingConfig"})), 4320)
     found = looked(facts(), with_store(None, sharding))
     assert found.estimate_based_on == 0
     assert found.sentences[1].startswith("At most 10 h and $70.00")

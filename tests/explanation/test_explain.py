@@ -418,8 +418,8 @@ def test_a_comment_is_never_longer_than_github_takes() -> None:
     ("files", "message"),
     [
         ({}, "run `cdk synth` first"),
-        ({"manifest.json": "{"}, "manifest.json is not JSON"),
-        ({"manifest.json": "[]"}, "holds no JSON object"),
+        ({"manifest.json": "{"}, "manifest.json is no JSON object: Invalid JSON"),
+        ({"manifest.json": "[]"}, "manifest.json is no JSON object: Input should be an object"),
     ],
 )
 def test_what_is_no_synthesized_app_is_refused_in_a_sentence(

@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION, job_name
+from constructs_optim.runtime.jobs.sagemaker_jobs import RUNNING, job_name
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords
 from constructs_optim_local.cloud import LocalCloud
@@ -45,11 +45,7 @@ class Guarantees:
             for claim in (seen or self.seen()).claims
             if any(self._lives(owner.stack_id) for owner in claim.owners)
         }
-        return [
-            job["name"]
-            for job in self.cloud.jobs()
-            if job["status"] in OPTIMIZATION.running and job["name"] not in owned
-        ]
+        return [job["name"] for job in self.cloud.jobs() if job["status"] in RUNNING and job["name"] not in owned]
 
     def lost_artifacts(self, seen: Seen | None = None) -> list[str]:
         """Artifacts that a stack refers to, whose manifest is there and whose files are not as it says."""

@@ -90,7 +90,6 @@ def test_a_schedules_input_is_the_same_evaluation_as_what_cloudformation_deliver
         (("Workload",), "aiperf", "Workload"),
         (("Gate",), "closed", "Gate"),
         (("Gate", "Limits"), {"Formula": "client_latency_p90"}, r"Gate\.Limits"),
-        (("Gate", "Limits", 0, "AtLeast"), "1", r"Gate\.Limits"),
         (("Gate", "Compared", 0), "latency", r"Gate\.Compared"),
         (("Gate", "MaxRegression"), "2", r"Gate\.MaxRegression"),
         (("Gate", "Quality"), "high", r"Gate\.Quality"),

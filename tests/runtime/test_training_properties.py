@@ -30,7 +30,6 @@ def test_a_resource_without_a_kind_is_about_optimization_jobs() -> None:
     [
         ({"JobKind": "ProcessingJob"}, "JobKind"),
         ({"ModelChannel": "../model"}, "ModelChannel"),
-        ({"ModelChannel": None}, "ModelChannel"),
         ({"Reads": "s3://data/train/"}, "Reads"),
         ({"Reads": [{"Kind": "hub", "HubName": "h", "ModelId": "m"}]}, r"Reads\[0\].Kind"),
         ({"Reads": [{"Kind": "s3", "S3Uri": "https://data/train/"}]}, r"Reads\[0\].S3Uri"),

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from constructs_optim.runtime.handlers import job_handler
-from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION
+from constructs_optim.runtime.jobs.sagemaker_jobs import RUNNING
 from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.store.owner_records import Owner, OwnerRecords
 from constructs_optim_local.cloud import LocalCloud
@@ -100,7 +100,7 @@ class Requests:
             name = job["OptimizationJobName"]
             request = sagemaker.describe_optimization_job(OptimizationJobName=name)
             uri = request["ModelSource"]["S3"]["S3Uri"]
-            if job["OptimizationJobStatus"] in OPTIMIZATION.running and f"/models/{self.number}/" in uri:
+            if job["OptimizationJobStatus"] in RUNNING and f"/models/{self.number}/" in uri:
                 found.append(name)
         return found
 

@@ -69,23 +69,23 @@ class Level:
 
 def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int]) -> list[Level]:
     """The measurements in a gzip-compressed archive, by rising concurrency; a single one has no folder of its own."""
-    found: dict[int, Level] = {}
+    levels: dict[int, Level] = {}
     try:
         for path, content in _summaries(archive):
             named = _LEVEL.search(path)
             if named is None and len(concurrencies) > 1:
                 continue
             concurrency = int(named[1]) if named else concurrencies[0]
-            found[concurrency] = _level(object_in(json.loads(content)), concurrency)
+            levels[concurrency] = _level(object_in(json.loads(content)), concurrency)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise DeploymentError(f"the benchmark's output cannot be read: {type(error).__name__}: {error}") from error
-    missing = [str(users) for users in concurrencies if users not in found]
+    missing = [str(users) for users in concurrencies if users not in levels]
     if missing:
         raise DeploymentError(
             f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; it has those for "
-            f"{', '.join(map(str, sorted(found))) or 'none'}"
+            f"{', '.join(map(str, sorted(levels))) or 'none'}"
         )
-    return [found[users] for users in concurrencies]
+    return [levels[users] for users in concurrencies]
 
 
 def _summaries(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, bytes]]:

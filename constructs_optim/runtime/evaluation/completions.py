@@ -20,10 +20,9 @@ from ..errors import DeploymentError, code_of
 from ..requests.run_properties import EvaluationRequest
 from ..store.json_records import lacks
 from ..store.run_records import COMPLETIONS, RunRecords
-from ..telemetry import log
+from ..telemetry import LambdaContext, log
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
     from mypy_boto3_sagemaker_runtime.type_defs import InvokeEndpointInputTypeDef
 
 # One completion at a time, of a model that other requests wait for as well.

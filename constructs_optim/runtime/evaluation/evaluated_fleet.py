@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from ..aws import client
 from ..requests.run_properties import EvaluationRequest, Subject
 from ..telemetry import log
-from .price_list import instance_price_per_hour
+from .price_list import lowest_prices
 
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
     from mypy_boto3_sagemaker.type_defs import DescribeEndpointOutputTypeDef
+
+
+# Regions of the price list's API, by partition; each has the prices of all regions of the partition.
+_PRICING_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,18 @@ def _price(
     counts: Mapping[str, float], subjects: Mapping[str, Subject], region: str, partition: str
 ) -> tuple[float | None, str]:
     """The price of all and its source; None and the instance type of which none is known."""
-    total, sources = 0.0, dict[str, None]()
+    total, sources, home = 0.0, dict[str, None](), _PRICING_REGIONS.get(partition)
     for name, count in counts.items():
-        stated = subjects[name].price_per_hour if name in subjects else None
-        sources["stated" if stated is not None else "AWS Price List"] = None
-        try:
-            price = stated if stated is not None else instance_price_per_hour(name, region=region, partition=partition)
-        except (ClientError, BotoCoreError) as error:
-            log("no price", instance_type=name, reason=str(error))
-            price = None
+        price = subjects[name].price_per_hour if name in subjects else None
+        sources["stated" if price is not None else "AWS Price List"] = None
+        if price is None and home is not None:
+            try:
+                listed = lowest_prices(
+                    client("pricing", region=home), regionCode=region, instanceName=name, component="Hosting"
+                )
+                price = listed.get(name)
+            except (ClientError, BotoCoreError) as error:
+                log("no price", instance_type=name, reason=str(error))
         if price is None:
             return None, name
         total += price * count

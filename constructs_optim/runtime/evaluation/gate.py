@@ -28,14 +28,14 @@ class Completions(NamedTuple):
 def misses(gate: Gate, levels: Values, before: Values, completions: Completions | None) -> list[str]:
     """A message for every requirement that is not met: which metric, its value, and by how much it misses."""
     concurrencies = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
-    found = list[str]()
+    missed = list[str]()
     for users in concurrencies:
-        found += [miss for limit in gate.limits for miss in _beyond(limit, levels.get(users, {}), users)]
+        missed += [miss for limit in gate.limits for miss in _beyond(limit, levels.get(users, {}), users)]
     for users in concurrencies:
-        found += _worse(gate, levels.get(users, {}), before.get(users, {}), users)
+        missed += _worse(gate, levels.get(users, {}), before.get(users, {}), users)
     if gate.quality is not None and completions is not None:
-        found += _different(gate.quality, completions)
-    return found
+        missed += _different(gate.quality, completions)
+    return missed
 
 
 def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[str]:
@@ -103,56 +103,45 @@ def _users(users: int) -> str:
     return f"{users} user" if users == 1 else f"{users} users"
 
 
-class Verdict:
-    """Judges the run of an evaluation that counts; ``before`` has the records of what it replaces, if anything."""
+class Verdict(NamedTuple):
+    """The requirements that a run misses, and the accepted evaluation of what it replaces, if any."""
 
-    def __init__(self, request: EvaluationRequest, records: RunRecords, before: RunRecords | None) -> None:
-        self._request, self._records = request, records
-        decision = before.read(CURRENT) if before is not None else None
-        # What was not let through is no measure for what comes after it.
-        self._before = before if decision is not None and decision.get("accepted") else None
-        self._decision_before = decision or {}
+    misses: list[str]
+    # The stack's reason; None where nothing is missed.
+    refusal: str | None
+    before: str | None
 
-    def misses(self, run: str) -> list[str]:
-        """All requirements that are not met."""
-        gate = self._request.gate
-        if gate is None:
-            return []
-        result = self._records.read(RESULT, run)
-        earlier = self._before.read(RESULT) if self._before is not None else None
-        return misses(gate, _values(result), _values(earlier), self._compared(run))
 
-    def refusal(self, found: list[str]) -> str | None:
-        """The stack's reason; None where nothing is missed."""
-        if not found:
-            return None
-        missed = "; ".join(found)
-        report = f"Report: {self._records.uri()}. {_NEXT_STEP}"
-        return f"{self._request.label} does not meet its requirements: {missed}. {report}"
+def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | None, run: str) -> Verdict:
+    """The verdict on a run; ``before`` has the records of what is replaced, which count where that was accepted."""
+    earlier = (before.read(CURRENT) if before is not None else None) or {}
+    if not earlier.get("accepted"):
+        before = None
+    missed: list[str] = []
+    if request.gate is not None:
+        result, result_before = records.read(RESULT, run), before.read(RESULT) if before is not None else None
+        compared = _compared(request, records, run, before, earlier) if request.gate.quality is not None else None
+        missed = misses(request.gate, _values(result), _values(result_before), compared)
+    report = f"Report: {records.uri()}. {_NEXT_STEP}"
+    refusal = f"{request.label} does not meet its requirements: {'; '.join(missed)}. {report}" if missed else None
+    return Verdict(missed, refusal, before.key if before is not None else None)
 
-    def decision(self, run: str, found: list[str]) -> dict[str, Any]:
-        """The decision's record."""
-        return {
-            "accepted": not found,
-            "before": self._before.key if self._before is not None else None,
-            "lossless": self._request.lossless,
-            "misses": found,
-            "run": run,
-        }
 
-    def _compared(self, run: str) -> Completions | None:
-        kept = self._records.read(COMPLETIONS, run)
-        if kept is None or self._request.gate is None or self._request.gate.quality is None:
-            return None
-        completions, references = kept["answers"], kept["references"]
-        if any(reference is not None for reference in references):
-            return Completions(completions, references, same_weights=False, with_what="the reference completions")
-        earlier = self._before.read(COMPLETIONS, self._decision_before["run"]) if self._before else None
-        if earlier is None or earlier.get("prompts_digest") != kept["prompts_digest"]:
-            # Nothing to compare with: all there is to require is that there are completions.
-            return Completions(completions, [], same_weights=False, with_what="nothing")
-        lossless = self._request.lossless and bool(self._decision_before.get("lossless"))
-        return Completions(completions, earlier["answers"], lossless, with_what="those of what it replaces")
+def _compared(
+    request: EvaluationRequest, records: RunRecords, run: str, before: RunRecords | None, decision: Mapping[str, Any]
+) -> Completions | None:
+    kept = records.read(COMPLETIONS, run)
+    if kept is None:
+        return None
+    completions, references = kept["answers"], kept["references"]
+    if any(reference is not None for reference in references):
+        return Completions(completions, references, same_weights=False, with_what="the reference completions")
+    earlier = before.read(COMPLETIONS, decision["run"]) if before is not None else None
+    if earlier is None or earlier.get("prompts_digest") != kept["prompts_digest"]:
+        # Nothing to compare with: all there is to require is that there are completions.
+        return Completions(completions, [], same_weights=False, with_what="nothing")
+    lossless = request.lossless and bool(decision.get("lossless"))
+    return Completions(completions, earlier["answers"], lossless, with_what="those of what it replaces")
 
 
 def _values(result: Mapping[str, Any] | None) -> Values:

@@ -1,40 +1,38 @@
-"""The price of an instance by the hour: the AWS Price List, read when an evaluation runs.
+"""On-demand prices of SageMaker instances: the AWS Price List.
 
-Source: AWS Price List API reference, GetProducts; attributes of ``AmazonSageMaker`` products as the service lists them.
+Source: AWS Price List Query API, ``GetProducts``; attributes of ``AmazonSageMaker`` products as the service lists them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from ..aws import client
 from ..documents import nested, object_in
 
-# Regions of the API, which has the prices of every region of the partition.
-_ENDPOINTS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
+if TYPE_CHECKING:
+    from mypy_boto3_pricing.client import PricingClient
 
 
-def instance_price_per_hour(instance_type: str, *, region: str, partition: str = "aws") -> float | None:
-    """The on-demand price of hosting on one instance, in US dollars; None where the list has none."""
-    home = _ENDPOINTS.get(partition)
-    if home is None:
-        return None
-    filters = {"regionCode": region, "instanceName": instance_type, "component": "Hosting"}
-    listed = (
-        client("pricing", region=home)
-        .get_paginator("get_products")
-        .paginate(
-            ServiceCode="AmazonSageMaker",
-            Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()],
-        )
+def lowest_prices(pricing: PricingClient, **attributes: str) -> dict[str, float]:
+    """The prices of an hour of the products with these attributes, in US dollars, by instance type.
+
+    Where an instance type has several, the lowest: the others are of more than the instance.
+    """
+    pages = pricing.get_paginator("get_products").paginate(
+        ServiceCode="AmazonSageMaker",
+        Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in attributes.items()],
     )
-    prices = {price for page in listed for text in page["PriceList"] for price in hourly_prices(json.loads(text))}
-    return min(prices, default=None)
+    prices: dict[str, float] = {}
+    for product in (json.loads(text) for page in pages for text in page["PriceList"]):
+        if name := nested(product, "product", "attributes", "instanceName"):
+            for price in _hourly_prices(product):
+                prices[str(name)] = min(price, prices.get(str(name), price))
+    return prices
 
 
-def hourly_prices(product: Mapping[str, object]) -> Iterator[float]:
-    """The prices of a product on demand, in US dollars an hour."""
+def _hourly_prices(product: Mapping[str, object]) -> Iterator[float]:
     for term in object_in(nested(product, "terms", "OnDemand")).values():
         for dimension in object_in(nested(term, "priceDimensions")).values():
             price = float(str(nested(dimension, "pricePerUnit", "USD") or 0))

@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
-from ..cloudformation import Event, issued_at
+from ..cloudformation import Event
 from ..custom_resource import custom_resource
 from ..documents import failed_request, list_in, nested, object_in
 from ..errors import DeploymentError, Superseded, code_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.source import is_of
+from ..jobs.watching import begin, resource_owner
 from ..requests.fields import validate
 from ..requests.properties import ArtifactProperties, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
-from ..store.owner_records import LEAVING, Owner, OwnerRecord, OwnerRecords
+from ..store.owner_records import LEAVING, Owner, OwnerRecords
 from ..telemetry import log
 
 # Text of other programs is quoted this far: the reason of a failure has room for 1,024 characters.
@@ -39,16 +40,16 @@ _DEPLOY_ITS_MAKER = (
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = validate(ArtifactProperties, event["ResourceProperties"])
-    owner, request, key = _owner(event), event["RequestId"], wanted.artifact_key
+    props = validate(ArtifactProperties, event["ResourceProperties"])
+    owner, request, key = resource_owner(event), event["RequestId"], props.artifact_key
     s3 = client("s3")
-    store = ArtifactStore(s3, wanted.bucket, wanted.kms_key_arn)
-    records = OwnerRecords(s3, wanted.bucket, wanted.kms_key_arn)
-    _begin(records, event)
+    store = ArtifactStore(s3, props.bucket, props.kms_key_arn)
+    records = OwnerRecords(s3, props.bucket, props.kms_key_arn)
+    begin(records, event)
     store.check_region(s3.meta.region_name)
     records.refer(owner, request, key)
     try:
-        manifest = _manifest(store, wanted, owner)
+        manifest = _manifest(store, props, owner)
         record = records.settle(owner, request, key, before=event.get("PhysicalResourceId"))
     except Superseded:
         # The later request has found the reference, and decides on it.
@@ -71,10 +72,10 @@ def _delete(event: Event) -> None:
     store = validate(StoreProperties, event["ResourceProperties"])
     # A stack must not need an upgrade to be deleted.
     records = OwnerRecords(client("s3"), store.bucket, store.kms_key_arn, any_schema=True)
-    owner, request = _owner(event), event["RequestId"]
+    owner, request = resource_owner(event), event["RequestId"]
     physical_id = event.get("PhysicalResourceId")
     try:
-        record = _begin(records, event, gives_up=lambda record: record.deleted_with(physical_id))
+        record = begin(records, event, gives_up=lambda record: record.deleted_with(physical_id))
         for key in sorted(record.keys_in(LEAVING)):
             records.left(owner, request, key)
             log("unreferenced", artifact_key=key)
@@ -89,53 +90,36 @@ def _delete(event: Event) -> None:
         # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
 
 
-def _begin(
-    records: OwnerRecords, event: Event, gives_up: Callable[[OwnerRecord], Collection[str]] | None = None
-) -> OwnerRecord:
-    """Write the request down as the resource's latest, with what a deletion gives up."""
-    return records.begin(
-        _owner(event),
-        event["RequestId"],
-        issued=issued_at(event["ResponseURL"]),
-        physical_id=event.get("PhysicalResourceId"),
-        gives_up=gives_up,
-    )
-
-
-def _owner(event: Event) -> Owner:
-    return Owner(event["StackId"], event["LogicalResourceId"])
-
-
-def _manifest(store: ArtifactStore, wanted: ArtifactProperties, owner: Owner) -> dict[str, Any]:
+def _manifest(store: ArtifactStore, props: ArtifactProperties, owner: Owner) -> dict[str, Any]:
     """The artifact's manifest, which must be there and be that of the declared recipe."""
-    key = wanted.artifact_key
+    key = props.artifact_key
     claim = store.claim(key)
     # A released claim: the artifact's files may be about to go.
     present = claim is None or not claim.released
     manifest = store.manifest(key, claim.attempt if claim is not None else None) if present else None
     if manifest is None:
-        problem, next_step = _missing(store, wanted, claim, owner)
+        problem, next_step = _missing(store, props, claim, owner)
         raise DeploymentError(f"the artifact {key} is not in the store {store.bucket}: {problem}. Next: {next_step}")
     identity = str(nested(manifest, "source", "identity") or "")
-    by_this_recipe = wanted.recipe_key is None or artifact_key(wanted.recipe_key, identity) == key
-    if not by_this_recipe or (wanted.source is not None and not is_of(wanted.source, identity)):
-        found = _described(object_in(manifest.get("description")))
+    by_this_recipe = props.recipe_key is None or artifact_key(props.recipe_key, identity) == key
+    if not by_this_recipe or (props.source is not None and not is_of(props.source, identity)):
+        actual = _described(object_in(manifest.get("description")))
         raise DeploymentError(
-            f"the artifact {key} in the store {store.bucket} is another recipe's: it is {found}, made of "
-            f"{_quoted(identity) or 'an unknown source'}, and this stack declares {_described(wanted.description)}. "
+            f"the artifact {key} in the store {store.bucket} is another recipe's: it is {actual}, made of "
+            f"{_quoted(identity) or 'an unknown source'}, and this stack declares {_described(props.description)}. "
             "Techniques and settings, accelerator, tensor parallel degree, the container image that a release of "
             "constructs-optim chooses, or the model differ. Next: declare the recipe of the stack that made it, with "
             "the same release, or refer to the key of this recipe"
         )
-    check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
+    check_manifest(store, key, manifest, repositories=props.serving_repositories)
     return manifest
 
 
-def _missing(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | None, owner: Owner) -> tuple[str, str]:
+def _missing(store: ArtifactStore, props: ArtifactProperties, claim: Claim | None, owner: Owner) -> tuple[str, str]:
     """Why an artifact is not there, and what to do about it."""
-    written = store.written_manifest(wanted.artifact_key)
+    written = store.written_manifest(props.artifact_key)
     if claim is None and written is None:
-        problem = f"no job has made it there, and none is making it. It would be {_described(wanted.description)}"
+        problem = f"no job has made it there, and none is making it. It would be {_described(props.description)}"
         return problem, (
             "deploy a stack with an OptimizationJob of this recipe on this store, and this one when its job has "
             "ended; or check key and store"
@@ -156,7 +140,7 @@ def _missing(store: ArtifactStore, wanted: ArtifactProperties, claim: Claim | No
         until = f", by {_minute(dt.datetime.fromtimestamp(claim.due, dt.UTC))} at the latest" if claim.due else ""
         next_step = "deploy again when its job has ended; that account can describe the job"
         return f"account {claim.maker} makes it{stacks}{until}", next_step
-    name, kind = job_name(store.bucket, claim.artifact_key, claim.attempt), KINDS[wanted.job_kind].kind
+    name, kind = job_name(store.bucket, claim.artifact_key, claim.attempt), KINDS[props.job_kind].kind
     job = SageMakerJobs(client("sagemaker"), kind).describe(name)
     if job is None:
         return f"its {kind.title} {name} does not exist", _DEPLOY_ITS_MAKER

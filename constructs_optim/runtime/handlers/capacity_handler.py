@@ -20,28 +20,28 @@ _ID = "copies-of-"
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = validate(CapacityProperties, event["ResourceProperties"])
+    props = validate(CapacityProperties, event["ResourceProperties"])
     # On Create as well: the component may be older than this resource.
-    copies = _copies_now(event["StackId"], wanted.component_logical_id)
+    copies = _copies_now(event["StackId"], props.component_logical_id)
     if copies is None:
-        log("initial copies", copies=wanted.initial_copy_count)
-        copies = wanted.initial_copy_count
+        log("initial copies", copies=props.initial_copy_count)
+        copies = props.initial_copy_count
     else:
         log("kept copies", copies=copies)
-    return f"{_ID}{wanted.component_logical_id}", {"CopyCount": str(copies)}
+    return f"{_ID}{props.component_logical_id}", {"CopyCount": str(copies)}
 
 
 def _copies_now(stack_id: str, logical_id: str) -> int | None:
     """The copies that the stack's component shall have at the moment; None where it is not there."""
     cloudformation = client("cloudformation")
     try:
-        found = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
+        resource = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
     except ClientError as error:
         if "does not exist" not in message_of(error):
             raise
         return None
     # The physical id is the component's ARN, which ends in its name; empty where its creation failed at once.
-    name = found["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
+    name = resource["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
     if not name:
         return None
     sagemaker = client("sagemaker")

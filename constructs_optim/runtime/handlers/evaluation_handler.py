@@ -10,7 +10,7 @@ from ..aws import client
 from ..cloudformation import Event, account_and_region, issued_at, signal
 from ..custom_resource import custom_resource
 from ..documents import is_artifact_key
-from ..evaluation.gate import Verdict
+from ..evaluation.gate import judge
 from ..jobs.sagemaker_jobs import BENCHMARK
 from ..jobs.watching import give_up_runs, start_watching
 from ..requests.fields import validate
@@ -20,8 +20,8 @@ from ..telemetry import log
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = validate(EvaluationProperties, event["ResourceProperties"])
-    request = wanted.request
+    props = validate(EvaluationProperties, event["ResourceProperties"])
+    request = props.request
     key = request.key(*account_and_region(event))
     physical_id = event.get("PhysicalResourceId")
     replaced = physical_id if is_artifact_key(physical_id) and physical_id != key else None
@@ -31,11 +31,10 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         # What is served now was evaluated before: an update back to it, or other requirements. A rollback comes here as
         # well, and is not held up by any miss: its wait condition was met long ago.
         before = replaced or decision.get("before")
-        verdict = Verdict(request, records, _records(request, before) if before else None)
-        misses = verdict.misses(decision["run"])
-        log("evaluated before", evaluation=key, misses=len(misses))
-        if wanted.wait_handle:
-            signal(wanted.wait_handle, failure=verdict.refusal(misses), data=key)
+        verdict = judge(request, records, _records(request, before) if before else None, decision["run"])
+        log("evaluated before", evaluation=key, misses=len(verdict.misses))
+        if props.wait_handle:
+            signal(props.wait_handle, failure=verdict.refusal, data=key)
     else:
         run = run_of(event["StackId"], event["RequestId"])
         document = {
@@ -44,7 +43,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
             "Issued": issued_at(event["ResponseURL"]),
             "Before": replaced,
         }
-        if start_watching(wanted, f"{key[:32]}-{run}", document):
+        if start_watching(props, f"{key[:32]}-{run}", document):
             log("evaluation started", evaluation=key, run=run)
     return key, {"EvaluationKey": key, "ResultUri": records.uri(RESULT)}
 

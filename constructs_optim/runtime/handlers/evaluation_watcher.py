@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..aws import client
 from ..errors import DeploymentError
@@ -15,16 +15,13 @@ from ..evaluation import evaluation_report
 from ..evaluation.benchmark_output import ARCHIVE, publish, read_levels
 from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import fleet
-from ..evaluation.gate import Verdict
+from ..evaluation.gate import judge
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
 from ..jobs.watching import DONE, Output, again, create_run, end, poll, send_signal
 from ..requests.fields import validate
 from ..requests.run_properties import EvaluationWatch
 from ..store.run_records import CURRENT, RESULT, RUN, RunRecords, run_job_name
-from ..telemetry import Counted, entry_point, log
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
+from ..telemetry import Counted, LambdaContext, entry_point, log
 
 
 @entry_point
@@ -94,18 +91,22 @@ def _judge(watch: EvaluationWatch, records: RunRecords) -> Output:
     request, replaced = watch.request, None
     if watch.before:
         replaced = RunRecords(client("s3"), "evaluations", request.bucket, request.kms_key_arn, watch.before)
-    verdict = Verdict(request, records, replaced)
-    misses = verdict.misses(watch.run)
+    verdict = judge(request, records, replaced, watch.run)
     decision = records.read(CURRENT)
     if watch.wait_handle or decision is None:
-        records.write(CURRENT, verdict.decision(watch.run, misses))
-    elif not misses:
+        decision = {
+            "accepted": not verdict.misses,
+            "before": verdict.before,
+            "lossless": request.lossless,
+            "misses": verdict.misses,
+        }
+        records.write(CURRENT, {**decision, "run": watch.run})
+    elif not verdict.misses:
         # A scheduled run: what is in service stays in service, and later ones are compared with it as it is now.
         records.write(CURRENT, {**decision, "run": watch.run})
-    log(Counted.evaluated, evaluation=records.key, run=watch.run, misses=len(misses))
-    refusal = verdict.refusal(misses)
-    if refusal is None:
+    log(Counted.evaluated, evaluation=records.key, run=watch.run, misses=len(verdict.misses))
+    if verdict.refusal is None:
         return end(watch, data=records.key)
-    send_signal(watch, failure=refusal)
-    log(Counted.gate_closed, reason=refusal)
+    send_signal(watch, failure=verdict.refusal)
+    log(Counted.gate_closed, reason=verdict.refusal)
     return DONE

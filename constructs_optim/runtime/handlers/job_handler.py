@@ -11,26 +11,26 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
-from ..cloudformation import Event, issued_at, signal
+from ..cloudformation import Event, signal
 from ..custom_resource import custom_resource
 from ..documents import failed_request, is_artifact_key, object_in
 from ..errors import DeploymentError, Superseded, code_of, message_of
 from ..jobs.artifact_jobs import KINDS
 from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
 from ..jobs.source import ResolvedSource, resolve, with_reads
-from ..jobs.watching import artifact_data, start_watching
+from ..jobs.watching import artifact_data, begin, resource_owner, start_watching
 from ..requests.fields import validate
 from ..requests.properties import ArtifactSource, HubSource, JobProperties, S3Source, StoreProperties
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
-from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, Owner, OwnerRecord, OwnerRecords
+from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, OwnerRecord, OwnerRecords
 from ..telemetry import Counted, log
 
 _MOST_ATTEMPTS = 50
@@ -45,37 +45,25 @@ _DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
 class _Deployment:
     """One resource's request, with its clients and records."""
 
-    def __init__(self, event: Event, wanted: StoreProperties) -> None:
+    def __init__(self, event: Event, props: StoreProperties) -> None:
         self.event = event
         self.physical_id = event.get("PhysicalResourceId")
-        self.owner = Owner(event["StackId"], event["LogicalResourceId"])
+        self.owner = resource_owner(event)
         self.request: str = event["RequestId"]
         self.sagemaker = client("sagemaker")
         self.s3 = client("s3")
         # A stack must not need an upgrade to be deleted.
         deletes = event["RequestType"] == "Delete"
-        self.store = ArtifactStore(self.s3, wanted.bucket, wanted.kms_key_arn, any_schema=deletes)
-        self.records = OwnerRecords(self.s3, wanted.bucket, wanted.kms_key_arn, any_schema=deletes)
-        self.made_by = KINDS[wanted.job_kind]
+        self.store = ArtifactStore(self.s3, props.bucket, props.kms_key_arn, any_schema=deletes)
+        self.records = OwnerRecords(self.s3, props.bucket, props.kms_key_arn, any_schema=deletes)
+        self.made_by = KINDS[props.job_kind]
         self.jobs = SageMakerJobs(self.sagemaker, self.made_by.kind)
         self.stopped: list[str] = []
 
-    def begin(self, gives_up: Callable[[OwnerRecord], Collection[str]] | None = None) -> OwnerRecord:
-        """Write the request down as the resource's latest, with what a deletion gives up."""
-        before = self.event.get("OldResourceProperties")
-        return self.records.begin(
-            self.owner,
-            self.request,
-            issued=issued_at(self.event["ResponseURL"]),
-            physical_id=self.physical_id,
-            properties=_digest(before) if before is not None else "",
-            gives_up=gives_up,
-        )
-
-    def job_request(self, key: str, attempt: int, wanted: JobProperties, source: ResolvedSource) -> dict[str, object]:
+    def job_request(self, key: str, attempt: int, props: JobProperties, source: ResolvedSource) -> dict[str, object]:
         """The body of the operation that creates an attempt's job."""
         name, output = job_name(self.store.bucket, key, attempt), self.store.model_uri(key, attempt)
-        return self.made_by.request(name, key, output, wanted, source, self.store)
+        return self.made_by.request(name, key, output, props, source, self.store)
 
     def abandon(self, key: str) -> None:
         """Take the owner off an artifact that its record does not want any more; stop a job that nobody else wants."""
@@ -93,11 +81,11 @@ class _Deployment:
         """Make the claim agree with the owner's record; the claim that the owner has left, or None."""
         # A later request may come back to the artifact between the read of the record and the change of the claim,
         # where it finds its owner still: the record is read again after every change, and the job released only then.
-        wanted = self._is_wanted(key)
+        refers = self._is_wanted(key)
         while True:
-            claim = self._rejoin(key) if wanted else self._left(key)
-            before, wanted = wanted, self._is_wanted(key)
-            if wanted == before:
+            claim = self._rejoin(key) if refers else self._left(key)
+            before, refers = refers, self._is_wanted(key)
+            if refers == before:
                 return claim
 
     def _left(self, key: str) -> Claim | None:
@@ -144,32 +132,26 @@ class _Deployment:
         """The artifact that the resource has, if any."""
         return {self.physical_id} if is_artifact_key(self.physical_id) else set()
 
-    def wait_for_stopped_jobs(self) -> None:
-        """Give stopped jobs the time to end: CloudFormation deletes their role and security groups next."""
-        until = time.monotonic() + _STOPPING_SECONDS
-        for name in self.stopped:
-            with contextlib.suppress(ClientError, BotoCoreError):
-                self.jobs.wait_while_stopping(name, until)
-
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = validate(JobProperties, event["ResourceProperties"])
-    deployment = _Deployment(event, wanted)
+    props = validate(JobProperties, event["ResourceProperties"])
+    deployment = _Deployment(event, props)
     digest = _digest(event["ResourceProperties"])
     try:
-        record = deployment.begin()
+        before = event.get("OldResourceProperties")
+        record = begin(deployment.records, event, properties=_digest(before) if before is not None else "")
         deployment.store.check_region(deployment.s3.meta.region_name)
-        kept = _kept(event, wanted, record, digest)
-        source = _source(deployment, wanted, is_needed=kept is None)
-        key = kept or artifact_key(wanted.recipe_key, source.identity)
+        kept = _kept(event, props, record, digest)
+        source = _source(deployment, props, is_needed=kept is None)
+        key = kept or artifact_key(props.recipe_key, source.identity)
         # Refused here is what SageMaker would refuse, before anything is written about it.
-        deployment.jobs.check(deployment.job_request(key, 1, wanted, source))
+        deployment.jobs.check(deployment.job_request(key, 1, props, source))
         key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     except Superseded:
         deployment.make_up_for_earlier_tries()
         raise
     try:
-        job, uri = _make(deployment, key, wanted, source)
+        job, uri = _make(deployment, key, props, source)
         record = deployment.records.settle(
             deployment.owner, deployment.request, key, properties=digest, before=deployment.physical_id
         )
@@ -184,44 +166,44 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     return key, {"ArtifactKey": key, "JobName": job, "ModelDataUri": uri, **source.timeout_attributes}
 
 
-def _make(deployment: _Deployment, key: str, wanted: JobProperties, source: ResolvedSource) -> tuple[str, str]:
+def _make(deployment: _Deployment, key: str, props: JobProperties, source: ResolvedSource) -> tuple[str, str]:
     """Claim the artifact, and start or join its job where it is not there; the job's name and the artifact's URI."""
     store, event = deployment.store, deployment.event
     identity = {"identity": source.identity}
-    claim = store.join(key, deployment.owner, due=_due(wanted), source=identity, description=wanted.description)
+    claim = store.join(key, deployment.owner, due=_due(props), source=identity, description=props.description)
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
-        check_manifest(store, key, manifest, repositories=wanted.serving_repositories)
+        check_manifest(store, key, manifest, repositories=props.serving_repositories)
         log(Counted.artifact_reused, artifact_key=key)
-        if wanted.wait_handle:
-            signal(wanted.wait_handle, data=artifact_data(manifest))
+        if props.wait_handle:
+            signal(props.wait_handle, data=artifact_data(manifest))
         return manifest["job_name"], manifest["model_data_uri"]
-    claim = _start(deployment, claim, wanted, source)
+    claim = _start(deployment, claim, props, source)
     # Once for each event: a repeated event finds the execution that it started before.
     once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
     document = {
-        "Kind": wanted.job_kind,
-        "Bucket": wanted.bucket,
-        "KmsKeyArn": wanted.kms_key_arn,
+        "Kind": props.job_kind,
+        "Bucket": props.bucket,
+        "KmsKeyArn": props.kms_key_arn,
         "ArtifactKey": key,
         "Attempt": claim.attempt,
-        "ServingRepositories": wanted.serving_repositories,
+        "ServingRepositories": props.serving_repositories,
         "Account": deployment.owner.account,
     }
-    start_watching(wanted, f"{key[:32]}-{once}", document)
-    name = job_name(wanted.bucket, key, claim.attempt)
+    start_watching(props, f"{key[:32]}-{once}", document)
+    name = job_name(props.bucket, key, claim.attempt)
     return name, deployment.made_by.artifact_uri(store.model_uri(key, claim.attempt), name)
 
 
-def _source(deployment: _Deployment, wanted: JobProperties, *, is_needed: bool) -> ResolvedSource:
+def _source(deployment: _Deployment, props: JobProperties, *, is_needed: bool) -> ResolvedSource:
     """The model's files as they are now; where they are not needed, they may be gone."""
     try:
-        model = resolve(wanted.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
-        return with_reads(model, wanted.reads, deployment.s3)
+        model = resolve(props.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
+        return with_reads(model, props.reads, deployment.s3)
     except DeploymentError:
-        if is_needed or not isinstance(wanted.source, S3Source):
+        if is_needed or not isinstance(props.source, S3Source):
             raise
-        return ResolvedSource(identity="", uri=wanted.source.uri, accept_eula=wanted.source.accept_eula)
+        return ResolvedSource(identity="", uri=props.source.uri, accept_eula=props.source.accept_eula)
 
 
 def _digest(properties: Mapping[str, object]) -> str:
@@ -230,11 +212,11 @@ def _digest(properties: Mapping[str, object]) -> str:
     return hashlib.sha256(decisive.encode()).hexdigest()[:32]
 
 
-def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str) -> str | None:
+def _kept(event: Event, props: JobProperties, record: OwnerRecord, digest: str) -> str | None:
     """The artifact that an update brings back, whatever the model's files are by now, or does not touch; or None."""
-    pinned = not wanted.reads and (
-        isinstance(wanted.source, ArtifactSource)
-        or (isinstance(wanted.source, HubSource) and wanted.source.version is not None)
+    pinned = not props.reads and (
+        isinstance(props.source, ArtifactSource)
+        or (isinstance(props.source, HubSource) and props.source.version is not None)
     )
     present = event.get("PhysicalResourceId")
     # A creation brings nothing back: a resource that was deleted begins anew.
@@ -242,14 +224,14 @@ def _kept(event: Event, wanted: JobProperties, record: OwnerRecord, digest: str)
     return present if present in made else min(made, default=None)
 
 
-def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source: ResolvedSource) -> Claim:
+def _start(deployment: _Deployment, claim: Claim, props: JobProperties, source: ResolvedSource) -> Claim:
     """Attach to the claim's job or create it; move to the next attempt where the last one failed."""
     store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
     key = claim.artifact_key
-    if artifact_key(wanted.recipe_key, source.identity) != key:
+    if artifact_key(props.recipe_key, source.identity) != key:
         # It cannot be made again: the model's files have changed since it was claimed.
         kept = key in deployment.records.get(deployment.owner).keys_in(APPLIED, CONFIRMED)
-        if not kept and claim.made_in(account) and not jobs.describe(job_name(wanted.bucket, key, claim.attempt)):
+        if not kept and claim.made_in(account) and not jobs.describe(job_name(props.bucket, key, claim.attempt)):
             raise DeploymentError("the model's files have changed while they were deployed; deploy again")
         log("unchanged", artifact_key=key, attempt=claim.attempt)
         return claim
@@ -258,34 +240,34 @@ def _start(deployment: _Deployment, claim: Claim, wanted: JobProperties, source:
             if not claim.failure and (not claim.due or time.time() < claim.due):
                 log("follows", artifact_key=key, maker=claim.maker)
                 return claim
-            claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
+            claim = store.next_attempt(key, claim, maker=account, due=_due(props))
             continue
-        name = job_name(wanted.bucket, key, claim.attempt)
+        name = job_name(props.bucket, key, claim.attempt)
         output = store.model_uri(key, claim.attempt)
         job = jobs.describe(name)
         if job is None and not store.files(output):
             if claim.attempt > 1:
                 # Its last owner may have died between leaving and stopping it.
-                jobs.stop(job_name(wanted.bucket, key, claim.attempt - 1))
+                jobs.stop(job_name(props.bucket, key, claim.attempt - 1))
             # Creating it may have been held up for long, and nobody would own the job of a request that is over.
             deployment.records.check_latest(deployment.owner, deployment.request)
-            if jobs.create(deployment.job_request(key, claim.attempt, wanted, source)):
+            if jobs.create(deployment.job_request(key, claim.attempt, props, source)):
                 log(Counted.job_created, job_name=name, artifact_key=key)
                 return claim
             continue
         if job is not None and _is_usable(job, name, deployment, key, output):
             log(Counted.job_attached, job_name=name, artifact_key=key, status=jobs.kind.status(job))
             return claim
-        claim = store.next_attempt(key, claim, maker=account, due=_due(wanted))
+        claim = store.next_attempt(key, claim, maker=account, due=_due(props))
     raise DeploymentError(
         f"{_MOST_ATTEMPTS} jobs for the artifact {key} exist already and none of them can be used; "
-        f"delete the {jobs.kind.title}s named {job_name(wanted.bucket, key, 0)[:-1]}*, then deploy again"
+        f"delete the {jobs.kind.title}s named {job_name(props.bucket, key, 0)[:-1]}*, then deploy again"
     )
 
 
-def _due(wanted: JobProperties) -> int:
+def _due(props: JobProperties) -> int:
     """When a job that starts now must have ended: its longest runtime, and an hour for waiting and stopping."""
-    limits = object_in(wanted.request.get("StoppingCondition")).values()
+    limits = object_in(props.request.get("StoppingCondition")).values()
     # Waiting for spot capacity is longer than running. 28 days are the most (API reference, StoppingCondition).
     longest = max((int(str(seconds)) for seconds in limits), default=0) or 2_419_200
     return int(time.time()) + longest + 3600
@@ -311,13 +293,17 @@ def _delete(event: Event) -> None:
     physical_id = deployment.physical_id
     try:
         try:
-            record = deployment.begin(gives_up=lambda record: record.deleted_with(physical_id))
+            record = begin(deployment.records, event, gives_up=lambda record: record.deleted_with(physical_id))
         except Superseded:
             deployment.make_up_for_earlier_tries()
             raise
         for key in sorted(record.keys_in(LEAVING) | deployment.present):
             deployment.abandon(key)
-        deployment.wait_for_stopped_jobs()
+        # CloudFormation deletes the role and security groups of stopped jobs next.
+        until = time.monotonic() + _STOPPING_SECONDS
+        for name in deployment.stopped:
+            with contextlib.suppress(ClientError, BotoCoreError):
+                deployment.jobs.wait_while_stopping(name, until)
     except NewerRecord as newer:
         # Its form is unknown. The owner stays in it, and is taken off when its stack is gone (artifacts prune).
         log("unchanged", reason=str(newer))

@@ -6,7 +6,7 @@ When the job has ended, the manifest is written and the wait condition signalled
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..aws import client
 from ..errors import DeploymentError
@@ -17,10 +17,7 @@ from ..requests.fields import validate
 from ..requests.properties import ArtifactWatch
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim
-from ..telemetry import count, entry_point, log
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
+from ..telemetry import LambdaContext, count, entry_point, log
 
 
 @entry_point

@@ -32,18 +32,18 @@ _NAME_LENGTH = 63
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     sagemaker = client("sagemaker")
-    wanted = validate(ModelProperties, event["ResourceProperties"])
-    source = resolve(wanted.source, sagemaker=sagemaker, s3=client("s3"))
-    request = _request(wanted, sagemaker, source)
+    props = validate(ModelProperties, event["ResourceProperties"])
+    source = resolve(props.source, sagemaker=sagemaker, s3=client("s3"))
+    request = _request(props, sagemaker, source)
     name = _name(event, request)
     try:
-        arn = sagemaker.create_model(ModelName=name, **request, Tags=wanted.tags)["ModelArn"]
+        arn = sagemaker.create_model(ModelName=name, **request, Tags=props.tags)["ModelArn"]
         log(Counted.model_created, model_name=name)
     except ClientError as error:
         if "already existing" not in message_of(error):
             raise
         arn = sagemaker.describe_model(ModelName=name)["ModelArn"]
-        _retag(sagemaker, arn, wanted.tags)
+        _retag(sagemaker, arn, props.tags)
         log("kept", model_name=name)
     if "OldResourceProperties" in event:
         # On a rollback these are those of the update that failed: its model is nobody's if it had no response.
@@ -54,30 +54,30 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     return name, {"ModelName": name, "ModelArn": arn, "Image": image, **source.timeout_attributes}
 
 
-def _request(wanted: ModelProperties, sagemaker: SageMakerClient, source: ResolvedSource) -> dict[str, Any]:
+def _request(props: ModelProperties, sagemaker: SageMakerClient, source: ResolvedSource) -> dict[str, Any]:
     """The body of CreateModel without name and tags."""
     s3 = client("s3")
-    image, environment = wanted.image, dict(wanted.environment)
+    image, environment = props.image, dict(props.environment)
     if image is None:
-        if not isinstance(wanted.source, HubSource):
+        if not isinstance(props.source, HubSource):
             raise DeploymentError("a model without an image needs a hub's configuration that names one")
-        document, _ = hub_document(wanted.source, sagemaker)
-        image, of_hub = document.container(wanted.instance_type)
+        document, _ = hub_document(props.source, sagemaker)
+        image, of_hub = document.container(props.instance_type)
         environment = {**of_hub, **environment}
     channels = [
         {"ChannelName": channel.name, "S3DataSource": resolve(channel.source, sagemaker=sagemaker, s3=s3).data_source}
-        for channel in wanted.channels
+        for channel in props.channels
     ]
     return {
-        "ExecutionRoleArn": wanted.role_arn,
-        "EnableNetworkIsolation": wanted.enable_network_isolation,
+        "ExecutionRoleArn": props.role_arn,
+        "EnableNetworkIsolation": props.enable_network_isolation,
         "PrimaryContainer": {
             "Image": image,
             "Environment": environment,
             "ModelDataSource": {"S3DataSource": source.data_source},
             **({"AdditionalModelDataSources": channels} if channels else {}),
         },
-        **({"VpcConfig": wanted.vpc_config} if wanted.vpc_config else {}),
+        **({"VpcConfig": props.vpc_config} if props.vpc_config else {}),
     }
 
 
@@ -90,15 +90,15 @@ def _name(event: Event, request: Mapping[str, object]) -> str:
     return f"{readable[: _NAME_LENGTH - 17].rstrip('-')}-{digest}"
 
 
-def _retag(sagemaker: SageMakerClient, arn: str, wanted: list[Tag]) -> None:
+def _retag(sagemaker: SageMakerClient, arn: str, props: list[Tag]) -> None:
     pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
     now = {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
-    keys = {tag["Key"] for tag in wanted}
+    keys = {tag["Key"] for tag in props}
     # Tags of CloudFormation and of AWS are not this resource's to remove.
     gone = sorted(key for key in now if key not in keys and not key.startswith("aws:"))
     if gone:
         sagemaker.delete_tags(ResourceArn=arn, TagKeys=gone)
-    new = [tag for tag in wanted if now.get(tag["Key"]) != tag["Value"]]
+    new = [tag for tag in props if now.get(tag["Key"]) != tag["Value"]]
     if new:
         sagemaker.add_tags(ResourceArn=arn, Tags=new)
 
@@ -106,9 +106,9 @@ def _retag(sagemaker: SageMakerClient, arn: str, wanted: list[Tag]) -> None:
 def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMakerClient) -> str | None:
     """The name of the model that ``properties`` describe; None where they describe none that could be created."""
     try:
-        wanted = validate(ModelProperties, properties)
-        source = resolve(wanted.source, sagemaker=sagemaker, s3=client("s3"))
-        return _name(event, _request(wanted, sagemaker, source))
+        props = validate(ModelProperties, properties)
+        source = resolve(props.source, sagemaker=sagemaker, s3=client("s3"))
+        return _name(event, _request(props, sagemaker, source))
     except (DeploymentError, ClientError) as error:
         log("no model to delete", reason=str(error))
         return None

@@ -21,25 +21,25 @@ from ..telemetry import Counted, log
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
-    wanted = validate(RecommendationProperties, event["ResourceProperties"])
-    records = _records(event, wanted.request, wanted.request.key(*account_and_region(event)))
+    props = validate(RecommendationProperties, event["ResourceProperties"])
+    records = _records(event, props.request, props.request.key(*account_and_region(event)))
     result = records.read(RESULT)
     # A resource keeps what it was signalled: its wait condition does not wait twice, so its stack would not notice.
     kept = event.get("PhysicalResourceId") == records.key
     fingerprint = None
     if result is None or not kept:
-        fingerprint = resolve(wanted.request.source, sagemaker=client("sagemaker"), s3=client("s3")).identity
+        fingerprint = resolve(props.request.source, sagemaker=client("sagemaker"), s3=client("s3")).identity
     if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
         log("recommended before", recommendation=records.key)
-        if wanted.wait_handle:
-            signal(wanted.wait_handle, data=recommendation_data(result))
+        if props.wait_handle:
+            signal(props.wait_handle, data=recommendation_data(result))
         name = result["job"]["name"]
     else:
-        name = _start(event, wanted, records, str(fingerprint), kept=kept)
+        name = _start(event, props, records, str(fingerprint), kept=kept)
     return records.key, {"JobName": name, "RecommendationKey": records.key, "ResultUri": records.uri(RESULT)}
 
 
-def _start(event: Event, wanted: RecommendationProperties, records: RunRecords, fingerprint: str, *, kept: bool) -> str:
+def _start(event: Event, props: RecommendationProperties, records: RunRecords, fingerprint: str, *, kept: bool) -> str:
     """Have a job and its watcher, once for each event: a repeated event finds what it started before."""
     jobs, issued = SageMakerJobs(client("sagemaker"), RECOMMENDATION), issued_at(event["ResponseURL"])
     if records.is_given_up(issued):
@@ -53,9 +53,9 @@ def _start(event: Event, wanted: RecommendationProperties, records: RunRecords, 
         run = records.owner + of_event[: -len(records.owner)]
         records.write(RUN, {"job_name": run_job_name(records.key, run), "fingerprint": fingerprint}, run)
         advice = "Service Quotas has their limits"
-        create_run(jobs, records, _job(wanted, records, run), issued, advice=advice, is_retried=True)
+        create_run(jobs, records, _job(props, records, run), issued, advice=advice, is_retried=True)
     document = {"Request": event["ResourceProperties"]["Request"], "Run": run, "Fingerprint": fingerprint}
-    start_watching(wanted, f"{records.key[:32]}-{of_event}", document)
+    start_watching(props, f"{records.key[:32]}-{of_event}", document)
     return run_job_name(records.key, run)
 
 
@@ -73,8 +73,8 @@ def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | Non
     return None
 
 
-def _job(wanted: RecommendationProperties, records: RunRecords, run: str) -> dict[str, object]:
-    request = wanted.request
+def _job(props: RecommendationProperties, records: RunRecords, run: str) -> dict[str, object]:
+    request = props.request
     reserved = {
         "CapacityReservationPreference": "capacity-reservations-only",
         "MlReservationArns": list(request.reservation_arns),
@@ -93,7 +93,7 @@ def _job(wanted: RecommendationProperties, records: RunRecords, run: str) -> dic
         "OptimizeModel": request.optimize_model,
         **({"InferenceSpecification": {"Framework": request.framework}} if request.framework else {}),
         **({"ComputeSpec": compute} if compute else {}),
-        "Tags": wanted.tags,
+        "Tags": props.tags,
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ..aws import client
 from ..errors import DeploymentError
@@ -12,10 +11,7 @@ from ..jobs.watching import Output, end, poll, recommendation_data
 from ..requests.fields import validate
 from ..requests.run_properties import RecommendationWatch
 from ..store.run_records import RESULT, RunRecords, run_job_name
-from ..telemetry import entry_point
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
+from ..telemetry import LambdaContext, entry_point
 
 
 @entry_point

@@ -61,15 +61,15 @@ class OptimizationJobs(_Jobs):
     recorded_members = ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
 
     def request(
-        self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
+        self, name: str, key: str, output: str, props: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
         """The body of CreateOptimizationJob."""
         members: dict[str, object] = {
             "OptimizationJobName": name,
             "ModelSource": source.model_source,
-            "OutputConfig": {"S3OutputLocation": output, **_encryption(wanted)},
+            "OutputConfig": {"S3OutputLocation": output, **_encryption(props)},
         }
-        return _completed(wanted.request, members, wanted)
+        return _completed(props.request, members, props)
 
     def output(self, job: Job) -> str:
         """``OutputConfig``."""
@@ -107,22 +107,22 @@ class TrainingJobs(_Jobs):
         return f"{output}{name}/output/model/"
 
     def request(
-        self, name: str, key: str, output: str, wanted: JobProperties, source: ResolvedSource, store: ArtifactStore
+        self, name: str, key: str, output: str, props: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
         """The body of CreateTrainingJob; the model's channel comes before the plan's."""
         model = {**source.data_source, "S3DataDistributionType": "FullyReplicated"}
         model.pop("CompressionType")
-        channel = {"ChannelName": wanted.model_channel, "DataSource": {"S3DataSource": model}}
+        channel = {"ChannelName": props.model_channel, "DataSource": {"S3DataSource": model}}
         events = {"LocalPath": "/opt/ml/output/tensorboard", "S3OutputPath": store.tensorboard_uri(key)}
-        request = dict(wanted.request)
+        request = dict(props.request)
         members: dict[str, object] = {
             "TrainingJobName": name,
             "InputDataConfig": [channel, *list_in(request.pop("InputDataConfig", None))],
-            "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(wanted)},
+            "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(props)},
             "CheckpointConfig": {"S3Uri": store.checkpoints_uri(key)},
             "TensorBoardOutputConfig": events,
         }
-        return _completed(request, members, wanted)
+        return _completed(request, members, props)
 
     def output(self, job: Job) -> str:
         """``OutputDataConfig``."""
@@ -163,17 +163,15 @@ KINDS: Mapping[str, ArtifactJobs] = {jobs.kind.name: jobs for jobs in (Optimizat
 """By the name of their kind."""
 
 
-def _completed(
-    request: Mapping[str, object], members: Mapping[str, object], wanted: JobProperties
-) -> dict[str, object]:
-    completed = {**members, "RoleArn": wanted.role_arn, "Tags": wanted.tags}
+def _completed(request: Mapping[str, object], members: Mapping[str, object], props: JobProperties) -> dict[str, object]:
+    completed = {**members, "RoleArn": props.role_arn, "Tags": props.tags}
     if common := sorted(request.keys() & completed.keys()):
         raise InvalidEvent(f"these members of Request are the handler's to set: {', '.join(common)}")
     return {**request, **completed}
 
 
-def _encryption(wanted: JobProperties) -> dict[str, str]:
-    return {"KmsKeyId": wanted.kms_key_arn} if wanted.kms_key_arn else {}
+def _encryption(props: JobProperties) -> dict[str, str]:
+    return {"KmsKeyId": props.kms_key_arn} if props.kms_key_arn else {}
 
 
 def remove_setting(s3: S3Client, bucket: str, prefix: str, name: str, kms_key_arn: str | None = None) -> None:

@@ -77,8 +77,8 @@ class HubDocument:
     @property
     def startup_timeouts(self) -> tuple[int, int]:
         """How many seconds downloading and loading the model may take; an hour where the document does not say."""
-        found = (self._fields.get(name) for name in ("modeldatadownloadtimeout", "containerstartuphealthchecktimeout"))
-        download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in found)
+        stated = (self._fields.get(name) for name in ("modeldatadownloadtimeout", "containerstartuphealthchecktimeout"))
+        download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in stated)
         return min(download, LONGEST_STARTUP), min(startup, LONGEST_STARTUP)
 
     def draft(self, provider: str) -> tuple[str, str | None]:

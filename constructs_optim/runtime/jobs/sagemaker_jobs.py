@@ -22,21 +22,20 @@ if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
 
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
-_ENDED_BADLY = frozenset({"FAILED", "STOPPED"})
+RUNNING = frozenset({"STARTING", "INPROGRESS"})
+"""Statuses, in capitals, of jobs that may still be stopped."""
 
 
 @dataclass(frozen=True)
 class JobKind:
-    """A kind of job: its name in operations and members, and the statuses in which it may be stopped or is complete."""
+    """A kind of job: its name in operations and members. Optimization jobs have their statuses in capitals."""
 
     name: str
     title: str
-    running: frozenset[str]
-    completed: str
 
     def is_running(self, job: Mapping[str, Any]) -> bool:
         """Whether the job may still be stopped."""
-        return self.status(job) in self.running
+        return self.status(job).upper() in RUNNING
 
     def is_stopping(self, job: Mapping[str, Any]) -> bool:
         """Whether the job is being stopped and has not ended yet."""
@@ -44,11 +43,11 @@ class JobKind:
 
     def has_completed(self, job: Mapping[str, Any]) -> bool:
         """Whether the job has completed."""
-        return self.status(job) == self.completed
+        return self.status(job).upper() == "COMPLETED"
 
     def has_failed(self, job: Mapping[str, Any]) -> bool:
         """Whether the job failed or was stopped."""
-        return self.status(job).upper() in _ENDED_BADLY
+        return self.status(job).upper() in ("FAILED", "STOPPED")
 
     @property
     def name_member(self) -> str:
@@ -60,10 +59,10 @@ class JobKind:
         return job[f"{self.name}Status"]
 
 
-OPTIMIZATION = JobKind("OptimizationJob", "optimization job", frozenset({"STARTING", "INPROGRESS"}), "COMPLETED")
-BENCHMARK = JobKind("AIBenchmarkJob", "benchmark job", frozenset({"InProgress"}), "Completed")
-RECOMMENDATION = JobKind("AIRecommendationJob", "recommendation job", frozenset({"InProgress"}), "Completed")
-TRAINING = JobKind("TrainingJob", "training job", frozenset({"InProgress"}), "Completed")
+OPTIMIZATION = JobKind("OptimizationJob", "optimization job")
+BENCHMARK = JobKind("AIBenchmarkJob", "benchmark job")
+RECOMMENDATION = JobKind("AIRecommendationJob", "recommendation job")
+TRAINING = JobKind("TrainingJob", "training job")
 
 
 def job_name(bucket: str, artifact_key: str, attempt: int) -> str:

@@ -82,8 +82,8 @@ def is_of(source: Source, identity: str) -> bool:
 
 def hub_document(source: HubSource, sagemaker: SageMakerClient) -> tuple[HubDocument, str]:
     """A model's document and version."""
-    text, found = hub_content(sagemaker, source.hub_name, source.model_id, source.version)
-    return HubDocument(f"{source.model_id} {found}", text, source.configuration), found
+    text, version = hub_content(sagemaker, source.hub_name, source.model_id, source.version)
+    return HubDocument(f"{source.model_id} {version}", text, source.configuration), version
 
 
 def _from_hub(source: HubSource, sagemaker: SageMakerClient) -> ResolvedSource:
@@ -102,17 +102,17 @@ def _from_hub(source: HubSource, sagemaker: SageMakerClient) -> ResolvedSource:
 
 
 def _from_s3(source: S3Source, s3: S3Client, holds: str = "model") -> ResolvedSource:
-    digest, found = hashlib.sha256(), False
+    digest, is_empty = hashlib.sha256(), True
     bucket, prefix = source.location
     try:
         for name, size, etag in objects(s3, bucket, prefix):
-            found = True
+            is_empty = False
             digest.update(f"{name.removeprefix(prefix)}\t{size}\t{etag}\n".encode())
     except ClientError as error:
         code = code_of(error)
         if code not in ("NoSuchBucket", "AccessDenied"):
             raise
         raise DeploymentError(f"the {holds} {source.uri} cannot be listed: {code}") from None
-    if not found:
+    if is_empty:
         raise DeploymentError(f"there are no {holds} files under {source.uri}; upload them, then deploy again")
     return ResolvedSource(f"s3:{source.uri}#{digest.hexdigest()}", source.uri, source.accept_eula)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -14,6 +14,7 @@ from ..aws import client
 from ..cloudformation import Event, issued_at, signal
 from ..documents import list_in, nested, object_in
 from ..errors import DeploymentError, code_of, message_of
+from ..store.owner_records import Owner, OwnerRecord, OwnerRecords
 from ..store.run_records import RunRecords, run_job_name
 from ..telemetry import Counted, log
 from .sagemaker_jobs import JobKind, SageMakerJobs
@@ -30,15 +31,38 @@ DONE: Output = {"Done": True}
 _PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
-def start_watching(wanted: WatchedProperties, name: str, document: Mapping[str, object]) -> bool:
+def resource_owner(event: Event) -> Owner:
+    """The resource as an owner of artifacts."""
+    return Owner(event["StackId"], event["LogicalResourceId"])
+
+
+def begin(
+    records: OwnerRecords,
+    event: Event,
+    *,
+    properties: str = "",
+    gives_up: Callable[[OwnerRecord], Collection[str]] | None = None,
+) -> OwnerRecord:
+    """Write a request down as its resource's latest, with what a deletion gives up."""
+    return records.begin(
+        resource_owner(event),
+        event["RequestId"],
+        issued=issued_at(event["ResponseURL"]),
+        physical_id=event.get("PhysicalResourceId"),
+        properties=properties,
+        gives_up=gives_up,
+    )
+
+
+def start_watching(props: WatchedProperties, name: str, document: Mapping[str, object]) -> bool:
     """Start the execution ``name`` with the input ``document``; False where a repeated event finds it started."""
     deadline = None
-    if wanted.wait_seconds is not None:
+    if props.wait_seconds is not None:
         # CloudFormation gives no reason for a condition that times out; a little earlier the watcher gives one.
-        deadline = int(time.time() + wanted.wait_seconds - min(60, wanted.wait_seconds / 10))
-    text = json.dumps({**document, "Deadline": deadline, "WaitHandle": wanted.wait_handle})
+        deadline = int(time.time() + props.wait_seconds - min(60, props.wait_seconds / 10))
+    text = json.dumps({**document, "Deadline": deadline, "WaitHandle": props.wait_handle})
     try:
-        client("stepfunctions").start_execution(stateMachineArn=wanted.state_machine_arn, name=name, input=text)
+        client("stepfunctions").start_execution(stateMachineArn=props.state_machine_arn, name=name, input=text)
     except ClientError as error:
         if code_of(error) != "ExecutionAlreadyExists":
             raise

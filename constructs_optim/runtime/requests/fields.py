@@ -40,12 +40,6 @@ def _checked_wait_handle(url: str) -> str:
     return url
 
 
-def _checked_tag_key(key: str) -> str:
-    if key.lower().startswith("aws:"):
-        raise ValueError("AWS keeps tags that begin with aws: to itself")
-    return key
-
-
 def pattern(regex: str, max_length: int | None = None) -> StringConstraints:
     """Text that matches all of ``regex``."""
     return StringConstraints(pattern=f"^(?:{regex})$", max_length=max_length)
@@ -70,7 +64,7 @@ _TAG_TEXT = r"[\w .:/=+@-]*"
 class Tag(TypedDict):
     """A tag that a user may set."""
 
-    Key: Annotated[str, pattern(_TAG_TEXT, 128), StringConstraints(min_length=1), AfterValidator(_checked_tag_key)]
+    Key: Annotated[str, pattern(_TAG_TEXT, 128), StringConstraints(min_length=1)]
     Value: Annotated[str, pattern(_TAG_TEXT, 256)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ..documents import is_artifact_key
 from . import fields
@@ -23,12 +23,8 @@ _Repositories = Annotated[tuple[_Repository, ...], Field(max_length=10)]
 _Channel = Annotated[str, pattern("[A-Za-z0-9_-]{1,64}")]
 
 
-def _s3_prefix(uri: str) -> str:
-    # Without the slash the prefix "models/llama" would take in "models/llama-chat/" as well.
-    return f"{uri.rstrip('/')}/"
-
-
-S3Prefix = Annotated[S3Uri, AfterValidator(_s3_prefix)]
+# Without the slash the prefix "models/llama" would take in "models/llama-chat/" as well.
+S3Prefix = Annotated[S3Uri, AfterValidator(lambda uri: f"{uri.rstrip('/')}/")]
 
 
 class HubSource(Properties):
@@ -110,12 +106,6 @@ class JobProperties(StoreProperties, WatchedProperties):
     serving_repositories: _Repositories = ()
     tags: Tags = Field(default_factory=list[Tag])
 
-    @model_validator(mode="after")
-    def _has_channel(self) -> JobProperties:
-        if self.job_kind == "TrainingJob" and self.model_channel is None:
-            raise ValueError("a training job needs ModelChannel")
-        return self
-
 
 class ArtifactWatch(Watch):
     """The input of the execution that watches an artifact's job; ``account`` is that of the stack."""
@@ -136,12 +126,6 @@ class Channel(Properties):
     source: Source
 
 
-def _distinct(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:
-    if len({channel.name for channel in channels}) < len(channels):
-        raise ValueError("two have the same Name")
-    return channels
-
-
 _Variable = Annotated[str, pattern("[a-zA-Z_][a-zA-Z0-9_]*", 1024)]
 
 
@@ -154,7 +138,7 @@ class ModelProperties(Properties):
     )
     instance_type: InstanceType
     source: Source
-    channels: Annotated[tuple[Channel, ...], Field(max_length=5), AfterValidator(_distinct)] = ()
+    channels: Annotated[tuple[Channel, ...], Field(max_length=5)] = ()
     role_arn: RoleArn
     enable_network_isolation: bool = True
     vpc_config: fields.VpcConfig | None = None

@@ -7,7 +7,7 @@ import hashlib
 import json
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from . import fields
 from .fields import Delivered, InstanceType, Properties, ResourceName, S3Uri, Sha256, Tag, Tags, Watch, pattern
@@ -53,12 +53,6 @@ class Limit(Properties):
     unit: str = ""
     at_most: float | None = None
     at_least: float | None = None
-
-    @model_validator(mode="after")
-    def _has_one_bound(self) -> Limit:
-        if (self.at_most is None) == (self.at_least is None):
-            raise ValueError("it needs either AtMost or AtLeast")
-        return self
 
 
 class Comparison(Properties):

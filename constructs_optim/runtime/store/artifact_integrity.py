@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from ..documents import object_in
 from ..errors import DeploymentError
@@ -19,21 +18,12 @@ from .artifact_store import ArtifactStore
 _ATTEMPT = re.compile(r"/model/(\d+)/")
 
 
-class Damage(StrEnum):
-    """What can be wrong with a file."""
-
-    missing = "missing"
-    changed = "changed"
-    extra = "extra"
-    unreadable = "unreadable"
-
-
 @dataclass(frozen=True)
 class Finding:
-    """One file that is not as it should be, and how that shows."""
+    """A file that is not as it should be, and how that shows."""
 
     file: str
-    damage: Damage
+    damage: Literal["missing", "changed", "extra", "unreadable"]
     detail: str
 
 
@@ -55,9 +45,9 @@ def check_manifest(
         if tagged and repositories and f"{host}/{tagged.partition(':')[0]}" not in repositories:
             served = ", ".join(sorted(repositories))
             detail = f"image is {manifest['image']}, and this recipe is served with one of {served}"
-            findings.insert(0, Finding("manifest.json", Damage.changed, detail))
+            findings.insert(0, Finding("manifest.json", "changed", detail))
     if findings:
-        listing = "; ".join(f"{finding.file} {finding.damage.value} ({finding.detail})" for finding in findings[:3])
+        listing = "; ".join(f"{finding.file} {finding.damage} ({finding.detail})" for finding in findings[:3])
         more = f" and {len(findings) - 3} more" if len(findings) > 3 else ""
         raise DeploymentError(
             f"the artifact {key} in the store {store.bucket} is not what its manifest says: {listing}{more}. "
@@ -73,28 +63,28 @@ def misplaced(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> li
     if uri.startswith(store.model_uri(key, attempt)) and uri.endswith("/"):
         return []
     detail = f"model_data_uri is {uri}, which is not below attempt {attempt} of this artifact"
-    return [Finding("manifest.json", Damage.changed, detail)]
+    return [Finding("manifest.json", "changed", detail)]
 
 
 def attempt_of(manifest: Mapping[str, Any]) -> int:
     """The attempt that a manifest describes; manifests of the first releases have it in their URI alone."""
     if isinstance(manifest.get("attempt"), int):
         return manifest["attempt"]
-    found = _ATTEMPT.search(str(manifest["model_data_uri"]))
-    return int(found[1]) if found else 1
+    matched = _ATTEMPT.search(str(manifest["model_data_uri"]))
+    return int(matched[1]) if matched else 1
 
 
-def differences(expected: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> list[Finding]:
+def differences(expected: Iterable[Mapping[str, Any]], present: Iterable[Mapping[str, Any]]) -> list[Finding]:
     """A finding for each file of a manifest that differs from the store's, by size, ETag and checksums."""
-    then, now = ({file["name"]: file for file in files} for files in (expected, found))
+    then, now = ({file["name"]: file for file in files} for files in (expected, present))
     findings: list[Finding] = []
     for name in sorted({*then, *now}):
         if name not in now:
-            findings.append(Finding(name, Damage.missing, f"{then[name]['size']} bytes are gone"))
+            findings.append(Finding(name, "missing", f"{then[name]['size']} bytes are gone"))
         elif name not in then:
-            findings.append(Finding(name, Damage.extra, f"{now[name]['size']} bytes that the manifest does not name"))
+            findings.append(Finding(name, "extra", f"{now[name]['size']} bytes that the manifest does not name"))
         elif changes := _changes(then[name], now[name]):
-            findings.append(Finding(name, Damage.changed, "; ".join(changes)))
+            findings.append(Finding(name, "changed", "; ".join(changes)))
     return findings
 
 

@@ -63,6 +63,10 @@ class Claim(StoredRecord):
         """Whether the attempt's job is one of ``account``."""
         return self.maker in ("", account)
 
+    def joined_by(self, owner: Owner) -> Claim:
+        """A copy that ``owner`` is one of the owners of."""
+        return self.updated(owners=tuple(sorted({*self.owners, owner})))
+
     def again(self, maker: str, due: int) -> Claim:
         """The next attempt, made by ``maker``."""
         return self.updated(attempt=self.attempt + 1, maker=maker, due=due, failure="", released=False)
@@ -105,10 +109,10 @@ class ArtifactStore:
 
         Source: CreateModel, "the S3 path ... must be in the same AWS Region as the model".
         """
-        found = region_of(self._s3, self.bucket)
-        if found != region:
+        actual = region_of(self._s3, self.bucket)
+        if actual != region:
             raise DeploymentError(
-                f"the artifact store {self.bucket} is in {found} and this stack in {region}: SageMaker reads models "
+                f"the artifact store {self.bucket} is in {actual} and this stack in {region}: SageMaker reads models "
                 f"from buckets of its own region. Use a store of {region}"
             )
 
@@ -167,14 +171,14 @@ class ArtifactStore:
         With ``checksums``, at one request a file, those that S3 keeps as well: ``{"checksums": {"CRC64NVME": "..."}}``.
         """
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
-        found: list[dict[str, Any]] = [
+        files: list[dict[str, Any]] = [
             {"name": name.removeprefix(prefix), "size": size, "etag": etag.strip('"')}
             for name, size, etag in sorted(objects(self._s3, self.bucket, prefix))
         ]
-        return self.with_checksums(uri, found) if checksums else found
+        return self.with_checksums(uri, files) if checksums else files
 
     def with_checksums(self, uri: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Files that :meth:`files` found below ``uri``, with their checksums."""
+        """Files of :meth:`files` below ``uri``, with their checksums."""
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
         kept = in_threads(self._checksums, [prefix + item["name"] for item in files])
         return [{**item, "checksums": of_file} for item, of_file in zip(files, kept, strict=True)]
@@ -204,10 +208,9 @@ class ArtifactStore:
         def joined(claim: Claim | None) -> Claim:
             if claim is None:
                 return Claim(artifact_key=key, owners=(owner,), maker=owner.account, due=due, **details)
-            owners = tuple(sorted({*claim.owners, owner}))
             if claim.released:
-                return claim.again(owner.account, due).updated(owners=owners, **details)
-            return claim.updated(owners=owners)
+                claim = claim.again(owner.account, due).updated(**details)
+            return claim.joined_by(owner)
 
         return self._records.change(_claim_name(key), Claim, joined)
 
@@ -238,13 +241,9 @@ class ArtifactStore:
 
     def rejoin(self, key: str, owner: Owner) -> bool:
         """Put ``owner`` back on a claim that it was taken off by mistake; False where the claim is released."""
-
-        def rejoined(current: Claim) -> Claim:
-            if current.released or owner in current.owners:
-                return current
-            return current.updated(owners=tuple(sorted({*current.owners, owner})))
-
-        return self.claim(key) is None or owner in self._change(key, rejoined).owners
+        if self.claim(key) is None:
+            return True
+        return owner in self._change(key, lambda now: now if now.released else now.joined_by(owner)).owners
 
     def give_up_job(self, key: str) -> Claim:
         """Release the claim of an unfinished artifact where nobody of the account that runs its job is left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION, job_name
+from constructs_optim.runtime.jobs.sagemaker_jobs import RUNNING, job_name
 from constructs_optim.runtime.store.artifact_store import Claim
 from constructs_optim.runtime.store.json_records import JsonRecords
 
@@ -102,6 +102,6 @@ def bucket_gone_while_the_job_runs(t: Trials) -> None:
     t.expect(stack.destroy(), "DELETE_COMPLETE", "the stack's status")
     t.end_faults()
     until(
-        lambda: all(job["status"] not in OPTIMIZATION.running for job in t.cloud.jobs() if job["name"] == name),
+        lambda: all(job["status"] not in RUNNING for job in t.cloud.jobs() if job["name"] == name),
         "end of the job",
     )
