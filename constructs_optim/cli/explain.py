@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -99,26 +99,30 @@ def explain_command(
     """
     needs_aws = against == DEPLOYED or store is not None or prices == LISTED
     stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
-    after = _chosen(read_assembly(assembly), stack or [], assembly)
+    stacks = read_assembly(assembly)
+    after = [template for template in stacks if _is_chosen(template, stack)]
+    if not after:
+        names = ", ".join(template.path for template in stacks) or "none"
+        raise ExplanationError(f"{assembly} has no stack {' or '.join(stack or ())}; its stacks are: {names}")
     aws = _Lookup(Account(profile, region), store) if needs_aws else None
     before, name = None, against
     if aws is not None and against == DEPLOYED:
         before, name = aws.deployed(after), "what is deployed"
     elif against is not None:
-        before = [one for one in read_assembly(Path(against)) if not stack or _is_chosen(one, stack)]
+        before = [deployed for deployed in read_assembly(Path(against)) if _is_chosen(deployed, stack)]
     evidence = {
-        one.path: StackEvidence(
-            prices=aws.prices(one) if aws is not None and prices == LISTED else stated,
-            stores=aws.stores(one) if aws is not None else {},
+        template.path: StackEvidence(
+            prices=aws.prices(template) if aws is not None and prices == LISTED else stated,
+            stores=aws.stores(template) if aws is not None else {},
         )
-        for one in [*(before or ()), *after]
+        for template in [*(before or ()), *after]
     }
     report = explain(
         after,
         before,
         against=name,
         deployed=against == DEPLOYED,
-        evidence_of=lambda one: evidence[one.path],
+        evidence_of=lambda template: evidence[template.path],
         notes=dict.fromkeys(aws.notes) if aws is not None else (),
     )
     match format:
@@ -129,30 +133,22 @@ def explain_command(
         case "text":
             for line in text_lines(report, Console().width):
                 typer.secho(line, bold=not line.startswith(" "))
-    happens = {
+    events = {
         Event.change: report.has_changes,
         Event.interruption: any(endpoint.is_interrupted for endpoint in report.endpoints),
         Event.job: report.may_run_jobs,
         Event.permissions: any(change.grants_more for change in report.permissions),
     }
-    if report.refusals or any(happens[event] for event in fail_on or ()):
+    if report.refusals or any(events[event] for event in fail_on or ()):
         raise typer.Exit(1)
 
 
-def _chosen(stacks: list[StackTemplate], patterns: list[str], assembly: Path) -> list[StackTemplate]:
-    chosen = [stack for stack in stacks if not patterns or _is_chosen(stack, patterns)]
-    if not chosen:
-        names = ", ".join(stack.path for stack in stacks) or "none"
-        raise ExplanationError(f"{assembly} has no stack {' or '.join(patterns)}; its stacks are: {names}")
-    return chosen
-
-
-def _is_chosen(stack: StackTemplate, patterns: Iterable[str]) -> bool:
-    """Whether a stack, or the outermost one it is nested in, matches one of the patterns."""
+def _is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:
+    """Whether a stack, or the outermost one it is nested in, matches one of the patterns, if there are any."""
     outermost = stack.path
     for _ in stack.parents:
         outermost = outermost.rpartition("/")[0]
-    return any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
+    return not patterns or any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
 
 
 def stated_prices(path: Path) -> Prices:
@@ -176,36 +172,32 @@ def stated_prices(path: Path) -> Prices:
 
 
 class _Lookup:
-    """What AWS has of stacks: templates, artifact stores and prices; ``notes`` are about what could not be read."""
+    """Looks up stacks' templates, artifact stores and prices; ``notes`` are about what could not be read."""
 
     def __init__(self, account: Account, store: str | None) -> None:
         """``store``: the bucket of all artifacts, ``deployed`` for the one that each job names, None for none."""
         self._account, self._store = account, store
         self._deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
         self._contents: dict[str, StoreContents] = {}
-        self._denied = False
         self.notes: list[str] = []
 
     def deployed(self, stacks: list[StackTemplate]) -> list[StackTemplate]:
-        """The stacks as they are deployed; without those that are not there."""
+        """The stacks as they are deployed; without those that are not."""
         if elsewhere := [stack for stack in stacks if self._is_elsewhere(stack)]:
             names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
             raise ExplanationError(
                 f"the credentials are of account {self._account.id}, and these stacks are of others: {names}. Choose "
                 "stacks of one account with --stack, and its credentials with --profile"
             )
-        templates = [self._deployed.template(stack.stack_name, stack.region, stack.parents) for stack in stacks]
         return [
             replace(stack, template=template)
-            for stack, template in zip(stacks, templates, strict=True)
-            if template is not None
+            for stack in stacks
+            if (template := self._deployed.template(stack.stack_name, stack.region, stack.parents)) is not None
         ]
 
     def prices(self, stack: StackTemplate) -> Prices:
         """The prices of the stack's region; none, with a note, where AWS does not show them."""
         region = stack.region or self._account.region
-        if self._denied:
-            return Prices()
         if region is None:
             self.notes.append(
                 f"There are no prices for {stack.path}: its region is known only at deployment; give --region."
@@ -214,7 +206,6 @@ class _Lookup:
         hosting = self._account.prices(region)
         training = self._account.prices(region, "Training") if Template(stack.template).of_type(TRAINING_JOB) else {}
         if hosting is None or training is None:
-            self._denied = True
             self.notes.append("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
             return Prices()
         return Prices(hosting, training, source=f"AWS Price List of {region}")
@@ -254,12 +245,12 @@ class _Lookup:
     def _contents_of(self, bucket: str) -> StoreContents:
         if bucket not in self._contents:
             stored: dict[str, StoredArtifact] = {}
-            past: list[PastJob] = []
+            past: list[PastJob | None] = []
+            # One by one: those of a large store take up hundreds of megabytes.
             for artifact in self._account.inventory(bucket).all():
                 stored[artifact.key] = StoredArtifact(artifact.state.value, artifact.detail, artifact.made_at)
-                if (job := _past_job(artifact)) is not None:
-                    past.append(job)
-            self._contents[bucket] = StoreContents(bucket, stored, tuple(past))
+                past.append(_past_job(artifact))
+            self._contents[bucket] = StoreContents(bucket, stored, tuple(filter(None, past)))
         return self._contents[bucket]
 
     def _is_elsewhere(self, stack: StackTemplate) -> bool:
@@ -267,15 +258,14 @@ class _Lookup:
 
 
 def _past_job(artifact: Artifact) -> PastJob | None:
-    """How long an artifact's job took, by its manifest."""
+    """The job of a complete artifact, by its manifest."""
     manifest: Mapping[str, Any] = artifact.manifest or {}
     seconds, request = manifest.get("duration_seconds"), manifest.get("request") or {}
     if not isinstance(seconds, int | float) or not artifact.is_complete:
         return None
-    described = artifact.description
     return PastJob(
-        model_id=str(described.get("Model", "")).partition(" ")[0],
-        techniques=tuple(str(technique) for technique in described.get("Techniques") or ()),
+        model_id=str(artifact.description.get("Model", "")).partition(" ")[0],
+        techniques=tuple(map(str, artifact.description.get("Techniques") or ())),
         steps=steps_of(request),
         instance_type=instance_type_of(request) or "",
         seconds=float(seconds),

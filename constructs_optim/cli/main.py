@@ -23,8 +23,8 @@ from .recipes.recommend import recommend_command
 app = Commands(name="constructs-optim", help="Optimized LLM endpoints on Amazon SageMaker.", add_completion=False)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"constructs-optim {metadata.version('constructs-optim')}")
         raise typer.Exit
 

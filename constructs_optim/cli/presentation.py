@@ -93,19 +93,22 @@ def say(text: str, *, style: str | None = None) -> None:
 
 def say_hidden_owners(inventory: ArtifactInventory) -> None:
     """Say that there may be more owners, where the store does not show them all."""
-    if inventory.hides_owners:
+    if inventory.owner_records.is_partial:
         say(
             f"note: {inventory.bucket} shows account {inventory.account} its own references alone. Of other accounts' "
             "owners, those that make an artifact are known."
         )
 
 
-def confirmed(question: str) -> bool:
-    """Ask for confirmation; False where there is no terminal to ask on."""
+def confirm(question: str, done: str, *, yes: bool) -> None:
+    """Ask for confirmation unless ``yes``; the command ends without it, or without a terminal to ask on."""
     try:
-        return typer.confirm(question)
+        if yes or typer.confirm(question):
+            return
     except typer.Abort:
-        return False
+        pass
+    say(f"Nothing was {done}.")
+    raise typer.Exit(1)
 
 
 def owner_name(owner: Owner) -> str:

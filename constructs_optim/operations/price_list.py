@@ -43,8 +43,3 @@ def prices_per_hour(pricing: PricingClient, region: str, component: str = "Hosti
                 prices[name] = min(price, prices.get(name, price))
         _cache[key] = prices
     return _cache[key]
-
-
-def hosting_price_per_hour(pricing: PricingClient, instance_type: str, region: str) -> float | None:
-    """The price of one instance type, for instance ``ml.g5.12xlarge``; None where the price list has none."""
-    return prices_per_hour(pricing, region).get(instance_type)

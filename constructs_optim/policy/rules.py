@@ -213,75 +213,69 @@ def _unpriced_types(policy: PlatformPolicy, variant: Variant) -> Iterator[Policy
             yield PolicyFinding(variant.config, location, name, reason, fix)
 
 
-@_rule("POL010")
-def _models_have_required_techniques(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for resource, location, applied in _described(template, "Techniques"):
-        if applied is None:
-            yield _undescribed(resource, location)
-            continue
-        missing = " and ".join(name for name in policy.required_techniques or () if not _is_among(name, *applied))
-        if missing:
-            value, fix = ", ".join(applied) or None, f"techniques=[...] with {missing}"
-            yield PolicyFinding(resource, location, value, f"the policy requires {missing}", fix)
+_Broken = tuple[str, Any, str, str]
+_RecipeCheck = Callable[[PlatformPolicy, Sequence[Any]], Iterator[_Broken]]
 
 
-@_rule("POL011")
-def _models_have_no_forbidden_technique(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for resource, location, applied in _described(template, "Techniques"):
-        if applied is None:
-            yield _undescribed(resource, location)
-        for technique in applied or ():
-            if any(_is_among(name, technique) for name in policy.forbidden_techniques or ()):
-                fix = f"techniques=[...] without {technique}"
-                yield PolicyFinding(resource, location, technique, "the policy forbids the technique", fix)
+def _recipe_rule(rule_id: str, member: str) -> Callable[[_RecipeCheck], _Check]:
+    """Register a check of the list ``member`` of the recipe of each model, and of each chain of jobs without a model.
 
-
-@_rule("POL020")
-def _licences_are_accepted(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for resource, location, sources in _described(template, "Models"):
-        if not sources:
-            yield _undescribed(resource, location)
-        for index, source in enumerate(map(as_object, sources or ())):
-            names, reason = _licence_of(source)
-            if names and not any(matches(name, policy.accepted_licenses or ()) for name in names):
-                fix = f"accepted_licenses=[{names[-1]!r}] in the policy"
-                yield PolicyFinding(resource, f"{location}.{index}", names[0], reason, fix)
-
-
-@_rule("POL021")
-def _versions_are_pinned(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for resource, location, sources in _described(template, "Models"):
-        if not sources:
-            yield _undescribed(resource, location)
-        for index, source in enumerate(map(as_object, sources or ())):
-            if "ModelId" in source and source.get("Version") is None:
-                model_id = source["ModelId"]
-                reason = "it has no version, so the newest is taken when the stack is first deployed"
-                fix = f'Model.jumpstart("{model_id}", version="...")'
-                yield PolicyFinding(resource, f"{location}.{index}", model_id, reason, fix)
-
-
-def _described(template: Template, name: str) -> Iterator[tuple[Resource, str, list[Any] | None]]:
-    """The list ``name`` of the recipe of each model, and of each chain of jobs whose model is not in this template.
-
-    It has its location, and is None where a resource does not describe its recipe.
+    It yields the location in the list, the value, the reason and the suggestion of each finding.
     """
-    seen = list[object]()
-    for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS)):
-        recipe = resource.recipe.get("Recipe")
-        if resource.type in MODELS or recipe not in seen:
-            described = resource.recipe.get(name)
-            items = list(described) if is_array(described) else None
-            if name == "Techniques" and items is not None:
-                items = [str(item) for item in items]
-            yield resource, f"Metadata.{METADATA_KEY}.{name}", items
-        seen.append(recipe)
+    location = f"Metadata.{METADATA_KEY}.{member}"
+
+    def register(check_recipe: _RecipeCheck) -> _Check:
+        def check_template(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+            seen = list[object]()
+            for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS)):
+                recipe, items = resource.recipe.get("Recipe"), resource.recipe.get(member)
+                is_repeated = resource.type in JOBS and recipe in seen
+                seen.append(recipe)
+                if is_repeated:
+                    continue
+                if is_array(items) and (items or member == "Techniques"):
+                    for index, value, reason, fix in check_recipe(policy, items):
+                        yield PolicyFinding(resource, f"{location}{index}", value, reason, fix)
+                else:
+                    # A model of another library: what cannot be seen does not pass.
+                    reason = f"it has no {METADATA_KEY} metadata, in which this library's constructs describe the model"
+                    fix = "an OptimizedEndpoint, which describes what it serves"
+                    yield PolicyFinding(resource, location, None, reason, fix)
+
+        return _rule(rule_id)(check_template)
+
+    return register
 
 
-def _undescribed(resource: Resource, location: str) -> PolicyFinding:
-    """What cannot be seen does not pass: a model of another library."""
-    reason = f"it has no {METADATA_KEY} metadata, in which this library's constructs describe what it is made of"
-    return PolicyFinding(resource, location, None, reason, "an OptimizedEndpoint, which says what it serves")
+@_recipe_rule("POL010", "Techniques")
+def _models_have_required_techniques(policy: PlatformPolicy, applied: Sequence[Any]) -> Iterator[_Broken]:
+    missing = " and ".join(name for name in policy.required_techniques or () if not _is_among(name, *applied))
+    if missing:
+        value, fix = ", ".join(map(str, applied)) or None, f"techniques=[...] with {missing}"
+        yield "", value, f"the policy requires {missing}", fix
+
+
+@_recipe_rule("POL011", "Techniques")
+def _models_have_no_forbidden_technique(policy: PlatformPolicy, applied: Sequence[Any]) -> Iterator[_Broken]:
+    for technique in applied:
+        if any(_is_among(name, technique) for name in policy.forbidden_techniques or ()):
+            yield "", technique, "the policy forbids the technique", f"techniques=[...] without {technique}"
+
+
+@_recipe_rule("POL020", "Models")
+def _licences_are_accepted(policy: PlatformPolicy, sources: Sequence[Any]) -> Iterator[_Broken]:
+    for index, source in enumerate(sources):
+        names, reason = _licence_of(as_object(source))
+        if names and not any(matches(name, policy.accepted_licenses or ()) for name in names):
+            yield f".{index}", names[0], reason, f"accepted_licenses=[{names[-1]!r}] in the policy"
+
+
+@_recipe_rule("POL021", "Models")
+def _versions_are_pinned(_: PlatformPolicy, sources: Sequence[Any]) -> Iterator[_Broken]:
+    for index, source in enumerate(map(as_object, sources)):
+        if "ModelId" in source and source.get("Version") is None:
+            reason = "it has no version, so the newest is taken when the stack is first deployed"
+            yield f".{index}", source["ModelId"], reason, f'Model.jumpstart("{source["ModelId"]}", version="...")'
 
 
 def _is_among(name: str, *applied: object) -> bool:
@@ -308,16 +302,16 @@ def _licence_of(source: Mapping[str, Any]) -> tuple[list[str], str]:
 
 @_rule("POL030")
 def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    capture, output = ("DataCaptureConfig", "KmsKeyId"), ("AsyncInferenceConfig", "OutputConfig", "KmsKeyId")
     for config in template.of_type(ENDPOINT_CONFIG):
-        types = [name for one in variants(template) if one.config is config for _, name in one.instance_types]
+        own = (variant for variant in variants(template) if variant.config is config)
+        types = [name for variant in own for _, name in variant.instance_types]
         if types and not all(_has_disks(name) for name in types):
             yield from _without_key(config, ("KmsKeyId",), "volumes are", "encryption_key=...")
-        if config.get("DataCaptureConfig") is not None:
-            path, fix = ("DataCaptureConfig", "KmsKeyId"), "DataCapture(..., encryption_key=...)"
-            yield from _without_key(config, path, "captured data is", fix)
-        if config.get("AsyncInferenceConfig") is not None:
-            path, fix = ("AsyncInferenceConfig", "OutputConfig", "KmsKeyId"), "AsyncInference(..., encryption_key=...)"
-            yield from _without_key(config, path, "responses are", fix)
+        if config.get(capture[0]) is not None:
+            yield from _without_key(config, capture, "captured data is", "DataCapture(..., encryption_key=...)")
+        if config.get(output[0]) is not None:
+            yield from _without_key(config, output, "responses are", "AsyncInference(..., encryption_key=...)")
     for job in template.of_type(*JOBS):
         fix = "artifact_store=ArtifactStore(..., encryption_key=...)"
         yield from _without_key(job, ("KmsKeyArn",), "the artifact store is", fix)
@@ -325,7 +319,7 @@ def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyF
 
 def _without_key(resource: Resource, path: tuple[str, ...], subject: str, fix: str) -> Iterator[PolicyFinding]:
     if resource.get(*path) is None:
-        reason = f"{subject} encrypted with a key of AWS, and the policy wants one of yours"
+        reason = f"{subject} encrypted with a key of AWS, and the policy requires one of yours"
         yield PolicyFinding(resource, ".".join(("Properties", *path)), None, reason, fix)
 
 
@@ -346,27 +340,21 @@ def _models_are_isolated(_: PlatformPolicy, template: Template) -> Iterator[Poli
         isolated = resource.get("EnableNetworkIsolation")
         # A configuration without the property leaves it to the models that the components bring.
         if isolated is not True and not (resource.type == ENDPOINT_CONFIG and isolated is None):
-            yield PolicyFinding(
-                resource,
-                "Properties.EnableNetworkIsolation",
-                isolated,
-                "the container may reach the network",
-                "network=NetworkOptions(isolation=True), and techniques whose containers need no network",
-            )
+            location, reason = "Properties.EnableNetworkIsolation", "the container may reach the network"
+            fix = "network=NetworkOptions(isolation=True), and techniques whose containers need no network"
+            yield PolicyFinding(resource, location, isolated, reason, fix)
 
 
 def _has_disks(instance_type: Any) -> bool:
     """Whether an instance has NVMe disks: SageMaker refuses a KMS key there (CreateEndpointConfig, ``KmsKeyId``)."""
     row = instances.find(instance_type)
-    if row is not None:
-        return row.nvme_gb > 0
-    return isinstance(instance_type, str) and _NAMED_FOR_DISKS.fullmatch(instance_type) is not None
+    return row.nvme_gb > 0 if row is not None else bool(_NAMED_FOR_DISKS.fullmatch(str(instance_type)))
 
 
 def _shared_instances(template: Template) -> Iterator[Resource]:
     """Configurations whose instances inference components share."""
-    shared = {one.config.logical_id for one in variants(template) if one.hosts_components and one.instance_types}
-    return (config for config in template.of_type(ENDPOINT_CONFIG) if config.logical_id in shared)
+    hosts = (variant for variant in variants(template) if variant.hosts_components and variant.instance_types)
+    return iter(dict.fromkeys(variant.config for variant in hosts))
 
 
 @_rule("POL040")
@@ -418,14 +406,10 @@ def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[Po
             if any(map(serving.is_named_by, as_object(evaluation.get("Request", "Dimensions")).values()))
         ]
         if not any(evaluation.get("Request", "Gate") for evaluation in evaluations):
-            reason = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
-            yield PolicyFinding(
-                serving.resource,
-                f"Properties.{serving.name_property}",
-                _IN_THE_REASON,
-                f"{reason}, so a deployment that makes it worse stays",
-                "endpoint.evaluate(...).require(...)",
-            )
+            lack = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
+            location, fix = f"Properties.{serving.name_property}", "endpoint.evaluate(...).require(...)"
+            reason = f"{lack}, so a deployment that makes it worse stays"
+            yield PolicyFinding(serving.resource, location, _IN_THE_REASON, reason, fix)
 
 
 def _dimensions(alarm: Resource) -> Iterator[Any]:
@@ -434,8 +418,7 @@ def _dimensions(alarm: Resource) -> Iterator[Any]:
     metrics = (as_object(as_object(as_object(query).get("MetricStat")).get("Metric")) for query in queries)
     for metric in (alarm.properties, *metrics):
         for dimension in as_array(metric.get("Dimensions")):
-            if is_object(dimension):
-                yield dimension.get("Value")
+            yield as_object(dimension).get("Value")
 
 
 def _has_action(template: Template, alarm: Resource) -> bool:

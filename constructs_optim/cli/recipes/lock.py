@@ -31,7 +31,12 @@ def lock_command(
         raise typer.BadParameter(
             f"{file} has no entry {', '.join(unknown)}; it has {', '.join(lock.containers) or 'none'}"
         )
-    preferred = {name: _preferred(name) or lock.containers[name] for name in requirements or lock.containers}
+    preferred = dict[str, str]()
+    for name in requirements or lock.containers:
+        requirement, _, region = name.partition("@")
+        capabilities = () if requirement == images.SERVING else requirement.split("+")
+        image = images.select(capabilities, region or None)
+        preferred[name] = image.name if image is not None else lock.containers[name]
     if update:
         changed = {name: image for name, image in preferred.items() if image != lock.containers[name]}
         if changed:
@@ -50,10 +55,3 @@ def read_lock(file: Path) -> Lock:
         return Lock.read(file)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-
-
-def _preferred(name: str) -> str | None:
-    requirement, _, region = name.partition("@")
-    capabilities = () if requirement == images.SERVING else requirement.split("+")
-    image = images.select(capabilities, region or None)
-    return image.name if image is not None else None
