@@ -10,19 +10,9 @@ from typing import Annotated, Any
 
 import boto3
 import typer
+from botocore import exceptions
 from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    HTTPClientError,
-    NoCredentialsError,
-    NoRegionError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    SSOError,
-    TokenRetrievalError,
-)
-from botocore.exceptions import ConnectionError as BotocoreConnectionError
+from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 
 from constructs_optim.evaluator.options import EvaluationError
@@ -127,15 +117,15 @@ def _sentence(error: Exception) -> str:
     match error:
         case ClientError():
             return _refusal(error)
-        case NoCredentialsError() | PartialCredentialsError():
+        case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
             return "There are no AWS credentials: sign in (`aws sso login`), or name a profile with --profile."
-        case SSOError() | TokenRetrievalError():
+        case exceptions.SSOError() | exceptions.TokenRetrievalError():
             return f"The sign-in has expired or is missing ({error}): run `aws sso login`."
-        case NoRegionError():
+        case exceptions.NoRegionError():
             return "No AWS region is set: give one with --region, or set AWS_REGION."
-        case ProfileNotFound():
+        case exceptions.ProfileNotFound():
             return f"{error}: `aws configure list-profiles` lists those there are."
-        case BotocoreConnectionError() | HTTPClientError():
+        case exceptions.ConnectionError() | exceptions.HTTPClientError():
             return f"AWS cannot be reached: {error}. Check the region's name, the network and AWS_ENDPOINT_URL."
         case _:
             return str(error)

@@ -1,4 +1,4 @@
-"""Draws the dashboards of a synthesized app before anything is deployed, with made-up metrics.
+"""Draws the dashboards of a synthesized app with sample metrics.
 
 After a deployment, CloudWatch draws the real ones (``aws cloudwatch get-metric-widget-image``).
 """
@@ -242,9 +242,8 @@ def picture(dashboard: Dashboard, metrics: SampleMetrics) -> bytes:
         figure = Figure(figsize=(width, height), dpi=_DPI, facecolor=_PAGE)
         top = 1 - 0.3 / height
         figure.text(0.01, top, f"{dashboard.stack} / {dashboard.logical_id}", fontsize=10, color=_FAINT)
-        figure.text(
-            0.99, top, "SAMPLE DATA: nothing was measured", fontsize=10, color="#b7410e", ha="right", weight="bold"
-        )
+        warning = "SAMPLE DATA: nothing was measured"
+        figure.text(0.99, top, warning, fontsize=10, color="#b7410e", ha="right", weight="bold")
         for widget in dashboard.widgets:
             bottom = 1 - ((widget["y"] + widget["height"]) * _ROW_INCHES + _TOP) / height
             size = widget["width"] / 24, widget["height"] * _ROW_INCHES / height
@@ -296,16 +295,13 @@ def _draw_lines(axes: Axes, properties: Mapping[str, Any], lines: Mapping[str, S
     from matplotlib.ticker import EngFormatter
 
     times = [float(at) for at in date2num(metrics.times)]
-    gaps = {label: [math.nan if value is None else value for value in values] for label, values in lines.items()}
     if properties.get("stacked"):
-        axes.stackplot(
-            times,
-            *([0 if math.isnan(value) else value for value in values] for values in gaps.values()),
-            labels=[*gaps],
-        )
+        stacked = [[value or 0 for value in values] for values in lines.values()]
+        axes.stackplot(times, *stacked, labels=[*lines])
     else:
-        for label, values in gaps.items():
-            axes.plot(times, values, linewidth=1.3, label=label)
+        for label, values in lines.items():
+            gaps = [math.nan if value is None else value for value in values]
+            axes.plot(times, gaps, linewidth=1.3, label=label)
     for mark in properties.get("annotations", {}).get("horizontal", []):
         axes.axhline(float(mark["value"]), color=_FAINT, linewidth=0.9, linestyle="--")
         axes.text(times[0], float(mark["value"]), f" {mark.get('label', '')}", fontsize=6.5, color=_FAINT, va="bottom")

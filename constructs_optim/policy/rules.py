@@ -13,6 +13,7 @@ from typing import Any
 from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.pricing import HOURS_A_MONTH
 from constructs_optim.templates.endpoints import (
+    ServingResource,
     Variant,
     components,
     instance_limits,
@@ -49,9 +50,9 @@ _DEPLOY_TIME = "it is known only when the stack is deployed, and a policy is che
 
 @dataclass(frozen=True)
 class PolicyFinding:
-    """One broken rule: the value at a location such as ``Properties.KmsKeyId`` of a resource, and what would work.
+    """One broken rule: the value at a location such as ``Properties.KmsKeyId`` of a resource, and a fix.
 
-    ``reason`` says why that breaks the rule, with the team's own reason where the policy has one.
+    ``reason`` is why that breaks the rule, with the team's own reason where the policy has one.
     """
 
     resource: Resource
@@ -64,7 +65,7 @@ class PolicyFinding:
 
     @property
     def description(self) -> str:
-        """What is wrong, in a sentence; what only a deployment knows is shown as the template has it."""
+        """The mistake in a sentence; a value that only a deployment knows is shown as in the template."""
         if self.value is _IN_THE_REASON:
             return f"{self.location}: {self.reason}"
         text = "not given" if self.value is None else repr(self.value)
@@ -152,13 +153,11 @@ def _jobs_run_on_allowed_types(policy: PlatformPolicy, template: Template) -> It
 def _not_allowed(
     allowed: Sequence[str], resource: Resource, location: str, instance_type: Any
 ) -> Iterator[PolicyFinding]:
-    suggestion = f"one of {', '.join(allowed)}" if allowed else "none is allowed here"
+    fix = f"one of {', '.join(allowed)}" if allowed else "none is allowed here"
     if not isinstance(instance_type, str):
-        yield PolicyFinding(resource, location, instance_type, _DEPLOY_TIME, f"a literal instance type: {suggestion}")
+        yield PolicyFinding(resource, location, instance_type, _DEPLOY_TIME, f"a literal instance type: {fix}")
     elif not matches(instance_type, allowed):
-        yield PolicyFinding(
-            resource, location, instance_type, "the policy does not allow the instance type", suggestion
-        )
+        yield PolicyFinding(resource, location, instance_type, "the policy does not allow the instance type", fix)
 
 
 @_rule("POL003")
@@ -390,11 +389,9 @@ def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[P
             or any(name in str(alarm.properties.get("AlarmRule")) for name in names)
         ]
         if not any(_has_action(template, alarm) for alarm in (*watching, *composed)):
-            location = f"Properties.{serving.name_property}"
             lack = "no alarm of it has an action" if watching else "it has no alarm"
-            reason = f"{lack}, so nobody is notified when it fails"
             fix = "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)]), or alarms of your own with actions"
-            yield PolicyFinding(serving.resource, location, _IN_THE_REASON, reason, fix)
+            yield _lacking(serving, f"{lack}, so nobody is notified when it fails", fix)
 
 
 @_rule("POL042")
@@ -407,9 +404,12 @@ def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[Po
         ]
         if not any(evaluation.get("Request", "Gate") for evaluation in evaluations):
             lack = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
-            location, fix = f"Properties.{serving.name_property}", "endpoint.evaluate(...).require(...)"
             reason = f"{lack}, so a deployment that makes it worse stays"
-            yield PolicyFinding(serving.resource, location, _IN_THE_REASON, reason, fix)
+            yield _lacking(serving, reason, "endpoint.evaluate(...).require(...)")
+
+
+def _lacking(serving: ServingResource, reason: str, fix: str) -> PolicyFinding:
+    return PolicyFinding(serving.resource, f"Properties.{serving.name_property}", _IN_THE_REASON, reason, fix)
 
 
 def _dimensions(alarm: Resource) -> Iterator[Any]:
