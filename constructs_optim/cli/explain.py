@@ -35,6 +35,7 @@ from .aws import Account, Profile, Region, bucket_name
 
 DEPLOYED = "deployed"
 LISTED = "aws"
+PRICES_HELP = 'A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}'
 _USES = ("hosting", "training", "optimization")
 _Dollars = Annotated[float, Field(gt=0, strict=True)]
 _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
@@ -56,26 +57,14 @@ def _store(value: str | None) -> str | None:
 def explain_command(
     assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="What to compare with: another such folder, or `deployed` for what CloudFormation has.",
-        ),
+        str | None, typer.Option(metavar="FOLDER", help="The folder to compare with, or `deployed` for CloudFormation.")
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(
-            metavar="BUCKET",
-            help="Where to look artifacts up: a bucket, or `deployed` for the store that each job names.",
-            callback=_store,
-        ),
+        typer.Option(metavar="BUCKET", help="The bucket of the artifacts, or `deployed`.", callback=_store),
     ] = None,
     prices: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|aws",
-            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws` for the AWS Price List.',
-        ),
+        str | None, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
     ] = None,
     stack: Annotated[
         list[str] | None, typer.Option(help="Only these stacks, for instance Prod/*. Repeatable; all by default.")
@@ -84,9 +73,9 @@ def explain_command(
     fail_on: Annotated[
         list[Event] | None,
         typer.Option(
-            metavar="EVENT",
             help="Exit status 1 on a `change`; on an `interruption` of an endpoint or component; where a `job` may "
             "run; where `permissions` grow. Repeatable.",
+            metavar="EVENT",
         ),
     ] = None,
     region: Region = None,

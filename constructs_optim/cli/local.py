@@ -27,14 +27,8 @@ _INTERRUPTED = 130
 
 Region = Annotated[str, typer.Option(help="The region of its services.")]
 EnforceIam = Annotated[bool, typer.Option("--enforce-iam", help="Hold the deployment's roles to their policies.")]
-TrainingPath = Annotated[
-    Path | None,
-    typer.Option(
-        exists=True,
-        file_okay=False,
-        help="A folder of programs to run for those of a training job's image; this Python's by default.",
-    ),
-]
+_PROGRAMS = "A folder of programs to run for those of a training job's image; this Python's by default."
+TrainingPath = Annotated[Path | None, typer.Option(exists=True, file_okay=False, help=_PROGRAMS)]
 Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
 
 

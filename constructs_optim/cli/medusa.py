@@ -24,15 +24,9 @@ _EXTRA = ("torch", "transformers", "safetensors")
 
 @medusa_app.command("verify")
 def verify_command(
-    heads: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The artifact: config.json and medusa_lm_head.safetensors.")
-    ],
-    data: Annotated[
-        Path, typer.Option(metavar="FILE", help="Prompts: JSON Lines as for training; completions are ignored.")
-    ],
-    base: Annotated[
-        Path | None, typer.Option(help="The model that the heads belong to. Default: base-model of the artifact.")
-    ] = None,
+    heads: Annotated[Path, typer.Option(metavar="FOLDER", help="The artifact, with medusa_lm_head.safetensors.")],
+    data: Annotated[Path, typer.Option(metavar="FILE", help="Prompts: JSON Lines as for training.")],
+    base: Annotated[Path | None, typer.Option(help="The heads' model; by default base-model of the artifact.")] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The most prompts that are decoded.")] = 450,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of a completion.")] = 128,
     precision: Annotated[
@@ -42,9 +36,7 @@ def verify_command(
     tree_nodes: Annotated[
         int, typer.Option(min=0, help="How many guesses are checked at once; 0: each head's first, as servers do.")
     ] = 0,
-    tie_margin: Annotated[
-        float | None, typer.Option(min=0, help="How close two logits may be for the larger to count.")
-    ] = None,
+    tie_margin: Annotated[float | None, typer.Option(min=0, help="The distance of two logits that are a tie.")] = None,
     format: FormatOption = "table",
 ) -> None:
     """Decode prompts greedily with and without heads, and compare: outputs, tokens a pass, wall time.

@@ -26,7 +26,6 @@ _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
 _MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
 REQUESTS_AT_ONCE = 48
 """How many requests are under way at a time; the client should keep as many connections (``max_pool_connections``)."""
-_PREFIX = re.compile(r"[0-9a-f]{0,64}")
 _Record = TypeVar("_Record")
 
 
@@ -166,9 +165,7 @@ class ArtifactInventory:
         return self._artifact(key, objects) if objects else None
 
     def keys(self, prefix: str = "") -> list[str]:
-        """The keys that begin with ``prefix``, in their order; none for a prefix that no key can have."""
-        if not _PREFIX.fullmatch(prefix):
-            return []
+        """The keys that begin with ``prefix``, in their order."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"artifacts/{prefix}", Delimiter="/"
         )

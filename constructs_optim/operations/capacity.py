@@ -29,7 +29,7 @@ _MOST_RESOURCES = 50
 
 
 class _Model(BaseModel):
-    """Read from AWS's responses by the names of their members."""
+    """A part of AWS's responses, by the names of its members."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, validate_by_name=True)
 

@@ -80,7 +80,7 @@ _Check = Callable[[PlatformPolicy, Template], Iterator[PolicyFinding]]
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """A rule of a policy, as ``rules.toml`` describes it, and the function that finds what breaks it."""
+    """A rule of a policy, as ``rules.toml`` describes it, and its check."""
 
     id: str
     title: str
@@ -358,21 +358,18 @@ def _shared_instances(template: Template) -> Iterator[Resource]:
 
 @_rule("POL040")
 def _serving_resources_scale(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    serving: list[tuple[Resource, str, list[Resource]]] = []
     for variant in variants(template):
-        if not variant.instance_types:
-            continue
         managed = as_object(variant.properties.get("ManagedInstanceScaling")).get("Status") == "ENABLED"
-        scaled = any(is_scaled(template, target) for target in targets_of_variant(template, variant))
-        if not (scaled or (managed and variant.hosts_components)):
-            yield _fixed(variant.config, variant.location)
+        if variant.instance_types and not (managed and variant.hosts_components):
+            serving.append((variant.config, variant.location, targets_of_variant(template, variant)))
     for component in components(template):
-        if not any(is_scaled(template, target) for target in targets_of_component(template, component)):
-            yield _fixed(component, "Properties.RuntimeConfig.CopyCount")
-
-
-def _fixed(resource: Resource, location: str) -> PolicyFinding:
+        location = "Properties.RuntimeConfig.CopyCount"
+        serving.append((component, location, targets_of_component(template, component)))
     fix = "auto_scale(max_capacity=...) with on_concurrency(...) or another policy"
-    return PolicyFinding(resource, location, _IN_THE_REASON, "nothing in this template scales it", fix)
+    for resource, location, targets in serving:
+        if not any(is_scaled(template, target) for target in targets):
+            yield PolicyFinding(resource, location, _IN_THE_REASON, "nothing in this template scales it", fix)
 
 
 @_rule("POL041")

@@ -49,10 +49,7 @@ Key = Annotated[str, typer.Argument(help="The artifact's key, or the beginning o
 
 @artifacts_app.command("list")
 def list_command(
-    bucket: Bucket,
-    region: Region = None,
-    profile: Profile = None,
-    format: FormatOption = "table",
+    bucket: Bucket, region: Region = None, profile: Profile = None, format: FormatOption = "table"
 ) -> None:
     """List a store's artifacts, with their state, size and number of owners.
 
@@ -75,11 +72,7 @@ def list_command(
 
 @artifacts_app.command("show")
 def show_command(
-    key: Key,
-    bucket: Bucket,
-    region: Region = None,
-    profile: Profile = None,
-    format: FormatOption = "table",
+    key: Key, bucket: Bucket, region: Region = None, profile: Profile = None, format: FormatOption = "table"
 ) -> None:
     """Show one artifact: its records, its files and who refers to it."""
     inventory = Account(profile, region).inventory(bucket)

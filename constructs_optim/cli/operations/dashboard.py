@@ -23,9 +23,7 @@ def preview_command(
     assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
     stack: Annotated[str | None, typer.Option(help="Only the dashboards of this stack.")] = None,
     dashboard: Annotated[str | None, typer.Option(help="Only this dashboard, by its logical id.")] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where to write; `preview` below the folder by default.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="PATH", help="By default `preview` below the folder.")] = None,
 ) -> None:
     """Draw the dashboards of a synthesized app, as PNG, with sample metrics. No AWS is needed."""
     folder = output or assembly / "preview"

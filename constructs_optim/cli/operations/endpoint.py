@@ -20,12 +20,7 @@ Name = Annotated[str, typer.Argument(help="The endpoint's name, as the stack's o
 
 
 @endpoint_app.command("show")
-def show_command(
-    name: Name,
-    region: Region = None,
-    profile: Profile = None,
-    format: FormatOption = "table",
-) -> None:
+def show_command(name: Name, region: Region = None, profile: Profile = None, format: FormatOption = "table") -> None:
     """Show an endpoint's instances and copies, the ranges that scaling keeps them in, and its schedules."""
     _, endpoint = _described(name, profile, region)
     if format == "json":
@@ -69,8 +64,7 @@ def stop_command(name: Name, yes: YesOption = False, region: Region = None, prof
 def start_command(
     name: Name,
     copies: Annotated[
-        int | None,
-        typer.Option(min=1, help="Copies of each component; by default the fewest that scaling allows, at least 1."),
+        int | None, typer.Option(min=1, help="Copies of each component; by default the fewest that scaling allows.")
     ] = None,
     region: Region = None,
     profile: Profile = None,

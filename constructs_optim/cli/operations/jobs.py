@@ -18,7 +18,6 @@ from ..presentation import FormatOption, YesOption, confirm, owner_name, print_j
 
 jobs_app = Commands()
 
-_INTERRUPTED = 130
 # The limit of a job that names none (API reference, StoppingCondition).
 _DEFAULT_RUNTIME_SECONDS = 86_400
 
@@ -83,7 +82,7 @@ def watch_command(
         last = _follow(Account(profile, region), name, poll_seconds)
     except KeyboardInterrupt:
         say(f"Not watched any more; {name} goes on.")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(130) from None
     if last is None:
         raise failed(_unknown(name))
     if not last.ended:
@@ -95,11 +94,7 @@ def watch_command(
 
 @jobs_app.command("stop")
 def stop_command(
-    name: Name,
-    bucket: OptionalBucket = None,
-    yes: YesOption = False,
-    region: Region = None,
-    profile: Profile = None,
+    name: Name, bucket: OptionalBucket = None, yes: YesOption = False, region: Region = None, profile: Profile = None
 ) -> None:
     """Stop a job. With --store, say first who waits for its artifact."""
     account = Account(profile, region)

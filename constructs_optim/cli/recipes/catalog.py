@@ -61,9 +61,7 @@ _TABLES: dict[Part, dict[str, str]] = {
 
 def catalog_command(
     part: Annotated[Part, typer.Argument(help="models, instances, images, metrics or rules.")],
-    family: Annotated[
-        str | None, typer.Option(help="Only models or instance types of this family, for instance Llama or g5.")
-    ] = None,
+    family: Annotated[str | None, typer.Option(help="Only models or instance types of it: Llama or g5.")] = None,
     supports: Annotated[
         list[Supported] | None,
         typer.Option(metavar="FEATURE", help=f"Only models that support this: {', '.join(Supported)}. Repeatable."),

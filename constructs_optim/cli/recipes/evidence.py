@@ -168,28 +168,27 @@ def _matches(s3: Any, bucket: str, prefix: str, pattern: re.Pattern[str]) -> Ite
 
 def _with_channels(sagemaker: Any, subject: Subject, started: dt.datetime) -> bool | None:
     """Whether a draft or heads were beside the model; None where the endpoint is gone or has changed since."""
-    if subject.endpoint_name is None:
+    component, endpoint = subject.inference_component_name, subject.endpoint_name
+    if endpoint is None:
         return None
     try:
-        served, changed = _served(sagemaker, subject)
+        if component:
+            described = sagemaker.describe_inference_component(InferenceComponentName=component)
+            items = [*described.get("Specifications", []), described.get("Specification") or {}]
+            changed = described["LastModifiedTime"]
+        else:
+            name = sagemaker.describe_endpoint(EndpointName=endpoint)["EndpointConfigName"]
+            config = sagemaker.describe_endpoint_config(EndpointConfigName=name)
+            variants, variant = config["ProductionVariants"], subject.variant_name
+            items = [item for item in variants if variant in (None, item["VariantName"])]
+            # The models of a configuration never change: its age counts, not that of a scaling.
+            changed = config["CreationTime"]
+        served = [item["ModelName"] for item in items if item.get("ModelName")]
         if changed > started or not served:
             return None
-        described = [sagemaker.describe_model(ModelName=name) for name in served]
+        models_served = [sagemaker.describe_model(ModelName=name) for name in served]
     except ClientError as error:
         if code_of(error) not in _ABSENT:
             raise
         return None
-    return any(model.get("PrimaryContainer", {}).get("AdditionalModelDataSources") for model in described)
-
-
-def _served(sagemaker: Any, subject: Subject) -> tuple[list[str], dt.datetime]:
-    """The models that are served now, and since when."""
-    if subject.inference_component_name:
-        described = sagemaker.describe_inference_component(InferenceComponentName=subject.inference_component_name)
-        items = [*described.get("Specifications", []), described.get("Specification") or {}]
-        return [item["ModelName"] for item in items if item.get("ModelName")], described["LastModifiedTime"]
-    endpoint = sagemaker.describe_endpoint(EndpointName=subject.endpoint_name)
-    config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
-    variants = [item for item in config["ProductionVariants"] if subject.variant_name in (None, item["VariantName"])]
-    # The models of a configuration never change: it is the configuration's age that counts, not that of a scaling.
-    return [item["ModelName"] for item in variants if item.get("ModelName")], config["CreationTime"]
+    return any(model.get("PrimaryContainer", {}).get("AdditionalModelDataSources") for model in models_served)

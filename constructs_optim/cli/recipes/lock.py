@@ -14,12 +14,8 @@ from ..presentation import print_table, say
 
 
 def lock_command(
-    requirements: Annotated[
-        list[str] | None, typer.Argument(help="The entries to show or update. Default: all.", show_default=False)
-    ] = None,
-    update: Annotated[
-        bool, typer.Option("--update", help="Record what the catalog prefers. Artifacts are made again.")
-    ] = False,
+    requirements: Annotated[list[str] | None, typer.Argument(help="The entries. Default: all.")] = None,
+    update: Annotated[bool, typer.Option("--update", help="Record the containers that the catalog prefers.")] = False,
     file: Annotated[Path, typer.Option(help="The app's lock file.")] = Path(LOCK_FILE),
 ) -> None:
     """Show the containers that an app records in optim.lock.json, and update them to those that the catalog prefers.

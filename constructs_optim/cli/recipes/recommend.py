@@ -17,7 +17,7 @@ from constructs_optim.recipe.recommendation.data import AtBest, Candidate, Evide
 from constructs_optim.recipe.recommendation.ranking import recommend
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
-from ..explain import LISTED, stated_prices
+from ..explain import LISTED, PRICES_HELP, stated_prices
 from ..presentation import FormatOption, print_json, print_table, say
 from .evidence import artifact_keys, evaluated, listed_prices, published_model
 from .plan import refusals_printed
@@ -35,8 +35,7 @@ def recommend_command(
         list[str] | None, typer.Option(help="An instance type to choose from. Repeatable; all by default.")
     ] = None,
     concurrency: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="USERS", help="Users at a time: only benchmarks with as many are ranked by."),
+        int | None, typer.Option(min=1, metavar="USERS", help="Rank by benchmarks with as many users at a time alone.")
     ] = None,
     max_price: Annotated[
         float | None, typer.Option(metavar="DOLLARS", help="Dollars an hour that an instance may cost at most.")
@@ -47,12 +46,8 @@ def recommend_command(
     ] = Goal.cost,
     store: OptionalBucket = None,
     prices: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE|aws",
-            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws`, the default: the AWS Price List.',
-        ),
-    ] = None,
+        Path, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
+    ] = Path(LISTED),
     offline: Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many to show.")] = 10,
     left_out: Annotated[bool, typer.Option("--left-out", help="Show what was left out as well, and why.")] = False,
@@ -64,7 +59,7 @@ def recommend_command(
     Published are JumpStart's benchmarks; measured is what evaluations left in an artifact store (--store).
     """
     notes: list[str] = []
-    stated = stated_prices(prices).hosting if prices is not None and str(prices) != LISTED else None
+    stated = stated_prices(prices).hosting if str(prices) != LISTED else None
     if offline and store is not None:
         raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
     account = None if offline else Account(profile, region)
