@@ -10,19 +10,9 @@ from typing import Annotated, Any
 
 import boto3
 import typer
+from botocore import exceptions
 from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    HTTPClientError,
-    NoCredentialsError,
-    NoRegionError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    SSOError,
-    TokenRetrievalError,
-)
-from botocore.exceptions import ConnectionError as BotocoreConnectionError
+from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 
 from constructs_optim.evaluator.options import EvaluationError
@@ -57,12 +47,9 @@ def bucket_name(value: str | None) -> str | None:
 
 Region = Annotated[str | None, typer.Option(help="The AWS region; by default the profile's or AWS_REGION.")]
 Profile = Annotated[str | None, typer.Option(help="The profile of ~/.aws/config; by default AWS_PROFILE.")]
-Bucket = Annotated[
-    str, typer.Option("--store", metavar="BUCKET", help="The artifact store's bucket.", callback=bucket_name)
-]
-OptionalBucket = Annotated[
-    str | None, typer.Option("--store", metavar="BUCKET", help="The artifact store's bucket.", callback=bucket_name)
-]
+_STORE = typer.Option("--store", metavar="BUCKET", help="The artifact store's bucket.", callback=bucket_name)
+Bucket = Annotated[str, _STORE]
+OptionalBucket = Annotated[str | None, _STORE]
 
 
 class Account:
@@ -73,7 +60,7 @@ class Account:
         self._regions: dict[str, str] = {}
 
     def client(self, service: str, region: str | None = None) -> Any:
-        """A client of a service, in another region than the command's where one is given."""
+        """A client of a service, by default in the command's region."""
         return self._session.client(service, region_name=region, config=_CONFIG)
 
     @property
@@ -84,17 +71,16 @@ class Account:
     @cached_property
     def id(self) -> str:
         """The account's number, of 12 digits."""
-        return self.client("sts", self._session.region_name or "us-east-1").get_caller_identity()["Account"]
+        return self.client("sts", self.region or "us-east-1").get_caller_identity()["Account"]
 
     def region_of(self, bucket: str) -> str:
-        """Where a bucket is. Jobs run in the region of their store (runtime/handlers/job_handler.py)."""
+        """The region of a bucket, and so of its jobs (runtime/handlers/job_handler.py)."""
         if bucket not in self._regions:
-            s3 = self.client("s3", self._session.region_name or "us-east-1")
-            self._regions[bucket] = region_of(s3, bucket)
+            self._regions[bucket] = region_of(self.client("s3", self.region or "us-east-1"), bucket)
         return self._regions[bucket]
 
     def sagemaker(self, bucket: str | None = None) -> Any:
-        """A SageMaker client, in the region of a store's jobs where a bucket is given."""
+        """A SageMaker client, in the region of the store's jobs if there is a bucket."""
         return self.client("sagemaker", self.region_of(bucket) if bucket else None)
 
     def prices(self, region: str, component: str = "Hosting") -> Mapping[str, float] | None:
@@ -114,7 +100,7 @@ class Account:
 
 @contextmanager
 def errors_explained() -> Iterator[None]:
-    """End the command with one sentence and status 2 when AWS refuses, or what is read is not valid."""
+    """End the command with one sentence and status 2 when AWS refuses a request, or data is not valid."""
     try:
         yield
     except (BotoCoreError, ClientError, DeploymentError, EvaluationError, ExplanationError, PreviewError) as error:
@@ -131,48 +117,46 @@ def _sentence(error: Exception) -> str:
     match error:
         case ClientError():
             return _refusal(error)
-        case NoCredentialsError() | PartialCredentialsError():
+        case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
             return "There are no AWS credentials: sign in (`aws sso login`), or name a profile with --profile."
-        case SSOError() | TokenRetrievalError():
+        case exceptions.SSOError() | exceptions.TokenRetrievalError():
             return f"The sign-in has expired or is missing ({error}): run `aws sso login`."
-        case NoRegionError():
+        case exceptions.NoRegionError():
             return "No AWS region is set: give one with --region, or set AWS_REGION."
-        case ProfileNotFound():
+        case exceptions.ProfileNotFound():
             return f"{error}: `aws configure list-profiles` lists those there are."
-        case BotocoreConnectionError() | HTTPClientError():
+        case exceptions.ConnectionError() | exceptions.HTTPClientError():
             return f"AWS cannot be reached: {error}. Check the region's name, the network and AWS_ENDPOINT_URL."
         case _:
             return str(error)
 
 
-_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
-_UNKNOWN_CREDENTIALS = frozenset(
-    {
-        "AuthFailure",
-        "InvalidAccessKeyId",
-        "InvalidClientTokenId",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
-)
-DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+DENIED = ("403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 """The codes of a refusal for want of permission."""
 
 
 def _refusal(error: ClientError) -> str:
     code, message = code_of(error), message_of(error)
-    if code in _EXPIRED:
-        return "The AWS credentials have expired: sign in again (`aws sso login`)."
-    if code in _UNKNOWN_CREDENTIALS:
-        return f"AWS does not know these credentials ({code}): check the profile, or sign in again."
-    if code in DENIED:
-        return (
-            f"AWS denies {error.operation_name} ({message}): use other credentials with --profile, or have that "
-            "permission added (docs/operations.md lists what is needed)."
-        )
-    if code == "NoSuchBucket":
-        return (
-            "There is no bucket of that name: the output ArtifactStoreBucket of the stack, or its resources in "
-            "CloudFormation, name the store's."
-        )
-    return f"{error.operation_name} failed with {code}: {message}"
+    match code:
+        case "ExpiredToken" | "ExpiredTokenException" | "RequestExpired":
+            return "The AWS credentials have expired: sign in again (`aws sso login`)."
+        case (
+            "AuthFailure"
+            | "InvalidAccessKeyId"
+            | "InvalidClientTokenId"
+            | "SignatureDoesNotMatch"
+            | "UnrecognizedClientException"
+        ):
+            return f"AWS does not know these credentials ({code}): check the profile, or sign in again."
+        case "NoSuchBucket":
+            return (
+                "There is no bucket of that name: the output ArtifactStoreBucket of the stack, or its resources in "
+                "CloudFormation, name the store's."
+            )
+        case _ if code in DENIED:
+            return (
+                f"AWS denies {error.operation_name} ({message}): use other credentials with --profile, or have that "
+                "permission added (docs/operations.md lists the required ones)."
+            )
+        case _:
+            return f"{error.operation_name} failed with {code}: {message}"

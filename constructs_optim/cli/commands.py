@@ -1,4 +1,4 @@
-"""The commands' classes: their help, and errors as one sentence."""
+"""The classes of commands: their help, and errors as one sentence."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -26,6 +26,7 @@ from .aws import Account, Profile, Region, bucket_name
 
 DEPLOYED = "deployed"
 LISTED = "aws"
+PRICES_HELP = 'A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}'
 _USES = ("hosting", "training", "optimization")
 _Dollars = Annotated[float, Field(gt=0, strict=True)]
 _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
@@ -47,26 +48,14 @@ def _store(value: str | None) -> str | None:
 def explain_command(
     assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="What to compare with: another such folder, or `deployed` for what CloudFormation has.",
-        ),
+        str | None, typer.Option(metavar="FOLDER", help="The folder to compare with, or `deployed` for CloudFormation.")
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(
-            metavar="BUCKET",
-            help="Where to look artifacts up: a bucket, or `deployed` for the store that each job names.",
-            callback=_store,
-        ),
+        typer.Option(metavar="BUCKET", help="The bucket of the artifacts, or `deployed`.", callback=_store),
     ] = None,
     prices: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|aws",
-            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws` for the AWS Price List.',
-        ),
+        str | None, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
     ] = None,
     stack: Annotated[
         list[str] | None, typer.Option(help="Only these stacks, for instance Prod/*. Repeatable; all by default.")
@@ -75,9 +64,9 @@ def explain_command(
     fail_on: Annotated[
         list[Event] | None,
         typer.Option(
-            metavar="EVENT",
             help="Exit status 1 on a `change`; on an `interruption` of an endpoint or component; where a `job` may "
             "run; where `permissions` grow. Repeatable.",
+            metavar="EVENT",
         ),
     ] = None,
     region: Region = None,
@@ -90,26 +79,30 @@ def explain_command(
     """
     needs_aws = against == DEPLOYED or store is not None or prices == LISTED
     stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
-    after = _chosen(read_assembly(assembly), stack or [], assembly)
+    stacks = read_assembly(assembly)
+    after = [template for template in stacks if _is_chosen(template, stack)]
+    if not after:
+        names = ", ".join(template.path for template in stacks) or "none"
+        raise ExplanationError(f"{assembly} has no stack {' or '.join(stack or ())}; its stacks are: {names}")
     aws = _Lookup(Account(profile, region), store) if needs_aws else None
     before, name = None, against
     if aws is not None and against == DEPLOYED:
         before, name = aws.deployed(after), "what is deployed"
     elif against is not None:
-        before = [one for one in read_assembly(Path(against)) if not stack or _is_chosen(one, stack)]
+        before = [deployed for deployed in read_assembly(Path(against)) if _is_chosen(deployed, stack)]
     evidence = {
-        one.path: StackEvidence(
-            prices=aws.prices(one) if aws is not None and prices == LISTED else stated,
-            stores=aws.stores(one) if aws is not None else {},
+        template.path: StackEvidence(
+            prices=aws.prices(template) if aws is not None and prices == LISTED else stated,
+            stores=aws.stores(template) if aws is not None else {},
         )
-        for one in [*(before or ()), *after]
+        for template in [*(before or ()), *after]
     }
     report = explain(
         after,
         before,
         against=name,
         deployed=against == DEPLOYED,
-        evidence_of=lambda one: evidence[one.path],
+        evidence_of=lambda template: evidence[template.path],
         notes=dict.fromkeys(aws.notes) if aws is not None else (),
     )
     match format:
@@ -120,30 +113,22 @@ def explain_command(
         case "text":
             for line in text_lines(report, Console().width):
                 typer.secho(line, bold=not line.startswith(" "))
-    happens = {
+    events = {
         Event.change: report.has_changes,
         Event.interruption: any(endpoint.is_interrupted for endpoint in report.endpoints),
         Event.job: report.may_run_jobs,
         Event.permissions: any(change.grants_more for change in report.permissions),
     }
-    if report.refusals or any(happens[event] for event in fail_on or ()):
+    if report.refusals or any(events[event] for event in fail_on or ()):
         raise typer.Exit(1)
 
 
-def _chosen(stacks: list[StackTemplate], patterns: list[str], assembly: Path) -> list[StackTemplate]:
-    chosen = [stack for stack in stacks if not patterns or _is_chosen(stack, patterns)]
-    if not chosen:
-        names = ", ".join(stack.path for stack in stacks) or "none"
-        raise ExplanationError(f"{assembly} has no stack {' or '.join(patterns)}; its stacks are: {names}")
-    return chosen
-
-
-def _is_chosen(stack: StackTemplate, patterns: Iterable[str]) -> bool:
-    """Whether a stack, or the outermost one it is nested in, matches one of the patterns."""
+def _is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:
+    """Whether a stack, or the outermost one it is nested in, matches one of the patterns, if there are any."""
     outermost = stack.path
     for _ in stack.parents:
         outermost = outermost.rpartition("/")[0]
-    return any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
+    return not patterns or any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
 
 
 def stated_prices(path: Path) -> Prices:
@@ -167,36 +152,32 @@ def stated_prices(path: Path) -> Prices:
 
 
 class _Lookup:
-    """What AWS has of stacks: templates, artifact stores and prices; ``notes`` are about what could not be read."""
+    """Looks up stacks' templates, artifact stores and prices; ``notes`` are about what could not be read."""
 
     def __init__(self, account: Account, store: str | None) -> None:
         """``store``: the bucket of all artifacts, ``deployed`` for the one that each job names, None for none."""
         self._account, self._store = account, store
         self._deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
         self._contents: dict[str, StoreContents] = {}
-        self._denied = False
         self.notes: list[str] = []
 
     def deployed(self, stacks: list[StackTemplate]) -> list[StackTemplate]:
-        """The stacks as they are deployed; without those that are not there."""
+        """The stacks as they are deployed; without those that are not."""
         if elsewhere := [stack for stack in stacks if self._is_elsewhere(stack)]:
             names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
             raise ExplanationError(
                 f"the credentials are of account {self._account.id}, and these stacks are of others: {names}. Choose "
                 "stacks of one account with --stack, and its credentials with --profile"
             )
-        templates = [self._deployed.template(stack.stack_name, stack.region, stack.parents) for stack in stacks]
         return [
             replace(stack, template=template)
-            for stack, template in zip(stacks, templates, strict=True)
-            if template is not None
+            for stack in stacks
+            if (template := self._deployed.template(stack.stack_name, stack.region, stack.parents)) is not None
         ]
 
     def prices(self, stack: StackTemplate) -> Prices:
         """The prices of the stack's region; none, with a note, where AWS does not show them."""
         region = stack.region or self._account.region
-        if self._denied:
-            return Prices()
         if region is None:
             self.notes.append(
                 f"There are no prices for {stack.path}: its region is known only at deployment; give --region."
@@ -205,7 +186,6 @@ class _Lookup:
         hosting = self._account.prices(region)
         training = self._account.prices(region, "Training") if Template(stack.template).of_type(TRAINING_JOB) else {}
         if hosting is None or training is None:
-            self._denied = True
             self.notes.append("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
             return Prices()
         return Prices(hosting, training, source=f"AWS Price List of {region}")
@@ -246,6 +226,7 @@ class _Lookup:
         if bucket not in self._contents:
             stored: dict[str, StoredArtifact] = {}
             past: list[PastJob] = []
+            # One by one: those of a large store take up hundreds of megabytes.
             for artifact in self._account.inventory(bucket).all():
                 stored[artifact.key] = StoredArtifact(artifact.state.value, artifact.detail, artifact.made_at)
                 manifest: Mapping[str, Any] = artifact.manifest or {}

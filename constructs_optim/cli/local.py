@@ -15,12 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from constructs_optim_local.cloud import (
-    DEFAULT_REGION,
-    IN_THE_WAY,
-    LocalCloud,
-    LocalCloudError,
-)
+from constructs_optim_local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud, LocalCloudError
 from constructs_optim_local.demo import DemoFailed, run_demo
 from constructs_optim_local.ministack.patches import UntestedMinistack
 
@@ -30,16 +25,10 @@ local_app = Commands()
 _console = Console(stderr=True)
 _INTERRUPTED = 130
 
-Region = Annotated[str, typer.Option(help="The region it stands for.")]
+Region = Annotated[str, typer.Option(help="The region of its services.")]
 EnforceIam = Annotated[bool, typer.Option("--enforce-iam", help="Hold the deployment's roles to their policies.")]
-TrainingPath = Annotated[
-    Path | None,
-    typer.Option(
-        exists=True,
-        file_okay=False,
-        help="A folder of programs that stand for those of a training job's image; this Python's by default.",
-    ),
-]
+_PROGRAMS = "A folder of programs to run for those of a training job's image; this Python's by default."
+TrainingPath = Annotated[Path | None, typer.Option(exists=True, file_okay=False, help=_PROGRAMS)]
 Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
 
 
@@ -96,13 +85,20 @@ def run(
 def demo(
     app_directory: Annotated[Path, typer.Option(help="The directory of the CDK app.")] = Path(),
 ) -> None:
-    """Deploy the CDK app of this directory to a local cloud, and show what came of it."""
+    """Deploy the CDK app of this directory to a local cloud, and show the result."""
     try:
-        with _ended_by_signals():
+        with _ended_by_signals(), _failures_printed():
             run_demo(app_directory.resolve(), Console())
     except KeyboardInterrupt:
         _console.print("\nInterrupted; the local cloud and the CDK CLI have ended.")
         raise typer.Exit(_INTERRUPTED) from None
+
+
+@contextmanager
+def _failures_printed() -> Iterator[None]:
+    """Print a failure of the local cloud in one line, and end the command with status 1."""
+    try:
+        yield
     except (DemoFailed, LocalCloudError, UntestedMinistack) as error:
         _console.print(f"[red]{error}[/]", highlight=False)
         raise typer.Exit(1) from None
@@ -110,12 +106,8 @@ def demo(
 
 @contextmanager
 def _running(cloud: LocalCloud) -> Iterator[None]:
-    """Run a local cloud, or say in one line why there is none."""
-    try:
+    with _failures_printed():
         cloud.start()
-    except (LocalCloudError, UntestedMinistack) as error:
-        _console.print(f"[red]{error}[/]", highlight=False)
-        raise typer.Exit(1) from None
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .aws import failed
 from .commands import Commands
 from .evaluate import evaluate_command
 from .explain import explain_command
@@ -23,8 +24,8 @@ from .recipes.recommend import recommend_command
 app = Commands(name="constructs-optim", help="Optimized LLM endpoints on Amazon SageMaker.", add_completion=False)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"constructs-optim {metadata.version('constructs-optim')}")
         raise typer.Exit
 
@@ -36,16 +37,6 @@ def _options(
         typer.Option("--version", help="Print the release and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None: ...
-
-
-try:
-    from .local import local_app
-except ModuleNotFoundError as missing:
-    if not (missing.name or "").startswith(
-        ("constructs_optim_local", "ministack", "moto", "cfnlint", "yaml", "werkzeug", "boto3")
-    ):
-        raise
-    local_app = None
 
 
 app.command("plan", short_help="Preview a recipe: jobs, artifact keys, container, memory.")(plan_command)
@@ -60,11 +51,15 @@ app.add_typer(dashboard_app, name="dashboard", help="Preview a synthesized app's
 app.add_typer(endpoint_app, name="endpoint", help="Show, stop and start an endpoint's capacity.")
 app.add_typer(medusa_app, name="medusa", help="Verify Medusa heads.")
 _LOCAL = "Run a local cloud, without an AWS account."
-if local_app is not None:
-    app.add_typer(local_app, name="local", help=_LOCAL)
-else:
+_LOCAL_EXTRA = ("constructs_optim_local", "ministack", "moto", "cfnlint", "yaml", "werkzeug", "boto3")
+try:
+    from .local import local_app
+except ModuleNotFoundError as missing:
+    if not (missing.name or "").startswith(_LOCAL_EXTRA):
+        raise
 
     @app.command("local", help=_LOCAL, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
     def _not_installed() -> None:
-        typer.echo('The local cloud is an extra: pip install "constructs-optim[local]"', err=True)
-        raise typer.Exit(2)
+        raise failed('The local cloud is an extra: pip install "constructs-optim[local]"')
+else:
+    app.add_typer(local_app, name="local", help=_LOCAL)

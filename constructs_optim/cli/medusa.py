@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from .aws import failed
 from .commands import Commands
 from .presentation import FormatOption, print_fields, print_json, say
 
@@ -18,21 +19,14 @@ if TYPE_CHECKING:
     from constructs_optim.training.decoding.verification import Verification
 
 medusa_app = Commands()
-_NOTHING = 2
 _EXTRA = ("torch", "transformers", "safetensors")
 
 
 @medusa_app.command("verify")
 def verify_command(
-    heads: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The artifact: config.json and medusa_lm_head.safetensors.")
-    ],
-    data: Annotated[
-        Path, typer.Option(metavar="FILE", help="Prompts: JSON Lines as for training; completions are ignored.")
-    ],
-    base: Annotated[
-        Path | None, typer.Option(help="The model that the heads belong to. Default: base-model of the artifact.")
-    ] = None,
+    heads: Annotated[Path, typer.Option(metavar="FOLDER", help="The artifact, with medusa_lm_head.safetensors.")],
+    data: Annotated[Path, typer.Option(metavar="FILE", help="Prompts: JSON Lines as for training.")],
+    base: Annotated[Path | None, typer.Option(help="The heads' model; by default base-model of the artifact.")] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The most prompts that are decoded.")] = 450,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of a completion.")] = 128,
     precision: Annotated[
@@ -42,16 +36,14 @@ def verify_command(
     tree_nodes: Annotated[
         int, typer.Option(min=0, help="How many guesses are checked at once; 0: each head's first, as servers do.")
     ] = 0,
-    tie_margin: Annotated[
-        float | None, typer.Option(min=0, help="How close two logits may be for the larger to count.")
-    ] = None,
+    tie_margin: Annotated[float | None, typer.Option(min=0, help="The distance of two logits that are a tie.")] = None,
     format: FormatOption = "table",
 ) -> None:
     """Decode prompts greedily with and without heads, and compare: outputs, tokens a pass, wall time.
 
     Exit status 1 when outputs differ in float32, where they must not. In bfloat16 some may: how many is printed.
     """
-    # The models are on disk; nothing is to be looked up.
+    # The models are on disk.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
         from constructs_optim.training.decoding.verification import verify_artifact
@@ -60,8 +52,7 @@ def verify_command(
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] not in _EXTRA:
             raise
-        typer.echo('Verifying heads is an extra: pip install "constructs-optim[medusa]"', err=True)
-        raise typer.Exit(_NOTHING) from None
+        raise failed('Verifying heads is an extra: pip install "constructs-optim[medusa]"') from None
     say_nothing_while_loading()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:
@@ -79,13 +70,12 @@ def verify_command(
                 progress=lambda done, of: shown.update(bar, completed=done, total=of),
             )
     except TrainingError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(_NOTHING) from None
+        raise failed(str(error)) from None
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        typer.echo(f"out of memory: try --precision bfloat16 or a larger machine ({describe_error(error)})", err=True)
-        raise typer.Exit(_NOTHING) from None
+        hint = "try --precision bfloat16 or a larger machine"
+        raise failed(f"out of memory: {hint} ({describe_error(error)})") from None
     if format == "json":
         print_json(verification.to_json())
     else:
@@ -95,19 +85,15 @@ def verify_command(
 
 def _print(verification: Verification) -> None:
     acceptance = "  ".join(f"{head}: {share:.0%}" for head, share in enumerate(verification.acceptance, start=1))
-    count = len(verification.differences)
-    identical = f"{verification.identical:.2%} of {verification.prompts} outputs"
+    count, ties = len(verification.differences), f"{verification.ties} ties looked at alone"
     took, plain = (1000 * spent / verification.prompts for spent in (verification.seconds, verification.plain_seconds))
     print_fields(
         [
-            ("identical", identical),
+            ("identical", f"{verification.identical:.2%} of {verification.prompts} outputs"),
             ("tokens a pass", f"{verification.tokens_per_pass:.2f}, against 1 without heads"),
             ("wall time", f"{plain:.0f} → {took:.0f} ms a prompt: {verification.speed_up:.2f} times as fast"),
             ("accepted, by head", acceptance),
-            (
-                "computed",
-                f"{verification.dtype}, batch 1, {verification.verified}; {verification.ties} ties looked at alone",
-            ),
+            ("computed", f"{verification.dtype}, batch 1, {verification.verified}; {ties}"),
             ("machine", verification.machine),
         ]
     )

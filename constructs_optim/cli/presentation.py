@@ -23,9 +23,7 @@ from constructs_optim.runtime.store.artifact_store import Owner
 if TYPE_CHECKING:
     from constructs_optim.operations.artifacts import ArtifactInventory
 
-
 _GAP = "  "
-
 
 Format = Literal["table", "json"]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
@@ -46,7 +44,7 @@ def print_json(content: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1) -> None:
-    """Print rows, no value broken; a narrow terminal has the ``long`` last columns on lines of their own."""
+    """Print rows with unbroken values; in a narrow terminal the ``long`` last columns are on lines of their own."""
     console = Console()
     listed = [[cell.splitlines() or [""] for cell in row] for row in rows]
     # Nothing limits the width of a file or a pipe.
@@ -92,24 +90,27 @@ def say(text: str, *, style: str | None = None) -> None:
 
 
 def say_hidden_owners(inventory: ArtifactInventory) -> None:
-    """Say that there may be more owners, where the store does not show them all."""
-    if inventory.hides_owners:
+    """Note that there may be more owners where the store does not show them all."""
+    if inventory.owner_records.is_partial:
         say(
             f"note: {inventory.bucket} shows account {inventory.account} its own references alone. Of other accounts' "
             "owners, those that make an artifact are known."
         )
 
 
-def confirmed(question: str) -> bool:
-    """Ask for confirmation; False where there is no terminal to ask on."""
+def confirm(question: str, done: str, *, yes: bool) -> None:
+    """Ask for confirmation unless ``yes``; the command ends without it, or without a terminal to ask on."""
     try:
-        return typer.confirm(question)
+        if yes or typer.confirm(question):
+            return
     except typer.Abort:
-        return False
+        pass
+    say(f"Nothing was {done}.")
+    raise typer.Exit(1)
 
 
 def owner_name(owner: Owner) -> str:
-    """A stack's resource: ``Chat / Llama70BJob`` with account and region, as far as the stack's ARN tells them."""
+    """A stack's resource, ``Chat / Llama70BJob``, with account and region where the stack's id is an ARN."""
     parts = owner.stack_id.split(":", 5)
     if len(parts) < 6:
         return f"{owner.stack_id} / {owner.logical_id}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from constructs_optim.operations.price_list import API_REGION, hosting_price_per_hour
+from constructs_optim.operations.price_list import API_REGION, prices_per_hour
 from constructs_optim.recipe.evaluation.result import Price, Subject
 from constructs_optim.runtime.errors import code_of, message_of
 
@@ -139,7 +139,7 @@ def _price(side: SideOptions, subject: Subject, session: Session | None) -> Pric
         region = session.region_name or ""
         try:
             pricing = session.client("pricing", region_name=API_REGION)
-            hourly = hosting_price_per_hour(pricing, subject.instance_type, region)
+            hourly = prices_per_hour(pricing, region).get(subject.instance_type)
         except (BotoCoreError, ClientError) as error:
             return f"the AWS Price List could not be read ({error})"
         if hourly is None:

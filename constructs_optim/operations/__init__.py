@@ -1,5 +1,1 @@
-"""What an operator does with jobs and artifacts: list, watch, stop, verify and prune them.
-
-Reads and writes the records that the runtime's handlers keep, by the same rules. Prints nothing: what is found is
-returned as data, which the command line presents.
-"""
+"""Operates jobs, artifacts and endpoints, by the records that the runtime's handlers keep; the results are data."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -20,13 +20,13 @@ from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim, 
 from constructs_optim.runtime.store.json_records import NewerRecord, in_threads
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords, UnreadableRecord
 
-from .jobs import Job, JobName, JobStatus, describe_job
+from .jobs import JOB_NAME, Job, JobStatus, describe_job
 
 _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
 _MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
 REQUESTS_AT_ONCE = 48
 """How many requests are under way at a time; the client should keep as many connections (``max_pool_connections``)."""
-_PREFIX = re.compile(r"[0-9a-f]{1,64}")
+_Record = TypeVar("_Record")
 
 
 class State(StrEnum):
@@ -54,12 +54,12 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """All that a store holds of one artifact.
+    """The content of a store that belongs to one artifact.
 
-    ``detail`` says why it is in its state. ``is_complete``: its manifest is of the claim's attempt, whose job is
-    therefore over. ``files`` are those of all attempts. ``unreadable`` are those of its records that are there and no
-    JSON of their kind. ``is_newer``: a newer release wrote its claim or manifest. ``changed_at`` is when anything of it
-    was last written: also when a stack came to refer to it, or ceased to.
+    ``detail`` is the reason of its state. ``is_complete``: its manifest is of the claim's attempt, whose job has
+    therefore ended. ``files`` are those of all attempts. ``unreadable`` names its records that are no JSON of their
+    kind. ``is_newer``: a newer release wrote its claim or manifest. ``changed_at`` is when any of its objects was last
+    written: also when a stack began or ceased to refer to it.
     """
 
     key: str
@@ -77,7 +77,7 @@ class Artifact:
 
     @property
     def size_bytes(self) -> int:
-        """What its files take up, of all attempts."""
+        """The size of its files, of all attempts."""
         return sum(file.size for file in self.files)
 
     @property
@@ -122,9 +122,9 @@ class Artifact:
 
 @dataclass(frozen=True)
 class OwnerReferences:
-    """What the store's owners refer to; ``is_partial``: the store shows this account its own references alone.
+    """The records of the store's owners; ``is_partial``: the store shows this account its own references alone.
 
-    ``unreadable`` are objects of other accounts that are no record of theirs: what they would refer to is not known.
+    ``unreadable`` are objects of other accounts that are no record: they may refer to any artifact.
     """
 
     records: tuple[OwnerRecord, ...]
@@ -133,9 +133,9 @@ class OwnerReferences:
 
 
 class ArtifactInventory:
-    """What a store's bucket holds.
+    """The artifacts of a store: one listing of its bucket and two small reads each.
 
-    One listing of the bucket and two small reads an artifact; a job is described only where there is no manifest.
+    A job is described only where there is no manifest.
     """
 
     def __init__(self, s3: Any, sagemaker: Any, bucket: str, *, account: str) -> None:
@@ -149,25 +149,28 @@ class ArtifactInventory:
         """Every artifact, by key: as they are listed, so that a large store needs no more memory than a small one."""
         # Read before the threads need them.
         _ = self._owners_by_key
+
+        def key_of(item: dict[str, Any]) -> str | None:
+            match = _KEY.fullmatch(item["Key"])
+            return match[1] if match else None
+
         # S3 lists by name, so the objects of an artifact follow each other.
-        listed = itertools.groupby(self.objects("artifacts/"), lambda item: _key_of(item["Key"]))
+        listed = itertools.groupby(self.objects("artifacts/"), key_of)
         grouped = ((key, list(items)) for key, items in listed if key is not None)
         return in_threads(lambda group: self._artifact(*group), grouped, threads=REQUESTS_AT_ONCE)
 
     def one(self, key: str) -> Artifact | None:
-        """The artifact of that key, or None where the store holds nothing of it."""
+        """The artifact of that key, or None where the store has no object of it."""
         objects = [item for item in self.objects(f"artifacts/{key}/") if _KEY.fullmatch(item["Key"])]
         return self._artifact(key, objects) if objects else None
 
     def keys(self, prefix: str = "") -> list[str]:
-        """The keys that begin with ``prefix``, in their order; none for a prefix that no key can have."""
-        if prefix and not _PREFIX.fullmatch(prefix):
-            return []
+        """The keys that begin with ``prefix``, in their order."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"artifacts/{prefix}", Delimiter="/"
         )
-        folders = [prefix["Prefix"] for page in pages for prefix in page.get("CommonPrefixes", [])]
-        # The slash that ends ``artifacts/<key>/`` takes the place of a file's name.
+        folders = [folder["Prefix"] for page in pages for folder in page.get("CommonPrefixes", [])]
+        # With a file's name after the slash, as the pattern requires.
         return [match[1] for folder in folders if (match := _KEY.fullmatch(f"{folder}."))]
 
     def is_versioned(self) -> bool | None:
@@ -177,40 +180,24 @@ class ArtifactInventory:
         except ClientError:
             return None
 
-    def claim(self, key: str) -> Claim | None:
-        """The current claim; None also where it cannot be read."""
-        try:
-            return self.store.claim(key)
-        except (DeploymentError, KeyError, TypeError):
-            return None
-
-    def owners(self, key: str, claim: Claim | None) -> tuple[Owner, ...]:
-        """Who refers to the artifact, as far as this account may know: by the claim, or by a record of its own."""
-        recorded = self._owners_by_key.get(key, ())
-        return tuple(sorted({*recorded, *(claim.owners if claim else ())}))
-
     def with_owners(self, job: Job) -> Job:
         """The job with its artifact and owners; unchanged where it belongs to another store."""
-        name = JobName.parse(job.name)
-        if name is None or not name.is_of(self.bucket):
+        name = JOB_NAME.fullmatch(job.name)
+        if name is None or job.name != job_name(self.bucket, name["key"], int(name["attempt"])):
             return job
-        key = next(iter(self.keys(name.key_prefix)), None)
-        claim = self.claim(key) if key is not None else None
+        key = next(iter(self.keys(name["key"])), None)
+        try:
+            claim = self.store.claim(key) if key is not None else None
+        except DeploymentError:
+            claim = None
         # Nobody owns an attempt that was given up, that another one has followed, or that another account makes.
-        is_current = (
-            claim is not None and not claim.released and claim.attempt == name.attempt and claim.made_in(self.account)
-        )
-        owners = self.owners(key, claim) if is_current and key is not None else ()
+        is_current = claim and not claim.released and claim.attempt == job.attempt and claim.made_in(self.account)
+        owners = self._owners(key, claim) if key is not None and is_current else ()
         return replace(job, artifact_key=key, owners=owners, orphaned=not job.ended and not owners)
 
     @property
-    def hides_owners(self) -> bool:
-        """Whether the store is shared with this account, and shows it no references but its own."""
-        return self.owner_records.is_partial
-
-    @property
     def warnings(self) -> tuple[str, ...]:
-        """What of other accounts could not be read, and what follows from that."""
+        """The objects of other accounts that cannot be read, and the consequence."""
         return tuple(
             f"{unreadable.problem} (account {unreadable.account}). It is not counted, and while it is there nothing is "
             "pruned: have that account restore it, or delete it"
@@ -219,7 +206,7 @@ class ArtifactInventory:
 
     @cached_property
     def owner_records(self) -> OwnerReferences:
-        """What the store's owners refer to, as of the first access, and as far as it shows them."""
+        """The owners' references as of the first access, as far as the store shows them."""
         try:
             return self.read_owner_records()
         except ClientError as error:
@@ -236,11 +223,9 @@ class ArtifactInventory:
         return owners
 
     def read_owner_records(self, account: str | None = None) -> OwnerReferences:
-        """What the store's owners, or those of one account, refer to now.
+        """The current references of all owners, or of those of one account.
 
-        Raises:
-            ClientError: AccessDenied, in a store of another account.
-            DeploymentError: when a record of this account cannot be read: then nobody knows what it refers to.
+        In a store of another account, all are AccessDenied. An unreadable record of this account is an error.
         """
         records: list[OwnerRecord] = []
         unreadable: list[UnreadableRecord] = []
@@ -260,49 +245,63 @@ class ArtifactInventory:
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
             yield from page.get("Contents", [])
 
+    def _owners(self, key: str, claim: Claim | None) -> tuple[Owner, ...]:
+        """The owners of an artifact that this account may know: by the claim, or by a record of their own."""
+        return tuple(sorted({*self._owners_by_key.get(key, ()), *(claim.owners if claim else ())}))
+
     def _artifact(self, key: str, objects: list[dict[str, Any]]) -> Artifact:
         names = {item["Key"].removeprefix(f"artifacts/{key}/") for item in objects}
-        records: dict[str, Any] = {}
         newer: list[str] = []
-        for name, read in (("claim.json", self.store.claim), ("manifest.json", self.store.written_manifest)):
+        unreadable: list[str] = []
+
+        def read(name: str, record_of: Callable[[str], _Record | None]) -> _Record | None:
+            record = None
             try:
-                records[name] = read(key) if name in names else None
+                record = record_of(key) if name in names else None
             except NewerRecord:
                 newer.append(name)
-            except (DeploymentError, KeyError, TypeError):
-                records[name] = None
-        claim: Claim | None = records.get("claim.json")
-        manifest: dict[str, Any] | None = records.get("manifest.json")
-        unreadable = tuple(name for name, record in records.items() if name in names and record is None)
-        files = tuple(_files(key, objects))
+                return None
+            except DeploymentError:
+                pass
+            if name in names and record is None:
+                unreadable.append(name)
+            return record
+
+        claim = read("claim.json", self.store.claim)
+        manifest = read("manifest.json", self.store.written_manifest)
+        files = tuple(
+            StoredFile(int(match[1]), match[2], item["Size"], item["ETag"].strip('"'), item["LastModified"])
+            for item in objects
+            if (match := _MODEL_FILE.fullmatch(item["Key"].removeprefix(f"artifacts/{key}/")))
+        )
         is_complete = manifest is not None and (claim is None or attempt_of(manifest) >= claim.attempt)
         job = None
         # Only its job decides the state of what has no manifest; jobs of other accounts cannot be described.
         if claim is not None and not is_complete and not newer and claim.made_in(self.account):
             job = describe_job(self._sagemaker, job_name(self.bucket, key, claim.attempt))
         if claim is not None and claim.released:
-            state = State.released, "no deployment takes it up any more; a new one starts with the next attempt"
+            state, detail = State.released, "no deployment takes it up any more; a new one starts with the next attempt"
         elif newer:
-            state = State.newer, f"it wrote {' and '.join(newer)}: upgrade constructs-optim to see more"
+            state, detail = State.newer, f"it wrote {' and '.join(newer)}: upgrade constructs-optim to see more"
         elif unreadable:
-            state = State.damaged, f"{' and '.join(unreadable)} cannot be read"
+            state, detail = State.damaged, f"{' and '.join(unreadable)} cannot be read"
         elif manifest is not None and is_complete:
-            state = _state_by_files(manifest, files)
+            state, detail = _state_by_files(manifest, files)
         elif claim is None:
-            state = State.incomplete, "there are files, and neither claim nor manifest"
+            state, detail = State.incomplete, "there are files, and neither claim nor manifest"
         else:
-            state = _state_by_job(claim, job, is_own=claim.made_in(self.account))
+            state, detail = _state_by_job(claim, job, is_own=claim.made_in(self.account))
         return Artifact(
             key=key,
-            state=state[0],
-            detail=state[1],
+            state=state,
+            detail=detail,
             is_complete=is_complete,
             claim=claim,
             manifest=manifest,
             files=files,
-            owners=self.owners(key, claim),
+            owners=self._owners(key, claim),
             job=job,
-            unreadable=unreadable,
+            unreadable=tuple(unreadable),
             changed_at=max(item["LastModified"] for item in objects),
             is_newer=bool(newer),
         )
@@ -334,17 +333,6 @@ def _state_by_job(claim: Claim, job: Job | None, *, is_own: bool) -> tuple[State
     return State.in_progress, f"job {job.name} is {job.status}"
 
 
-def _key_of(name: str) -> str | None:
-    match = _KEY.fullmatch(name)
-    return match[1] if match else None
-
-
-def _files(key: str, objects: list[dict[str, Any]]) -> Iterator[StoredFile]:
-    for item in objects:
-        if match := _MODEL_FILE.fullmatch(item["Key"].removeprefix(f"artifacts/{key}/")):
-            yield StoredFile(int(match[1]), match[2], item["Size"], item["ETag"].strip('"'), item["LastModified"])
-
-
 @dataclass(frozen=True)
 class Verification:
     """Whether an artifact is sound; ``not_checked`` is the reason where there was nothing to check."""
@@ -367,8 +355,8 @@ def verify(store: ArtifactStore, artifact: Artifact) -> Verification:
     (CRC64NVME unless the writer chose another algorithm), and checks what it stores against it.
     """
     if artifact.unreadable:
-        findings = [Finding(name, "unreadable", "it is no JSON of its kind") for name in artifact.unreadable]
-        return Verification(artifact.key, findings=tuple(findings))
+        damaged = (Finding(name, "unreadable", "it is no JSON of its kind") for name in artifact.unreadable)
+        return Verification(artifact.key, findings=tuple(damaged))
     if artifact.manifest is None or artifact.state not in (State.ready, State.damaged):
         return Verification(artifact.key, not_checked=f"{artifact.state}: {artifact.detail}")
     if strays := misplaced(store, artifact.key, artifact.manifest):

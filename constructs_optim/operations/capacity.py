@@ -1,4 +1,4 @@
-"""The capacity of an endpoint: describe it, stop it and start it again.
+"""Describes, stops and starts the capacity of an endpoint.
 
 Only inference components can do without a copy. Scaling is suspended while an endpoint is stopped, so that nothing
 brings it back before it is started; the range and the policies stay as they are.
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from botocore.exceptions import ClientError
-from pydantic import AliasPath, BaseModel, ConfigDict, Field, computed_field, field_validator
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, computed_field
 
 from constructs_optim.runtime.errors import DeploymentError, message_of
 
@@ -24,12 +24,12 @@ _SUSPENSIONS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "Sche
 # A model may take an hour to load (the API's limit for a container's start); most take minutes.
 _PATIENCE_SECONDS = 1800
 _MOST_ATTEMPTS = 5
-# What Application Auto Scaling takes in one request.
+# The most resource ids of a request to Application Auto Scaling.
 _MOST_RESOURCES = 50
 
 
 class _Model(BaseModel):
-    """Read from AWS's responses by the names of their members."""
+    """A part of AWS's responses, by the names of its members."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, validate_by_name=True)
 
@@ -53,21 +53,22 @@ class ScalingRange(_Model):
     schedules: tuple[Schedule, ...] = ()
 
 
+def _managed_range(managed: Mapping[str, Any]) -> tuple[int, int] | None:
+    if managed.get("Status") != "ENABLED":
+        return None
+    return managed.get("MinInstanceCount", 1), managed.get("MaxInstanceCount", 1)
+
+
 class Variant(_Model):
     """A production variant's instances; ``managed_instances`` is the range that SageMaker itself keeps them in."""
 
     name: str = Field(validation_alias="VariantName")
     desired_instances: int | None = Field(default=None, validation_alias="DesiredInstanceCount")
     current_instances: int | None = Field(default=None, validation_alias="CurrentInstanceCount")
-    managed_instances: tuple[int, int] | None = Field(default=None, validation_alias="ManagedInstanceScaling")
+    managed_instances: Annotated[tuple[int, int] | None, BeforeValidator(_managed_range)] = Field(
+        default=None, validation_alias="ManagedInstanceScaling"
+    )
     scaling: ScalingRange | None = None
-
-    @field_validator("managed_instances", mode="before")
-    @classmethod
-    def _range(cls, managed: Mapping[str, Any] | None) -> tuple[int, int] | None:
-        if not managed or managed.get("Status") != "ENABLED":
-            return None
-        return managed.get("MinInstanceCount", 1), managed.get("MaxInstanceCount", 1)
 
 
 class Component(_Model):
@@ -79,13 +80,10 @@ class Component(_Model):
     desired_copies: int = Field(default=0, validation_alias=AliasPath("RuntimeConfig", "DesiredCopyCount"))
     current_copies: int = Field(default=0, validation_alias=AliasPath("RuntimeConfig", "CurrentCopyCount"))
     failure_reason: str | None = Field(default=None, validation_alias="FailureReason")
-    is_adapter: bool = Field(default=False, validation_alias=AliasPath("Specification", "BaseInferenceComponentName"))
+    is_adapter: Annotated[bool, BeforeValidator(bool)] = Field(
+        default=False, validation_alias=AliasPath("Specification", "BaseInferenceComponentName")
+    )
     scaling: ScalingRange | None = None
-
-    @field_validator("is_adapter", mode="before")
-    @classmethod
-    def _has_base(cls, base: object) -> bool:
-        return bool(base)
 
 
 class Endpoint(_Model):
@@ -99,13 +97,13 @@ class Endpoint(_Model):
 
     @property
     def own_components(self) -> list[Component]:
-        """The components that have copies of their own: those that are no adapters."""
+        """The components that are no adapters, and so have copies of their own."""
         return [component for component in self.components if not component.is_adapter]
 
     @computed_field
     @property
     def stopped(self) -> bool:
-        """Whether it has no copies, and nothing brings one back."""
+        """Whether it has no copies, and scaling brings none back."""
         return bool(self.own_components) and all(
             c.desired_copies == 0 and (c.scaling is None or c.scaling.suspended or c.scaling.max_capacity == 0)
             for c in self.own_components
@@ -144,31 +142,21 @@ class EndpointCapacity:
             f"endpoint/{name}/variant/{variant['VariantName']}": variant
             for variant in described.get("ProductionVariants", [])
         }
-        names = sorted(
-            component["InferenceComponentName"]
-            for page in self._sagemaker.get_paginator("list_inference_components").paginate(EndpointNameEquals=name)
-            for component in page["InferenceComponents"]
+        pages = self._sagemaker.get_paginator("list_inference_components").paginate(EndpointNameEquals=name)
+        names = sorted(item["InferenceComponentName"] for page in pages for item in page["InferenceComponents"])
+        components = {f"inference-component/{component}": self._component(component) for component in names}
+        return Endpoint.model_validate(
+            {
+                **described,
+                "variants": self._with_ranges(_INSTANCES, variants),
+                "components": self._with_ranges(_COPIES, components),
+            }
         )
-        components = {
-            f"inference-component/{component}": self._sagemaker.describe_inference_component(
-                InferenceComponentName=component
-            )
-            for component in names
-        }
-        ranges = self._ranges(_INSTANCES, [*variants]) | self._ranges(_COPIES, [*components])
-        parts = {
-            kind: [{**part, "scaling": ranges.get(resource_id)} for resource_id, part in of_kind.items()]
-            for kind, of_kind in (("variants", variants), ("components", components))
-        }
-        return Endpoint.model_validate({**described, **parts})
 
     def stop(self, endpoint: Endpoint) -> None:
         """Set the copies of an endpoint's components to zero, and keep scaling from bringing them back.
 
-        May be repeated: what is done already stays done.
-
-        Raises:
-            DeploymentError: for an endpoint whose variants serve the model themselves.
+        May be repeated. It is an error for an endpoint whose variants serve the model themselves.
         """
         own = self._own(endpoint, "stop")
         scaling = [c.name for c in own if c.scaling is not None and not c.scaling.suspended]
@@ -177,40 +165,36 @@ class EndpointCapacity:
         if scaling:
             # Registering a target brings it into its range, in its own time: not when it is at zero.
             time.sleep(self._poll_seconds)
-        wanted = {component.name: component.desired_copies for component in own}
+        running = [component.name for component in own if component.desired_copies != 0]
         for _ in range(_MOST_ATTEMPTS):
-            running = [name for name, copies in wanted.items() if copies != 0]
             if not running:
                 return
             for name in running:
                 self._set_copies(name, 0)
             time.sleep(self._poll_seconds)
-            wanted = {name: self._desired(name) for name in running}
+            running = [name for name in running if Component.model_validate(self._component(name)).desired_copies != 0]
         raise DeploymentError(
             f"{endpoint.name} does not stay without copies: something else sets them. Who calls "
             "UpdateInferenceComponentRuntimeConfig is in the trail of CloudTrail."
         )
 
     def start(self, endpoint: Endpoint, *, copies: int | None = None) -> dict[str, int]:
-        """Bring copies back and let scaling go on; the copies that each component has been given, by its name.
+        """Bring copies back and let scaling go on; the requested copies of each component, by its name.
 
         May be repeated: a component with as many copies is left alone. By default each component gets the fewest copies
-        that its scaling range allows, and at least 1.
-
-        Raises:
-            DeploymentError: for an endpoint whose variants serve the model themselves, or copies that no range allows.
+        that its scaling range allows, and at least 1; copies that no range allows are an error.
         """
-        wanted = {component.name: _copies_to_start(component, copies) for component in self._own(endpoint, "start")}
-        for component in self._own(endpoint, "start"):
-            scaling, (count, limits) = component.scaling, wanted[component.name]
+        own = self._own(endpoint, "start")
+        requested = {component.name: _copies_to_start(component, copies) for component in own}
+        for component in own:
+            scaling, (count, limits) = component.scaling, requested[component.name]
             if component.desired_copies < count:
                 self._set_copies(component.name, count)
             if scaling is not None and (scaling.suspended or limits):
                 self._suspend(component.name, suspended=False, **limits)
-        return {name: count for name, (count, _) in wanted.items()}
+        return {name: count for name, (count, _) in requested.items()}
 
     def _own(self, endpoint: Endpoint, verb: str) -> Sequence[Component]:
-        """The components that have copies of their own."""
         if own := endpoint.own_components:
             return own
         raise DeploymentError(
@@ -219,9 +203,8 @@ class EndpointCapacity:
             "stack: the artifact stays in its store, and the next deployment runs no job."
         )
 
-    def _desired(self, component: str) -> int:
-        described = self._sagemaker.describe_inference_component(InferenceComponentName=component)
-        return (described.get("RuntimeConfig") or {}).get("DesiredCopyCount", 0)
+    def _component(self, name: str) -> Mapping[str, Any]:
+        return self._sagemaker.describe_inference_component(InferenceComponentName=name)
 
     def _set_copies(self, component: str, copies: int) -> None:
         """Set the number of copies, after any change in progress."""
@@ -233,9 +216,7 @@ class EndpointCapacity:
                 )
                 return
             except ClientError as error:
-                if "while it is in state" not in message_of(error):
-                    raise
-                if time.monotonic() > deadline:
+                if "while it is in state" not in message_of(error) or time.monotonic() > deadline:
                     raise
             if not is_waiting:
                 is_waiting = True
@@ -251,18 +232,18 @@ class EndpointCapacity:
             **limits,
         )
 
-    def _ranges(self, dimension: str, resource_ids: Sequence[str]) -> dict[str, ScalingRange]:
-        """The scaling ranges of those that have one, by their resource ids."""
-        ranges: dict[str, ScalingRange] = {}
-        for start in range(0, len(resource_ids), _MOST_RESOURCES):
+    def _with_ranges(self, dimension: str, described: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Descriptions, which are by resource id, with the scaling ranges of those that have one."""
+        ids, ranges = [*described], dict[str, ScalingRange]()
+        for start in range(0, len(ids), _MOST_RESOURCES):
             pages = self._autoscaling.get_paginator("describe_scalable_targets").paginate(
                 ServiceNamespace=_NAMESPACE,
-                ResourceIds=list(resource_ids[start : start + _MOST_RESOURCES]),
+                ResourceIds=ids[start : start + _MOST_RESOURCES],
                 ScalableDimension=dimension,
             )
             for target in (target for page in pages for target in page["ScalableTargets"]):
                 ranges[target["ResourceId"]] = self._range(dimension, target)
-        return ranges
+        return [{**part, "scaling": ranges.get(resource_id)} for resource_id, part in described.items()]
 
     def _range(self, dimension: str, target: Mapping[str, Any]) -> ScalingRange:
         pages = self._autoscaling.get_paginator("describe_scheduled_actions").paginate(

@@ -1,4 +1,4 @@
-"""Draws the dashboards of a synthesized app before anything is deployed, with made-up metrics.
+"""Draws the dashboards of a synthesized app with sample metrics.
 
 After a deployment, CloudWatch draws the real ones (``aws cloudwatch get-metric-widget-image``).
 """
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.templates.json_values import as_object
-from constructs_optim.templates.references import Reference, readable_id, references
+from constructs_optim.templates.references import Reference, readable_id
 from constructs_optim.templates.resource_types import DASHBOARD
 from constructs_optim.templates.template import Template
-from constructs_optim.templates.text import TextRenderer
+from constructs_optim.templates.text import text_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,14 +51,14 @@ _INK, _FAINT, _GRID, _PAGE = "#16191f", "#687078", "#e3e6e8", "#f2f3f3"
 
 
 class PreviewError(ValueError):
-    """There is nothing to preview, or it cannot be read; the message names the fix."""
+    """An app has no dashboard that can be read; the message names the fix."""
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A dashboard of a template, with readable names in place of what only a deployment knows.
+    """A dashboard of a template, with readable names for what only a deployment knows.
 
-    ``start`` is how far it looks back, as ``-PT3H``; ``widgets`` have positions and are as in a dashboard's body.
+    ``start`` is the length of its time range, as ``-PT3H``; ``widgets`` have positions.
     """
 
     stack: str
@@ -85,18 +85,19 @@ def dashboards_of(assembly: Path, *, stack: str | None = None, dashboard: str | 
     paths = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
     if not paths:
         raise PreviewError(f"{assembly} has no synthesized templates: run `cdk synth` first, or name its output folder")
-    dashboards = [each for path in paths for each in _of_template(path)]
+    dashboards = [dashboard for path in paths for dashboard in _of_template(path)]
     if not dashboards:
         raise PreviewError(f"the templates of {assembly} have no dashboard ({DASHBOARD})")
-    chosen = [
-        each
-        for each in dashboards
-        if stack in (None, each.stack) and dashboard in (None, each.logical_id, readable_id(each.logical_id))
+    selected = [
+        candidate
+        for candidate in dashboards
+        if stack in (None, candidate.stack)
+        and dashboard in (None, candidate.logical_id, readable_id(candidate.logical_id))
     ]
-    if not chosen:
-        names = ", ".join(f"{each.stack} {each.logical_id}" for each in dashboards)
+    if not selected:
+        names = ", ".join(f"{candidate.stack} {candidate.logical_id}" for candidate in dashboards)
         raise PreviewError(f"there is no such dashboard in {assembly}; there are: {names}")
-    return chosen
+    return selected
 
 
 def _of_template(path: Path) -> Iterator[Dashboard]:
@@ -104,33 +105,21 @@ def _of_template(path: Path) -> Iterator[Dashboard]:
         template = Template(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
         raise PreviewError(f"{path} is no template: {error}") from None
+    parameters = template.section("Parameters")
+
+    def readable_name(reference: Reference) -> str:
+        name = reference.target
+        default = as_object(parameters.get(name)).get("Default")
+        return str(_PSEUDO_PARAMETERS.get(name) or default or readable_id(name))
+
     stack = path.name.removesuffix(".template.json").removesuffix(".nested")
     for resource in template.of_type(DASHBOARD):
         try:
-            body = json.loads(_ReadableNames(template).text(resource.properties["DashboardBody"]))
+            body = json.loads(text_of(resource.properties["DashboardBody"], readable_name))
         except ValueError as error:
             raise PreviewError(f"the body of {stack} {resource.logical_id} is no JSON: {error}") from None
         widgets = tuple(_positioned(body.get("widgets", [])))
         yield Dashboard(stack, resource.logical_id, body.get("start", "-PT3H"), widgets)
-
-
-class _ReadableNames(TextRenderer):
-    """Renders a readable name for what only a deployment knows."""
-
-    def __init__(self, template: Template) -> None:
-        self._parameters = template.section("Parameters")
-
-    def reference(self, reference: Reference) -> str:
-        """A parameter's default, or a name made of the logical id."""
-        name = reference.target
-        default = as_object(self._parameters.get(name)).get("Default")
-        return str(_PSEUDO_PARAMETERS.get(name) or default or readable_id(name))
-
-    def data(self, value: Any) -> str:
-        """The name of what a function such as ``Fn::Select`` takes its value from."""
-        sources = (one for one in references(value) if not one.target.startswith("Mappings."))
-        reference = next(sources, None)
-        return self.reference(reference) if reference is not None else "unknown"
 
 
 def _positioned(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -147,33 +136,32 @@ def _positioned(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A metric of a graph, with its rendering properties."""
+class Row:
+    """A row of a graph: a metric with its rendering properties, or an expression in those alone."""
 
-    namespace: str
-    name: str
-    dimensions: tuple[tuple[str, str], ...]
-    statistic: str
-    rendering: Mapping[str, Any] = field(hash=False)
+    rendering: Mapping[str, Any]
+    namespace: str = ""
+    name: str = ""
+    dimensions: Mapping[str, str] = field(default_factory=dict[str, str])
+    statistic: str = ""
 
 
-def _rows(properties: Mapping[str, Any]) -> Iterator[Metric | Mapping[str, Any]]:
-    """The ``metrics`` of a graph: metrics, and the properties of expressions; ``.`` repeats the row before."""
+def _rows(properties: Mapping[str, Any]) -> Iterator[Row]:
+    """The ``metrics`` of a graph, in which ``.`` repeats the row before."""
     previous: list[Any] = []
     for entry in properties.get("metrics", []):
         rendering = entry[-1] if isinstance(entry[-1], dict) else {}
         parts = [part for part in entry if not isinstance(part, dict)]
         if not parts:
-            yield rendering
+            yield Row(rendering)
             continue
         previous = parts = [previous[index] if part == "." else part for index, part in enumerate(parts)]
-        dimensions = tuple(zip(parts[2::2], parts[3::2], strict=True))
         statistic = rendering.get("stat") or properties.get("stat") or "Average"
-        yield Metric(parts[0], parts[1], dimensions, statistic, rendering)
+        yield Row(rendering, parts[0], parts[1], dict(zip(parts[2::2], parts[3::2], strict=True)), statistic)
 
 
 class SampleMetrics:
-    """Made-up values, always the same for the same metric."""
+    """Sample values, always the same for the same metric."""
 
     def __init__(self, dashboard: Dashboard, units: Mapping[tuple[str, str], str]) -> None:
         """Choose the times; ``units`` are the published units by namespace and metric name."""
@@ -186,47 +174,45 @@ class SampleMetrics:
         count = seconds // self.period_seconds + 1
         self.times = [end - dt.timedelta(seconds=self.period_seconds) * (count - 1 - index) for index in range(count)]
 
-    def values(self, metric: Metric, *, scale: float = 1) -> Series:
+    def values(self, metric: Row, scale: float) -> Series:
         """Values in the metric's unit; ``scale``: how many GPUs or vCPUs a percentage is added up over."""
-        noise = random.Random(f"{metric.namespace} {metric.name} {metric.dimensions}")  # noqa: S311 - a picture
+        dimensions = tuple(metric.dimensions.items())
+        noise = random.Random(f"{metric.namespace} {metric.name} {dimensions}")  # noqa: S311 - a picture
         unit = self._units.get((metric.namespace, metric.name), "Count")
         typical = {"Microseconds": 1.5e6, "Milliseconds": 400.0, "Percent": 60 * scale, "Count/Second": 800.0}
         highest = typical.get(unit, 4.0 if "Concurren" in metric.name else 90.0) * noise.uniform(0.8, 1.2)
         highest *= _STATISTICS.get(metric.statistic, 1.0)
-        if (concurrency := dict(metric.dimensions).get("Concurrency")) is not None:
+        if (concurrency := metric.dimensions.get("Concurrency")) is not None:
             return [float(concurrency) if metric.name == "Concurrency" else highest] * len(self.times)
         shift = noise.random()
-        waves = (math.sin(2 * math.pi * (index / len(self.times) + shift)) for index in range(len(self.times)))
         if "Error" in metric.name:
             return [float(noise.random() < 0.04) for _ in self.times]
+        waves = (math.sin(2 * math.pi * (index / len(self.times) + shift)) for index in range(len(self.times)))
         return [highest * (0.8 + 0.25 * wave * noise.gauss(1, 0.04)) for wave in waves]
 
 
 def lines_of(properties: Mapping[str, Any], metrics: SampleMetrics) -> dict[str, Series | str]:
     """The lines of a graph by their labels; the reason as text where an expression cannot be calculated here."""
     rows = [*_rows(properties)]
-    scales = {
-        matched[1]: float(matched[2])
-        for row in rows
-        if not isinstance(row, Metric) and (matched := _DIVIDED.fullmatch(str(row.get("expression", ""))))
-    }
+    divisions = filter(None, (_DIVIDED.fullmatch(str(row.rendering.get("expression", ""))) for row in rows))
+    scales = {division[1]: float(division[2]) for division in divisions}
     series: dict[str, Series] = {}
     lines: dict[str, Series | str] = {}
-    for row in sorted(rows, key=lambda row: not isinstance(row, Metric)):
-        rendering = row.rendering if isinstance(row, Metric) else row
-        name = str(rendering.get("id", f"row{len(series)}"))
-        label = str(rendering.get("label") or (row.name if isinstance(row, Metric) else name))
+    # Expressions last: they are calculated from metrics.
+    for row in sorted(rows, key=lambda row: not row.name):
+        name = str(row.rendering.get("id", f"row{len(series)}"))
+        label = str(row.rendering.get("label") or row.name or name)
         try:
             values = (
-                metrics.values(row, scale=scales.get(name, 1))
-                if isinstance(row, Metric)
-                else _calculated(str(row["expression"]), series, metrics)
+                metrics.values(row, scales.get(name, 1))
+                if row.name
+                else _calculated(str(row.rendering["expression"]), series, metrics)
             )
         except ValueError:
-            lines[label] = f"not calculated here: {rendering['expression']}"
+            lines[label] = f"not calculated here: {row.rendering['expression']}"
             continue
         series[name] = values
-        if rendering.get("visible") is not False:
+        if row.rendering.get("visible") is not False:
             lines[label] = values
     return lines
 
@@ -256,9 +242,8 @@ def picture(dashboard: Dashboard, metrics: SampleMetrics) -> bytes:
         figure = Figure(figsize=(width, height), dpi=_DPI, facecolor=_PAGE)
         top = 1 - 0.3 / height
         figure.text(0.01, top, f"{dashboard.stack} / {dashboard.logical_id}", fontsize=10, color=_FAINT)
-        figure.text(
-            0.99, top, "SAMPLE DATA: nothing was measured", fontsize=10, color="#b7410e", ha="right", weight="bold"
-        )
+        warning = "SAMPLE DATA: nothing was measured"
+        figure.text(0.99, top, warning, fontsize=10, color="#b7410e", ha="right", weight="bold")
         for widget in dashboard.widgets:
             bottom = 1 - ((widget["y"] + widget["height"]) * _ROW_INCHES + _TOP) / height
             size = widget["width"] / 24, widget["height"] * _ROW_INCHES / height
@@ -310,16 +295,13 @@ def _draw_lines(axes: Axes, properties: Mapping[str, Any], lines: Mapping[str, S
     from matplotlib.ticker import EngFormatter
 
     times = [float(at) for at in date2num(metrics.times)]
-    gaps = {label: [math.nan if value is None else value for value in values] for label, values in lines.items()}
     if properties.get("stacked"):
-        axes.stackplot(
-            times,
-            *([0 if math.isnan(value) else value for value in values] for values in gaps.values()),
-            labels=[*gaps],
-        )
+        stacked = [[value or 0 for value in values] for values in lines.values()]
+        axes.stackplot(times, *stacked, labels=[*lines])
     else:
-        for label, values in gaps.items():
-            axes.plot(times, values, linewidth=1.3, label=label)
+        for label, values in lines.items():
+            gaps = [math.nan if value is None else value for value in values]
+            axes.plot(times, gaps, linewidth=1.3, label=label)
     for mark in properties.get("annotations", {}).get("horizontal", []):
         axes.axhline(float(mark["value"]), color=_FAINT, linewidth=0.9, linestyle="--")
         axes.text(times[0], float(mark["value"]), f" {mark.get('label', '')}", fontsize=6.5, color=_FAINT, va="bottom")

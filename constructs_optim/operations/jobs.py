@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,16 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from constructs_optim.runtime.jobs.sagemaker_jobs import (
-    OPTIMIZATION,
-    TRAINING,
-    JobKind,
-    SageMakerJobs,
-)
+from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind, SageMakerJobs
 from constructs_optim.runtime.store.artifact_store import Owner
 
-# runtime/jobs/sagemaker_jobs.job_name: the artifact key's first half, the store, the attempt.
-_NAME = re.compile(r"optim-([0-9a-f]{32})-([0-9a-f]{8})-(\d+)")
+JOB_NAME = re.compile(r"optim-(?P<key>[0-9a-f]{32})-[0-9a-f]{8}-(?P<attempt>\d+)")
+"""``sagemaker_jobs.job_name``: the first half of the artifact's key, the store, the attempt."""
 _PAGE = 100
 
 
@@ -35,35 +29,12 @@ class JobStatus(StrEnum):
     stopped = "STOPPED"
 
 
-ENDED = frozenset({JobStatus.completed, JobStatus.failed, JobStatus.stopped})
-"""The statuses of jobs that have ended."""
-
-
-@dataclass(frozen=True)
-class JobName:
-    """The parts of a name that this library gave a job."""
-
-    key_prefix: str
-    store: str
-    attempt: int
-
-    @staticmethod
-    def parse(name: str) -> JobName | None:
-        """The parts, or None for the name of a job that is not this library's."""
-        matched = _NAME.fullmatch(name)
-        return JobName(matched[1], matched[2], int(matched[3])) if matched else None
-
-    def is_of(self, bucket: str) -> bool:
-        """Whether the job writes to the store in ``bucket``."""
-        return self.store == hashlib.sha256(bucket.encode()).hexdigest()[:8]
-
-
 @dataclass(frozen=True)
 class Job:
     """The description of a job at one time.
 
-    ``artifact_key``, ``owners`` and ``orphaned`` (whether the job still runs and nobody owns its artifact) are set by
-    ``ArtifactInventory.with_owners`` for jobs of its store, otherwise None.
+    ``artifact_key``, ``owners`` and ``orphaned`` (it runs and nobody owns its artifact) are None but for jobs of the
+    store of ``ArtifactInventory.with_owners``.
     """
 
     name: str
@@ -82,13 +53,13 @@ class Job:
     @property
     def ended(self) -> bool:
         """Whether it has ended. An unknown status counts as running."""
-        return self.status in ENDED
+        return self.status in (JobStatus.completed, JobStatus.failed, JobStatus.stopped)
 
     @property
     def attempt(self) -> int | None:
-        """Which attempt at its artifact it is, or None for a job that is not this library's."""
-        parts = JobName.parse(self.name)
-        return parts.attempt if parts else None
+        """The number of the attempt at its artifact; None for a job that is not this library's."""
+        matched = JOB_NAME.fullmatch(self.name)
+        return int(matched["attempt"]) if matched else None
 
     def running_seconds(self, now: dt.datetime) -> float:
         """How long it has run, or ran; 0 before SageMaker has started it."""
@@ -132,10 +103,7 @@ def describe_job(sagemaker: Any, name: str) -> Job | None:
 
 
 def watch_job(sagemaker: Any, name: str, *, poll_seconds: float) -> Iterator[Job]:
-    """Describe a job every ``poll_seconds`` until it has ended; the last one is of the ended job.
-
-    Yields nothing where there is no such job, and ends early where it is deleted meanwhile.
-    """
+    """Describe a job every ``poll_seconds`` until it has ended, or does not exist any more."""
     while (job := describe_job(sagemaker, name)) is not None:
         yield job
         if job.ended:

@@ -29,8 +29,3 @@ def prices_per_hour(pricing: PricingClient, region: str, component: str = "Hosti
     if key not in _cache:
         _cache[key] = lowest_prices(pricing, regionCode=region, component=component)
     return _cache[key]
-
-
-def hosting_price_per_hour(pricing: PricingClient, instance_type: str, region: str) -> float | None:
-    """The price of one instance type, for instance ``ml.g5.12xlarge``; None where the price list has none."""
-    return prices_per_hour(pricing, region).get(instance_type)

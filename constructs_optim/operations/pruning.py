@@ -4,13 +4,13 @@ A deployment writes its reference down, then joins the claim, then looks for the
 Pruning closes the claim first and looks for references afterwards, so one of the two sees the other:
 
 1. What has an owner, a job that runs, or was in use of late is kept.
-2. The claim is released by compare-and-swap, only while it has no owners. Who joins it from then on starts over with
-   the next attempt and takes no notice of manifests before it.
+2. The claim is released by compare-and-swap, only while it has no owners. A deployment that joins it from then on
+   starts over with the next attempt and takes no notice of manifests before it.
 3. The owner records are read again. Where one refers to the artifact now, or one of another account cannot be read and
    so may refer to it, the release is undone.
 4. The manifest is deleted, if it is still that of a released attempt; then the files of the attempts up to that one.
 
-The claim stays: it numbers the attempts. Interrupted at any point, it is carried on by the next run.
+The claim stays: it numbers the attempts. An interrupted pruning is completed by the next one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from constructs_optim.runtime.store.owner_records import OwnerRecords, Unreadabl
 from .artifacts import REQUESTS_AT_ONCE, Artifact, ArtifactInventory
 from .stacks import Stacks
 
-# Lambda repeats an asynchronous event for 6 hours at most; an owner's record must be there to tell it is stale.
+# Lambda repeats an asynchronous event for 6 hours at most; an owner's record shows that it is stale.
 _LEAST_RECORD_AGE = dt.timedelta(days=1)
-# The most a job may be given (API reference, StoppingCondition).
+# The longest runtime of a job (API reference, StoppingCondition).
 _LONGEST_JOB = dt.timedelta(days=28)
 _BATCH = 1000
 
@@ -43,7 +43,7 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True)
 class Removal:
-    """An artifact that nothing refers to. ``skipped`` says why it was not removed after all."""
+    """An artifact that nothing refers to; ``skipped`` is the reason why it was not removed after all."""
 
     artifact: Artifact
     unused_since: dt.datetime
@@ -63,10 +63,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class GoneOwner:
-    """An owner whose stack does not exist any more.
-
-    ``keys`` are the artifacts it is to be taken off; ``record`` is the name of its record where that is to go as well.
-    """
+    """An owner whose stack does not exist any more, its artifacts, and the name of its record if that is removed."""
 
     owner: Owner
     keys: tuple[str, ...]
@@ -75,10 +72,10 @@ class GoneOwner:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What is removed, what stays and why (by artifact key), and what could not be looked up.
+    """The artifacts and owners to remove, and those that are kept, by key with the reason.
 
-    ``complete`` are the keys of artifacts that are made and were not released. ``warnings`` name what of other accounts
-    could not be read, and may refer to any artifact.
+    ``complete`` are the keys of complete artifacts that were not released. ``notes`` are about stacks that could not be
+    looked up, ``warnings`` about records of other accounts that could not be read, and may refer to any artifact.
     """
 
     removals: tuple[Removal, ...] = ()
@@ -114,7 +111,7 @@ class Pruning:
 
 
 class Pruner:
-    """Finds what nothing in a store refers to, and removes it."""
+    """Removes from a store what nothing refers to."""
 
     def __init__(
         self, s3: Any, inventory: ArtifactInventory, stacks: Stacks, *, older_than: dt.timedelta, now: dt.datetime
@@ -124,12 +121,9 @@ class Pruner:
         self._older_than, self._now = older_than, now
 
     def survey(self) -> Pruning:
-        """Find what nothing refers to, and change nothing.
-
-        Raises:
-            DeploymentError: when not all references can be seen, as in a store of another account.
-        """
-        if self._inventory.hides_owners:
+        """Find what nothing refers to, and change nothing; an error in a store that does not show all references."""
+        records = self._inventory.owner_records
+        if records.is_partial:
             bucket, account = self._inventory.bucket, self._inventory.account
             raise DeploymentError(
                 f"{bucket} does not show account {account} who refers to its artifacts, "
@@ -140,9 +134,9 @@ class Pruner:
         # Their claims stay as they are, and so does what refers to them.
         fixed: set[str] = set()
         complete: set[str] = set()
-        records = self._inventory.owner_records
         self._stacks.look_up(record.owner for record in records.records)
-        held: dict[Owner, set[str]] = {record.owner: set() for record in records.records}
+        # Also what it refers to and the store does not hold any more.
+        held = {record.owner: {*record.keys} for record in records.records}
         for artifact in self._inventory.all():
             if artifact.is_complete and not (artifact.claim and artifact.claim.released):
                 complete.add(artifact.key)
@@ -156,27 +150,24 @@ class Pruner:
                 kept[artifact.key] = _may_refer(records.unreadable)
             elif artifact.files or artifact.manifest or artifact.unreadable:
                 removals.append(Removal(artifact, self._unused_since(artifact)))
-        for record in records.records:
-            # Also what it refers to and the store does not hold any more.
-            held[record.owner] |= record.keys.keys()
         written = {item["Key"]: item["LastModified"] for item in self._inventory.objects("owners/")}
         gone = [
             GoneOwner(owner, tuple(sorted(keys)), self._old_record(owner, written))
             for owner, keys in sorted(held.items())
             if self._stacks.state(owner).gone and not keys & fixed
         ]
-        notes = {state.unknown for owner in held if (state := self._stacks.state(owner)).unknown}
+        notes = filter(None, {self._stacks.state(owner).unknown for owner in held})
         return Pruning(
             removals=tuple(removals),
             gone_owners=tuple(owner for owner in gone if owner.keys or owner.record),
             kept=kept,
             complete=frozenset(complete),
-            notes=tuple(sorted(filter(None, notes))),
+            notes=tuple(sorted(notes)),
             warnings=self._inventory.warnings,
         )
 
     def remove(self, surveyed: Pruning) -> Pruning:
-        """Remove what the survey found, as far as still nothing refers to it."""
+        """Remove the results of a survey, as far as still nothing refers to them."""
         encryption = self._encryption(surveyed)
         store = ArtifactStore(self._s3, self._inventory.bucket, encryption)
         records = OwnerRecords(self._s3, self._inventory.bucket, encryption)
@@ -220,7 +211,7 @@ class Pruner:
         return None
 
     def _runs(self, artifact: Artifact) -> bool:
-        """Whether a job makes it, as far as one can know."""
+        """Whether a job may make it now."""
         claim = artifact.claim
         if claim is None or artifact.is_complete:
             return False
@@ -233,7 +224,7 @@ class Pruner:
         return self._now < due
 
     def _unused_since(self, artifact: Artifact) -> dt.datetime:
-        """When something of it was last written or its last owner's stack deleted."""
+        """When any of its objects was last written or its last owner's stack deleted."""
         if artifact.claim is not None and artifact.claim.released:
             # Nobody takes these files up again; the claim's own date is that of its release.
             return max((file.modified_at for file in artifact.files), default=artifact.changed_at)
@@ -241,23 +232,20 @@ class Pruner:
         return max([artifact.changed_at, *filter(None, ends)])
 
     def _old_record(self, owner: Owner, written: Mapping[str, dt.datetime]) -> str | None:
-        at = written.get(owner.record_name)
-        ends = [at, self._stacks.state(owner).deleted_at]
-        age = self._now - max(filter(None, ends), default=self._now)
-        return owner.record_name if at and age >= max(self._older_than, _LEAST_RECORD_AGE) else None
+        if (written_at := written.get(owner.record_name)) is None:
+            return None
+        age = self._now - max(written_at, self._stacks.state(owner).deleted_at or written_at)
+        return owner.record_name if age >= max(self._older_than, _LEAST_RECORD_AGE) else None
 
     def _encryption(self, surveyed: Pruning) -> str | None:
         """The KMS key that the store's records are encrypted with: they are written anew with the same."""
         names = [f"artifacts/{removal.artifact.key}/claim.json" for removal in surveyed.removals]
-        names += [gone.owner.record_name for gone in surveyed.gone_owners]
-        for name in names:
+        for name in (*names, *(gone.owner.record_name for gone in surveyed.gone_owners)):
             try:
-                head = self._s3.head_object(Bucket=self._inventory.bucket, Key=name)
+                return self._s3.head_object(Bucket=self._inventory.bucket, Key=name).get("SSEKMSKeyId")
             except ClientError as error:
                 if code_of(error) != "404":
                     raise
-                continue
-            return head.get("SSEKMSKeyId")
         return None
 
     def _release(self, removal: Removal, store: ArtifactStore) -> Removal:
@@ -282,12 +270,8 @@ class Pruner:
                 store.restore(key)
             return replace(removal, skipped=unclear or "a stack is about to refer to it")
         self._delete_manifest(key, claim.attempt)
-        names = [
-            f"artifacts/{key}/model/{file.attempt}/{file.name}"
-            for file in removal.artifact.files
-            if file.attempt <= claim.attempt
-        ]
-        self._delete(names)
+        files = [file for file in removal.artifact.files if file.attempt <= claim.attempt]
+        self._delete([f"artifacts/{key}/model/{file.attempt}/{file.name}" for file in files])
         return replace(removal, removed=True)
 
     def _delete_manifest(self, key: str, attempt: int) -> None:

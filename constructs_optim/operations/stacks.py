@@ -39,17 +39,16 @@ class Stacks:
     """The stacks of one account, in all regions."""
 
     def __init__(self, account: str, cloudformation: Callable[[str], CloudFormationClient]) -> None:
-        """Store the account whose stacks can be described, and what creates a client of a region."""
+        """Store the account whose stacks can be described, and the function that creates a client of a region."""
         self._account, self._client = account, cache(cloudformation)
         self._states: dict[str, StackState] = {}
 
     def look_up(self, owners: Iterable[Owner]) -> None:
         """Look the stacks of many owners up, several at a time, for :meth:`state`."""
         stack_ids = sorted({owner.stack_id for owner in owners} - self._states.keys())
-        for stack_id in stack_ids:
-            if _is_stack_id(parts := stack_id.split(":", 5)) and parts[4] == self._account:
-                # Clients are created one after the other: boto3's session is not thread-safe.
-                self._client(parts[3])
+        for region in {parts[3] for parts in map(_parts, stack_ids) if parts and parts[4] == self._account}:
+            # Clients are created one after the other: boto3's session is not thread-safe.
+            self._client(region)
         self._states.update(zip(stack_ids, in_threads(self._look_up, stack_ids), strict=True))
 
     def state(self, owner: Owner) -> StackState:
@@ -59,8 +58,8 @@ class Stacks:
         return self._states[owner.stack_id]
 
     def _look_up(self, stack_id: str) -> StackState:
-        parts = stack_id.split(":", 5)
-        if not _is_stack_id(parts):
+        parts = _parts(stack_id)
+        if parts is None:
             return StackState(gone=False, unknown=f"{stack_id} is no stack id")
         region, account = parts[3], parts[4]
         if account != self._account:
@@ -85,15 +84,15 @@ class DeployedTemplates:
     """
 
     def __init__(self, cloudformation: Callable[[str | None], CloudFormationClient]) -> None:
-        """Store what creates a CloudFormation client of a region; None for the region that is configured."""
+        """Store the function that creates a client of a region; None for the region that is configured."""
         self._client = cache(cloudformation)
         self._exports: dict[str | None, dict[str, str]] = {}
 
     def template(self, stack_name: str, region: str | None, parents: Sequence[str] = ()) -> Mapping[str, Any] | None:
         """The template of a stack, or of one nested in it; None where it does not exist.
 
-        Non-ASCII characters come back as question marks (AWS CDK issue 10523). ``parents`` are a nested stack's logical
-        id in the outermost stack, and so on inwards.
+        Non-ASCII characters come back as question marks (AWS CDK issue 10523). ``parents`` are the logical ids of the
+        nested stacks, from the outermost stack inwards.
         """
         stack_id = self._stack(stack_name, region, parents)
         if stack_id is None:
@@ -148,8 +147,9 @@ class DeployedTemplates:
         return resource["StackResourceDetail"].get("PhysicalResourceId")
 
 
-def _is_stack_id(parts: list[str]) -> bool:
-    return len(parts) == 6 and parts[2] == "cloudformation"
+def _parts(stack_id: str) -> list[str] | None:
+    parts = stack_id.split(":", 5)
+    return parts if len(parts) == 6 and parts[2] == "cloudformation" else None
 
 
 def _is_missing(error: ClientError) -> bool:

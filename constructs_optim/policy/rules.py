@@ -13,6 +13,7 @@ from typing import Any
 from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.pricing import HOURS_A_MONTH
 from constructs_optim.templates.endpoints import (
+    ServingResource,
     Variant,
     components,
     instance_limits,
@@ -49,9 +50,9 @@ _DEPLOY_TIME = "it is known only when the stack is deployed, and a policy is che
 
 @dataclass(frozen=True)
 class PolicyFinding:
-    """One broken rule: the value at a location such as ``Properties.KmsKeyId`` of a resource, and what would work.
+    """One broken rule: the value at a location such as ``Properties.KmsKeyId`` of a resource, and a fix.
 
-    ``reason`` says why that breaks the rule, with the team's own reason where the policy has one.
+    ``reason`` is why that breaks the rule, with the team's own reason where the policy has one.
     """
 
     resource: Resource
@@ -64,7 +65,7 @@ class PolicyFinding:
 
     @property
     def description(self) -> str:
-        """What is wrong, in a sentence; what only a deployment knows is shown as the template has it."""
+        """The mistake in a sentence; a value that only a deployment knows is shown as in the template."""
         if self.value is _IN_THE_REASON:
             return f"{self.location}: {self.reason}"
         text = "not given" if self.value is None else repr(self.value)
@@ -79,7 +80,7 @@ _Check = Callable[[PlatformPolicy, Template], Iterator[PolicyFinding]]
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """A rule of a policy, as ``rules.toml`` describes it, and the function that finds what breaks it."""
+    """A rule of a policy, as ``rules.toml`` describes it, and its check."""
 
     id: str
     title: str
@@ -152,13 +153,11 @@ def _jobs_run_on_allowed_types(policy: PlatformPolicy, template: Template) -> It
 def _not_allowed(
     allowed: Sequence[str], resource: Resource, location: str, instance_type: Any
 ) -> Iterator[PolicyFinding]:
-    suggestion = f"one of {', '.join(allowed)}" if allowed else "none is allowed here"
+    fix = f"one of {', '.join(allowed)}" if allowed else "none is allowed here"
     if not isinstance(instance_type, str):
-        yield PolicyFinding(resource, location, instance_type, _DEPLOY_TIME, f"a literal instance type: {suggestion}")
+        yield PolicyFinding(resource, location, instance_type, _DEPLOY_TIME, f"a literal instance type: {fix}")
     elif not matches(instance_type, allowed):
-        yield PolicyFinding(
-            resource, location, instance_type, "the policy does not allow the instance type", suggestion
-        )
+        yield PolicyFinding(resource, location, instance_type, "the policy does not allow the instance type", fix)
 
 
 @_rule("POL003")
@@ -213,75 +212,69 @@ def _unpriced_types(policy: PlatformPolicy, variant: Variant) -> Iterator[Policy
             yield PolicyFinding(variant.config, location, name, reason, fix)
 
 
-@_rule("POL010")
-def _models_have_required_techniques(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for resource, location, applied in _described(template, "Techniques"):
-        if applied is None:
-            yield _undescribed(resource, location)
-            continue
-        missing = " and ".join(name for name in policy.required_techniques or () if not _is_among(name, *applied))
-        if missing:
-            value, fix = ", ".join(applied) or None, f"techniques=[...] with {missing}"
-            yield PolicyFinding(resource, location, value, f"the policy requires {missing}", fix)
+_Broken = tuple[str, Any, str, str]
+_RecipeCheck = Callable[[PlatformPolicy, Sequence[Any]], Iterator[_Broken]]
 
 
-@_rule("POL011")
-def _models_have_no_forbidden_technique(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for resource, location, applied in _described(template, "Techniques"):
-        if applied is None:
-            yield _undescribed(resource, location)
-        for technique in applied or ():
-            if any(_is_among(name, technique) for name in policy.forbidden_techniques or ()):
-                fix = f"techniques=[...] without {technique}"
-                yield PolicyFinding(resource, location, technique, "the policy forbids the technique", fix)
+def _recipe_rule(rule_id: str, member: str) -> Callable[[_RecipeCheck], _Check]:
+    """Register a check of the list ``member`` of the recipe of each model, and of each chain of jobs without a model.
 
-
-@_rule("POL020")
-def _licences_are_accepted(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for resource, location, sources in _described(template, "Models"):
-        if not sources:
-            yield _undescribed(resource, location)
-        for index, source in enumerate(map(as_object, sources or ())):
-            names, reason = _licence_of(source)
-            if names and not any(matches(name, policy.accepted_licenses or ()) for name in names):
-                fix = f"accepted_licenses=[{names[-1]!r}] in the policy"
-                yield PolicyFinding(resource, f"{location}.{index}", names[0], reason, fix)
-
-
-@_rule("POL021")
-def _versions_are_pinned(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for resource, location, sources in _described(template, "Models"):
-        if not sources:
-            yield _undescribed(resource, location)
-        for index, source in enumerate(map(as_object, sources or ())):
-            if "ModelId" in source and source.get("Version") is None:
-                model_id = source["ModelId"]
-                reason = "it has no version, so the newest is taken when the stack is first deployed"
-                fix = f'Model.jumpstart("{model_id}", version="...")'
-                yield PolicyFinding(resource, f"{location}.{index}", model_id, reason, fix)
-
-
-def _described(template: Template, name: str) -> Iterator[tuple[Resource, str, list[Any] | None]]:
-    """The list ``name`` of the recipe of each model, and of each chain of jobs whose model is not in this template.
-
-    It has its location, and is None where a resource does not describe its recipe.
+    It yields the location in the list, the value, the reason and the suggestion of each finding.
     """
-    seen = list[object]()
-    for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS)):
-        recipe = resource.recipe.get("Recipe")
-        if resource.type in MODELS or recipe not in seen:
-            described = resource.recipe.get(name)
-            items = list(described) if is_array(described) else None
-            if name == "Techniques" and items is not None:
-                items = [str(item) for item in items]
-            yield resource, f"Metadata.{METADATA_KEY}.{name}", items
-        seen.append(recipe)
+    location = f"Metadata.{METADATA_KEY}.{member}"
+
+    def register(check_recipe: _RecipeCheck) -> _Check:
+        def check_template(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+            seen = list[object]()
+            for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS)):
+                recipe, items = resource.recipe.get("Recipe"), resource.recipe.get(member)
+                is_repeated = resource.type in JOBS and recipe in seen
+                seen.append(recipe)
+                if is_repeated:
+                    continue
+                if is_array(items) and (items or member == "Techniques"):
+                    for index, value, reason, fix in check_recipe(policy, items):
+                        yield PolicyFinding(resource, f"{location}{index}", value, reason, fix)
+                else:
+                    # A model of another library: what cannot be seen does not pass.
+                    reason = f"it has no {METADATA_KEY} metadata, in which this library's constructs describe the model"
+                    fix = "an OptimizedEndpoint, which describes what it serves"
+                    yield PolicyFinding(resource, location, None, reason, fix)
+
+        return _rule(rule_id)(check_template)
+
+    return register
 
 
-def _undescribed(resource: Resource, location: str) -> PolicyFinding:
-    """What cannot be seen does not pass: a model of another library."""
-    reason = f"it has no {METADATA_KEY} metadata, in which this library's constructs describe what it is made of"
-    return PolicyFinding(resource, location, None, reason, "an OptimizedEndpoint, which says what it serves")
+@_recipe_rule("POL010", "Techniques")
+def _models_have_required_techniques(policy: PlatformPolicy, applied: Sequence[Any]) -> Iterator[_Broken]:
+    missing = " and ".join(name for name in policy.required_techniques or () if not _is_among(name, *applied))
+    if missing:
+        value, fix = ", ".join(map(str, applied)) or None, f"techniques=[...] with {missing}"
+        yield "", value, f"the policy requires {missing}", fix
+
+
+@_recipe_rule("POL011", "Techniques")
+def _models_have_no_forbidden_technique(policy: PlatformPolicy, applied: Sequence[Any]) -> Iterator[_Broken]:
+    for technique in applied:
+        if any(_is_among(name, technique) for name in policy.forbidden_techniques or ()):
+            yield "", technique, "the policy forbids the technique", f"techniques=[...] without {technique}"
+
+
+@_recipe_rule("POL020", "Models")
+def _licences_are_accepted(policy: PlatformPolicy, sources: Sequence[Any]) -> Iterator[_Broken]:
+    for index, source in enumerate(sources):
+        names, reason = _licence_of(as_object(source))
+        if names and not any(matches(name, policy.accepted_licenses or ()) for name in names):
+            yield f".{index}", names[0], reason, f"accepted_licenses=[{names[-1]!r}] in the policy"
+
+
+@_recipe_rule("POL021", "Models")
+def _versions_are_pinned(_: PlatformPolicy, sources: Sequence[Any]) -> Iterator[_Broken]:
+    for index, source in enumerate(map(as_object, sources)):
+        if "ModelId" in source and source.get("Version") is None:
+            reason = "it has no version, so the newest is taken when the stack is first deployed"
+            yield f".{index}", source["ModelId"], reason, f'Model.jumpstart("{source["ModelId"]}", version="...")'
 
 
 def _is_among(name: str, *applied: object) -> bool:
@@ -308,16 +301,16 @@ def _licence_of(source: Mapping[str, Any]) -> tuple[list[str], str]:
 
 @_rule("POL030")
 def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    capture, output = ("DataCaptureConfig", "KmsKeyId"), ("AsyncInferenceConfig", "OutputConfig", "KmsKeyId")
     for config in template.of_type(ENDPOINT_CONFIG):
-        types = [name for one in variants(template) if one.config is config for _, name in one.instance_types]
+        own = (variant for variant in variants(template) if variant.config is config)
+        types = [name for variant in own for _, name in variant.instance_types]
         if types and not all(_has_disks(name) for name in types):
             yield from _without_key(config, ("KmsKeyId",), "volumes are", "encryption_key=...")
-        if config.get("DataCaptureConfig") is not None:
-            path, fix = ("DataCaptureConfig", "KmsKeyId"), "DataCapture(..., encryption_key=...)"
-            yield from _without_key(config, path, "captured data is", fix)
-        if config.get("AsyncInferenceConfig") is not None:
-            path, fix = ("AsyncInferenceConfig", "OutputConfig", "KmsKeyId"), "AsyncInference(..., encryption_key=...)"
-            yield from _without_key(config, path, "responses are", fix)
+        if config.get(capture[0]) is not None:
+            yield from _without_key(config, capture, "captured data is", "DataCapture(..., encryption_key=...)")
+        if config.get(output[0]) is not None:
+            yield from _without_key(config, output, "responses are", "AsyncInference(..., encryption_key=...)")
     for job in template.of_type(*JOBS):
         fix = "artifact_store=ArtifactStore(..., encryption_key=...)"
         yield from _without_key(job, ("KmsKeyArn",), "the artifact store is", fix)
@@ -325,7 +318,7 @@ def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyF
 
 def _without_key(resource: Resource, path: tuple[str, ...], subject: str, fix: str) -> Iterator[PolicyFinding]:
     if resource.get(*path) is None:
-        reason = f"{subject} encrypted with a key of AWS, and the policy wants one of yours"
+        reason = f"{subject} encrypted with a key of AWS, and the policy requires one of yours"
         yield PolicyFinding(resource, ".".join(("Properties", *path)), None, reason, fix)
 
 
@@ -346,46 +339,37 @@ def _models_are_isolated(_: PlatformPolicy, template: Template) -> Iterator[Poli
         isolated = resource.get("EnableNetworkIsolation")
         # A configuration without the property leaves it to the models that the components bring.
         if isolated is not True and not (resource.type == ENDPOINT_CONFIG and isolated is None):
-            yield PolicyFinding(
-                resource,
-                "Properties.EnableNetworkIsolation",
-                isolated,
-                "the container may reach the network",
-                "network=NetworkOptions(isolation=True), and techniques whose containers need no network",
-            )
+            location, reason = "Properties.EnableNetworkIsolation", "the container may reach the network"
+            fix = "network=NetworkOptions(isolation=True), and techniques whose containers need no network"
+            yield PolicyFinding(resource, location, isolated, reason, fix)
 
 
 def _has_disks(instance_type: Any) -> bool:
     """Whether an instance has NVMe disks: SageMaker refuses a KMS key there (CreateEndpointConfig, ``KmsKeyId``)."""
     row = instances.find(instance_type)
-    if row is not None:
-        return row.nvme_gb > 0
-    return isinstance(instance_type, str) and _NAMED_FOR_DISKS.fullmatch(instance_type) is not None
+    return row.nvme_gb > 0 if row is not None else bool(_NAMED_FOR_DISKS.fullmatch(str(instance_type)))
 
 
 def _shared_instances(template: Template) -> Iterator[Resource]:
     """Configurations whose instances inference components share."""
-    shared = {one.config.logical_id for one in variants(template) if one.hosts_components and one.instance_types}
-    return (config for config in template.of_type(ENDPOINT_CONFIG) if config.logical_id in shared)
+    hosts = (variant for variant in variants(template) if variant.hosts_components and variant.instance_types)
+    return iter(dict.fromkeys(variant.config for variant in hosts))
 
 
 @_rule("POL040")
 def _serving_resources_scale(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
+    serving: list[tuple[Resource, str, list[Resource]]] = []
     for variant in variants(template):
-        if not variant.instance_types:
-            continue
         managed = as_object(variant.properties.get("ManagedInstanceScaling")).get("Status") == "ENABLED"
-        scaled = any(is_scaled(template, target) for target in targets_of_variant(template, variant))
-        if not (scaled or (managed and variant.hosts_components)):
-            yield _fixed(variant.config, variant.location)
+        if variant.instance_types and not (managed and variant.hosts_components):
+            serving.append((variant.config, variant.location, targets_of_variant(template, variant)))
     for component in components(template):
-        if not any(is_scaled(template, target) for target in targets_of_component(template, component)):
-            yield _fixed(component, "Properties.RuntimeConfig.CopyCount")
-
-
-def _fixed(resource: Resource, location: str) -> PolicyFinding:
+        location = "Properties.RuntimeConfig.CopyCount"
+        serving.append((component, location, targets_of_component(template, component)))
     fix = "auto_scale(max_capacity=...) with on_concurrency(...) or another policy"
-    return PolicyFinding(resource, location, _IN_THE_REASON, "nothing in this template scales it", fix)
+    for resource, location, targets in serving:
+        if not any(is_scaled(template, target) for target in targets):
+            yield PolicyFinding(resource, location, _IN_THE_REASON, "nothing in this template scales it", fix)
 
 
 @_rule("POL041")
@@ -402,11 +386,9 @@ def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[P
             or any(name in str(alarm.properties.get("AlarmRule")) for name in names)
         ]
         if not any(_has_action(template, alarm) for alarm in (*watching, *composed)):
-            location = f"Properties.{serving.name_property}"
             lack = "no alarm of it has an action" if watching else "it has no alarm"
-            reason = f"{lack}, so nobody is notified when it fails"
             fix = "monitoring=MonitoringOptions(alarm_actions=[SnsAction(topic)]), or alarms of your own with actions"
-            yield PolicyFinding(serving.resource, location, _IN_THE_REASON, reason, fix)
+            yield _lacking(serving, f"{lack}, so nobody is notified when it fails", fix)
 
 
 @_rule("POL042")
@@ -418,14 +400,13 @@ def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[Po
             if any(map(serving.is_named_by, as_object(evaluation.get("Request", "Dimensions")).values()))
         ]
         if not any(evaluation.get("Request", "Gate") for evaluation in evaluations):
-            reason = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
-            yield PolicyFinding(
-                serving.resource,
-                f"Properties.{serving.name_property}",
-                _IN_THE_REASON,
-                f"{reason}, so a deployment that makes it worse stays",
-                "endpoint.evaluate(...).require(...)",
-            )
+            lack = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
+            reason = f"{lack}, so a deployment that makes it worse stays"
+            yield _lacking(serving, reason, "endpoint.evaluate(...).require(...)")
+
+
+def _lacking(serving: ServingResource, reason: str, fix: str) -> PolicyFinding:
+    return PolicyFinding(serving.resource, f"Properties.{serving.name_property}", _IN_THE_REASON, reason, fix)
 
 
 def _dimensions(alarm: Resource) -> Iterator[Any]:
@@ -434,8 +415,7 @@ def _dimensions(alarm: Resource) -> Iterator[Any]:
     metrics = (as_object(as_object(as_object(query).get("MetricStat")).get("Metric")) for query in queries)
     for metric in (alarm.properties, *metrics):
         for dimension in as_array(metric.get("Dimensions")):
-            if is_object(dimension):
-                yield dimension.get("Value")
+            yield as_object(dimension).get("Value")
 
 
 def _has_action(template: Template, alarm: Resource) -> bool:

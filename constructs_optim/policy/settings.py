@@ -152,9 +152,8 @@ class PlatformPolicy(Settings):
         for rule, value in (*self.severities.items(), *self.reasons.items()):
             switch = SETTING_BY_RULE.get(rule)
             if switch is None:
-                yield self._mistake(
-                    f"[{rule!r}]", value, "there is no such rule", f"one of {', '.join(SETTING_BY_RULE)}"
-                )
+                rules = ", ".join(SETTING_BY_RULE)
+                yield self._mistake(f"[{rule!r}]", value, "there is no such rule", f"one of {rules}")
             elif not self.is_on(switch):
                 yield self._mistake(f"[{rule!r}]", value, "the rule is not switched on", f"to set {switch} as well")
 

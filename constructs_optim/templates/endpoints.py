@@ -14,7 +14,7 @@ from .text import text_of
 
 
 class LocatedValue(NamedTuple):
-    """A value, and where it is: a path in its resource, or words that name another one."""
+    """A value and its location: a path in its resource, or words that name another one."""
 
     location: str
     value: Any
@@ -61,7 +61,7 @@ def variants_of(config: Resource, name: str) -> Iterator[Variant]:
         for index, variant in enumerate(value):
             yield Variant(config, f"Properties.{name}.{index}", as_object(variant))
     elif value is not None:
-        # Chosen by a condition, for instance: not to be seen, so one variant of which nothing is known.
+        # By a condition, for instance: one variant of which nothing is known.
         yield Variant(config, f"Properties.{name}", {"InstanceType": value})
 
 
@@ -110,31 +110,27 @@ def components(template: Template) -> list[Resource]:
 def targets_of_variant(template: Template, variant: Variant) -> list[Resource]:
     """The scalable targets of a variant's endpoints."""
     ending = f"/variant/{text_of(variant.properties.get('VariantName'))}"
-    targets = [
-        (target, target.properties.get("ResourceId"), text_of(target.properties.get("ResourceId")))
-        for target in template.of_type(SCALABLE_TARGET)
-    ]
     return [
         target
         for endpoint in endpoints_of(template, variant.config)
-        for target, resource_id, text in targets
-        if text.endswith(ending)
-        and (
-            endpoint.logical_id in referenced_ids(resource_id)
-            or text == f"endpoint/{text_of(endpoint.properties.get('EndpointName'))}{ending}"
-        )
+        for target in _targets(template, endpoint, f"endpoint/{text_of(endpoint.get('EndpointName'))}", ending)
     ]
 
 
 def targets_of_component(template: Template, component: Resource) -> list[Resource]:
     """The scalable targets of an inference component."""
-    literal = f"inference-component/{component.properties.get('InferenceComponentName')}"
-    return [
-        target
-        for target in template.of_type(SCALABLE_TARGET)
-        if component.logical_id in referenced_ids(target.properties.get("ResourceId"))
-        or target.properties.get("ResourceId") == literal
-    ]
+    name = text_of(component.get("InferenceComponentName"))
+    return list(_targets(template, component, f"inference-component/{name}"))
+
+
+def _targets(template: Template, resource: Resource, name: str, ending: str = "") -> Iterator[Resource]:
+    """The scalable targets with a resource id of a literal name or a reference, and an ending."""
+    for target in template.of_type(SCALABLE_TARGET):
+        resource_id = target.get("ResourceId")
+        text = text_of(resource_id)
+        is_referred = resource.logical_id in referenced_ids(resource_id)
+        if text == f"{name}{ending}" or (is_referred and text.endswith(ending)):
+            yield target
 
 
 def is_scaled(template: Template, target: Resource) -> bool:

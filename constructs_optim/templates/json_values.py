@@ -1,4 +1,4 @@
-"""Parts of a template's JSON, of which nothing is certain until it is looked at."""
+"""Parts of a template's JSON, of which no type is certain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a value takes from other parts of its template."""
+"""The references of a value to other parts of its template."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reference:
 
     @classmethod
     def named(cls, name: str) -> Reference:
-        """What ``Fn::Sub`` and the short form of ``Fn::GetAtt`` write: ``Queue`` or ``Queue.Arn``."""
+        """The reference in ``Fn::Sub`` or the short form of ``Fn::GetAtt``: ``Queue`` or ``Queue.Arn``."""
         target, _, attribute = name.partition(".")
         return cls(target, attribute or None)
 
@@ -48,7 +48,7 @@ def direct_reference(value: Any) -> Reference | None:
 
 
 def references(value: Any) -> Iterator[Reference]:
-    """All that a value refers to."""
+    """All references of a value."""
     direct = direct_reference(value)
     if direct is not None:
         yield direct

@@ -50,9 +50,9 @@ def test_a_store_of_another_account_shows_its_artifacts_and_of_their_owners_what
     (artifact,) = from_abroad.all()
     assert artifact.state is State.ready
     assert set(artifact.owners) == {maker, own}
-    assert from_abroad.hides_owners
+    assert from_abroad.owner_records.is_partial
     assert set(found(inventory).owners) == {maker, own, hidden}
-    assert not inventory.hides_owners
+    assert not inventory.owner_records.is_partial
 
 
 def test_a_store_that_is_not_shared_shows_nothing(store: Store) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.operations.price_list import hosting_price_per_hour, prices_per_hour
+from constructs_optim.operations.price_list import prices_per_hour
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
@@ -19,14 +19,14 @@ def pricing(cloud: LocalCloud) -> Any:
 
 
 def test_an_instance_type_has_the_price_of_hosting_in_its_region(pricing: Any) -> None:
-    assert hosting_price_per_hour(pricing, "ml.g5.12xlarge", "us-west-2") == hourly_price("ml.g5.12xlarge")
-    dearer = hosting_price_per_hour(pricing, "ml.g5.12xlarge", "eu-west-1")
+    assert prices_per_hour(pricing, "us-west-2").get("ml.g5.12xlarge") == hourly_price("ml.g5.12xlarge")
+    dearer = prices_per_hour(pricing, "eu-west-1").get("ml.g5.12xlarge")
     assert dearer is not None
     assert dearer > (hourly_price("ml.g5.12xlarge") or 0)
 
 
 def test_what_the_list_does_not_have_has_no_price(pricing: Any) -> None:
-    assert hosting_price_per_hour(pricing, "ml.m5.large", "us-west-2") is None
+    assert prices_per_hour(pricing, "us-west-2").get("ml.m5.large") is None
     assert prices_per_hour(pricing, "moon-1") == {}
 
 
@@ -34,7 +34,7 @@ def test_the_list_is_asked_once_a_region(cloud: LocalCloud, pricing: Any) -> Non
     prices_per_hour(pricing, "us-east-2")
     asked = len(cloud.calls("GetProducts"))
     prices_per_hour(pricing, "us-east-2")
-    assert hosting_price_per_hour(cloud.client("pricing"), "ml.g5.12xlarge", "us-east-2")
+    assert prices_per_hour(cloud.client("pricing"), "us-east-2").get("ml.g5.12xlarge")
     assert len(cloud.calls("GetProducts")) == asked
 
 

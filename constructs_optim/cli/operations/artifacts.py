@@ -1,4 +1,4 @@
-"""``constructs-optim artifacts``: what an artifact store holds."""
+"""``constructs-optim artifacts``: the artifacts of a store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..commands import Commands
 from ..presentation import (
     FormatOption,
     YesOption,
-    confirmed,
+    confirm,
     description,
     owner_name,
     print_fields,
@@ -33,30 +33,23 @@ from ..presentation import (
 artifacts_app = Commands()
 
 _SHORT = 12
-_DAMAGED = 1
-
 _SPAN = re.compile(r"(\d{1,5})(s|min|h|d|w)")
 _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def _timedelta(span: str) -> dt.timedelta:
+def _time_span(span: str) -> dt.timedelta:
     matched = _SPAN.fullmatch(span)
     if matched is None:
         raise typer.BadParameter(f"{span!r} is no time span; use a number and s, min, h, d or w: 30d")
     return dt.timedelta(**{_UNITS[matched[2]]: int(matched[1])})
 
 
-def _span(value: str) -> str:
-    _timedelta(value)
-    return value
+Key = Annotated[str, typer.Argument(help="The artifact's key, or the beginning of it.")]
 
 
 @artifacts_app.command("list")
 def list_command(
-    bucket: Bucket,
-    region: Region = None,
-    profile: Profile = None,
-    format: FormatOption = "table",
+    bucket: Bucket, region: Region = None, profile: Profile = None, format: FormatOption = "table"
 ) -> None:
     """List a store's artifacts, with their state, size and number of owners.
 
@@ -79,11 +72,7 @@ def list_command(
 
 @artifacts_app.command("show")
 def show_command(
-    key: Annotated[str, typer.Argument(help="The artifact's key, or the beginning of it.")],
-    bucket: Bucket,
-    region: Region = None,
-    profile: Profile = None,
-    format: FormatOption = "table",
+    key: Key, bucket: Bucket, region: Region = None, profile: Profile = None, format: FormatOption = "table"
 ) -> None:
     """Show one artifact: its records, its files and who refers to it."""
     inventory = Account(profile, region).inventory(bucket)
@@ -133,16 +122,16 @@ def verify_command(
         _warn(inventory.warnings)
     # One that is named must be complete; of all, some may still be running.
     if any(result.findings or (chosen and not result.is_sound) for result in results):
-        raise typer.Exit(_DAMAGED)
+        raise typer.Exit(1)
 
 
 @artifacts_app.command("prune")
 def prune_command(
     bucket: Bucket,
     older_than: Annotated[
-        str,
-        typer.Option(metavar="AGE", help="How long nothing must have referred to it: 30d, 12h, 0d.", callback=_span),
-    ] = "30d",
+        dt.timedelta,
+        typer.Option(metavar="AGE", help="How long nothing must have referred to it: 30d, 12h, 0d.", parser=_time_span),
+    ] = "30d",  # type: ignore[assignment]
     delete: Annotated[bool, typer.Option("--delete", help="Remove it. Default: say only what would go.")] = False,
     yes: YesOption = False,
     region: Region = None,
@@ -155,30 +144,21 @@ def prune_command(
     account = Account(profile, region)
     inventory = account.inventory(bucket)
     s3 = account.client("s3", account.region_of(bucket))
-    pruner = Pruner(
-        s3,
-        inventory,
-        Stacks(account.id, lambda region: account.client("cloudformation", region)),
-        older_than=_timedelta(older_than),
-        now=dt.datetime.now(dt.UTC),
-    )
+    stacks = Stacks(account.id, lambda region: account.client("cloudformation", region))
+    pruner = Pruner(s3, inventory, stacks, older_than=older_than, now=dt.datetime.now(dt.UTC))
     pruning = pruner.survey()
     versioned = inventory.is_versioned()
-    report = {"bucket": bucket, "deleted": delete, "versioned": versioned}
     if format == "table":
         _print_pruning(pruning, versioned=versioned)
-    nothing = not (pruning.removals or pruning.gone_owners)
-    if delete and not nothing:
-        if not (yes or confirmed("Remove this?")):
-            say("Nothing was removed.")
-            raise typer.Exit(1)
+    is_empty = not (pruning.removals or pruning.gone_owners)
+    if delete and not is_empty:
+        confirm("Remove this?", "removed", yes=yes)
         pruning = pruner.remove(pruning)
     if format == "json":
-        print_json({**report, **pruning.to_json()})
-        return
-    if delete and not nothing:
+        print_json({"bucket": bucket, "deleted": delete, "versioned": versioned, **pruning.to_json()})
+    elif delete and not is_empty:
         _print_removed(pruning)
-    elif not nothing:
+    elif not is_empty:
         say("Nothing was removed: --delete does.")
 
 
@@ -188,7 +168,7 @@ def _warn(warnings: Iterable[str]) -> None:
 
 
 def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
-    """The one key that begins with ``prefix``; otherwise the command ends and says which there are."""
+    """The only key that begins with ``prefix``; the command ends where there is none, or several."""
     keys = inventory.keys(prefix.lower())
     if len(keys) == 1:
         return keys[0]

@@ -8,11 +8,7 @@ from typing import Annotated
 
 import typer
 
-from constructs_optim.operations.dashboard_preview import (
-    SampleMetrics,
-    dashboards_of,
-    picture,
-)
+from constructs_optim.operations.dashboard_preview import SampleMetrics, dashboards_of, picture
 from constructs_optim.recipe.metrics import by_name
 
 from ..aws import failed
@@ -27,26 +23,21 @@ def preview_command(
     assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
     stack: Annotated[str | None, typer.Option(help="Only the dashboards of this stack.")] = None,
     dashboard: Annotated[str | None, typer.Option(help="Only this dashboard, by its logical id.")] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Where to write; `preview` below the folder by default.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="PATH", help="By default `preview` below the folder.")] = None,
 ) -> None:
     """Draw the dashboards of a synthesized app, as PNG, with sample metrics. No AWS is needed."""
     folder = output or assembly / "preview"
     if importlib.util.find_spec("matplotlib") is None:
         raise failed('Drawing is an extra: pip install "constructs-optim[evaluate]"')
-    for preview in dashboards_of(assembly, stack=stack, dashboard=dashboard):
-        content = picture(preview, SampleMetrics(preview, _units()))
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{preview.name}.png"
-        path.write_bytes(content)
-        say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")
-
-
-def _units() -> dict[tuple[str, str], str]:
-    return {
+    units = {
         (series.namespace, series.metric_name): metric.published_unit.value
         for metric in reversed([*by_name().values()])
         for series in (metric.variant, metric.component)
         if series is not None
     }
+    for preview in dashboards_of(assembly, stack=stack, dashboard=dashboard):
+        content = picture(preview, SampleMetrics(preview, units))
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{preview.name}.png"
+        path.write_bytes(content)
+        say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")

@@ -1,7 +1,8 @@
-"""``constructs-optim endpoint``: stop an endpoint, start it again, and see what it has."""
+"""``constructs-optim endpoint``: show an endpoint's capacity, stop it and start it again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -11,15 +12,7 @@ from constructs_optim.operations.capacity import Component, Endpoint, EndpointCa
 
 from ..aws import Account, Profile, Region, failed
 from ..commands import Commands
-from ..presentation import (
-    FormatOption,
-    YesOption,
-    confirmed,
-    print_fields,
-    print_json,
-    print_table,
-    say,
-)
+from ..presentation import FormatOption, YesOption, confirm, print_fields, print_json, print_table, say
 
 endpoint_app = Commands()
 
@@ -27,16 +20,11 @@ Name = Annotated[str, typer.Argument(help="The endpoint's name, as the stack's o
 
 
 @endpoint_app.command("show")
-def show_command(
-    name: Name,
-    region: Region = None,
-    profile: Profile = None,
-    format: FormatOption = "table",
-) -> None:
+def show_command(name: Name, region: Region = None, profile: Profile = None, format: FormatOption = "table") -> None:
     """Show an endpoint's instances and copies, the ranges that scaling keeps them in, and its schedules."""
-    endpoint = _described(_capacity(profile, region), name)
+    _, endpoint = _described(name, profile, region)
     if format == "json":
-        print_json(endpoint.model_dump(mode="json"))
+        print_json(endpoint)
         return
     state = "stopped" if endpoint.stopped else endpoint.status
     print_fields(
@@ -57,19 +45,17 @@ def stop_command(name: Name, yes: YesOption = False, region: Region = None, prof
 
     Deployments leave it stopped. Only where inference components serve the model.
     """
-    capacity = _capacity(profile, region)
-    endpoint = _described(capacity, name)
-    if endpoint.stopped and not _is_left_running(endpoint):
+    capacity, endpoint = _described(name, profile, region)
+    # A schedule that has stopped it could bring it back.
+    scales = any(c.scaling is not None and not c.scaling.suspended for c in endpoint.own_components)
+    if endpoint.stopped and not scales:
         say(f"{name} is stopped already; there is nothing to stop.")
         return
     if endpoint.components:
-        copies = sum(component.desired_copies for component in endpoint.own_components)
-        say(f"{name} has {counted(copies, 'copy').replace('copys', 'copies')}; requests will fail.")
+        say(f"{name} has {_copies(sum(c.desired_copies for c in endpoint.own_components))}; requests will fail.")
         if endpoint.keeps_instances:
             say(_INSTANCES_STAY)
-        if not (yes or confirmed("Stop it?")):
-            say("Nothing was stopped.")
-            raise typer.Exit(1)
+        confirm("Stop it?", "stopped", yes=yes)
     capacity.stop(endpoint)
     say(f"{name} is stopping. `constructs-optim endpoint start {name}` brings it back.")
 
@@ -78,17 +64,15 @@ def stop_command(name: Name, yes: YesOption = False, region: Region = None, prof
 def start_command(
     name: Name,
     copies: Annotated[
-        int | None,
-        typer.Option(min=1, help="Copies of each component; by default the fewest that scaling allows, at least 1."),
+        int | None, typer.Option(min=1, help="Copies of each component; by default the fewest that scaling allows.")
     ] = None,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
     """Bring an endpoint's copies back after a stop, and let scaling go on."""
-    capacity = _capacity(profile, region)
-    started = capacity.start(_described(capacity, name), copies=copies)
-    for component, count in started.items():
-        say(f"{component} gets {counted(count, 'copy').replace('copys', 'copies')}.")
+    capacity, endpoint = _described(name, profile, region)
+    for component, count in capacity.start(endpoint, copies=copies).items():
+        say(f"{component} gets {_copies(count)}.")
     say(f"{name} is starting. The model takes minutes to load; `constructs-optim endpoint show {name}` tells.")
 
 
@@ -98,27 +82,23 @@ _INSTANCES_STAY = (
 )
 
 
-def _capacity(profile: str | None, region: str | None) -> EndpointCapacity:
+def _described(name: str, profile: str | None, region: str | None) -> tuple[EndpointCapacity, Endpoint]:
     account = Account(profile, region)
-    return EndpointCapacity(
+    capacity = EndpointCapacity(
         account.sagemaker(),
         account.client("application-autoscaling"),
         on_wait=lambda component: say(f"{component} is being changed already; waiting for that. Ctrl-C is safe."),
     )
-
-
-def _described(capacity: EndpointCapacity, name: str) -> Endpoint:
     endpoint = capacity.describe(name)
     if endpoint is None:
         raise failed(
             f"There is no endpoint {name} in this account and region: `aws sagemaker list-endpoints` names them."
         )
-    return endpoint
+    return capacity, endpoint
 
 
-def _is_left_running(endpoint: Endpoint) -> bool:
-    """Whether a schedule could still bring it back: it has stopped the endpoint, and nobody else has."""
-    return any(c.scaling is not None and not c.scaling.suspended for c in endpoint.own_components)
+def _copies(count: int) -> str:
+    return f"{count} {'copy' if count == 1 else 'copies'}"
 
 
 def _instances(variant: Variant) -> str:
@@ -133,17 +113,12 @@ def _instances(variant: Variant) -> str:
 
 
 def _row(component: Component) -> list[str]:
-    status = component.status
-    if component.failure_reason:
-        status = f"{status}: {component.failure_reason}"
+    reason, scaling = component.failure_reason, component.scaling
     copies = f"{component.current_copies} of {component.desired_copies}"
-    if component.is_adapter:
-        copies = "those of its base"
-    scaling = component.scaling
     return [
         component.name,
-        status,
-        copies,
+        f"{component.status}: {reason}" if reason else component.status,
+        "those of its base" if component.is_adapter else copies,
         _range(scaling) if scaling is not None else "none",
         "\n".join(_schedules(scaling)) if scaling is not None else "",
     ]
@@ -153,13 +128,9 @@ def _range(scaling: ScalingRange) -> str:
     return f"{scaling.min_capacity} to {scaling.max_capacity}" + (", suspended" if scaling.suspended else "")
 
 
-def _schedules(scaling: ScalingRange) -> list[str]:
-    return [
-        f"{schedule.name}: {schedule.expression}{f' {schedule.time_zone}' if schedule.time_zone else ''} → "
-        f"{_limit(schedule.min_capacity)} to {_limit(schedule.max_capacity)}"
-        for schedule in scaling.schedules
-    ]
-
-
-def _limit(capacity: int | None) -> str:
-    return "as before" if capacity is None else str(capacity)
+def _schedules(scaling: ScalingRange) -> Iterator[str]:
+    for schedule in scaling.schedules:
+        limits = (schedule.min_capacity, schedule.max_capacity)
+        least, most = ("as before" if limit is None else limit for limit in limits)
+        zone = f" {schedule.time_zone}" if schedule.time_zone else ""
+        yield f"{schedule.name}: {schedule.expression}{zone} → {least} to {most}"

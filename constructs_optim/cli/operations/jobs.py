@@ -1,4 +1,4 @@
-"""``constructs-optim jobs``: the account's jobs that make artifacts."""
+"""``constructs-optim jobs``: the account's optimization and training jobs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,11 @@ from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
 from ..commands import Commands
-from ..presentation import (
-    FormatOption,
-    YesOption,
-    confirmed,
-    owner_name,
-    print_json,
-    print_table,
-    say,
-    say_hidden_owners,
-)
+from ..presentation import FormatOption, YesOption, confirm, owner_name, print_json, print_table, say, say_hidden_owners
 
 jobs_app = Commands()
 
-_INTERRUPTED = 130
-# What SageMaker gives a job that names no limit (API reference, StoppingCondition).
+# The limit of a job that names none (API reference, StoppingCondition).
 _DEFAULT_RUNTIME_SECONDS = 86_400
 
 Name = Annotated[str, typer.Argument(help="The job's name, as `jobs list` prints it.")]
@@ -62,7 +52,19 @@ def list_command(
         say("There are no jobs of this library" + (" in that status." if status else "."))
         return
     columns = ["status", "age", "ran for", "kind", "instance type", "attempt", "job", *(["owners"] if bucket else [])]
-    rows = [_row(job, now, with_owners=bucket is not None) for job in jobs]
+    rows = [
+        [
+            job.status,
+            duration((now - job.created_at).total_seconds()),
+            duration(job.running_seconds(now)) if job.started_at else "",
+            job.kind.removesuffix(" job"),
+            job.instance_type or "",
+            str(job.attempt),
+            job.name,
+            *([_owners(job)] if bucket else []),
+        ]
+        for job in jobs
+    ]
     print_table(columns, rows, long=2 if bucket else 1)
     if inventory is not None:
         say_hidden_owners(inventory)
@@ -80,7 +82,7 @@ def watch_command(
         last = _follow(Account(profile, region), name, poll_seconds)
     except KeyboardInterrupt:
         say(f"Not watched any more; {name} goes on.")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(130) from None
     if last is None:
         raise failed(_unknown(name))
     if not last.ended:
@@ -92,13 +94,9 @@ def watch_command(
 
 @jobs_app.command("stop")
 def stop_command(
-    name: Name,
-    bucket: OptionalBucket = None,
-    yes: YesOption = False,
-    region: Region = None,
-    profile: Profile = None,
+    name: Name, bucket: OptionalBucket = None, yes: YesOption = False, region: Region = None, profile: Profile = None
 ) -> None:
-    """Stop a job. With --store, say first who waits for what it makes."""
+    """Stop a job. With --store, say first who waits for its artifact."""
     account = Account(profile, region)
     inventory = account.inventory(bucket) if bucket else None
     sagemaker = account.sagemaker(bucket)
@@ -110,27 +108,13 @@ def stop_command(
     if job.ended or job.status == JobStatus.stopping:
         say(f"{name} is {job.status} already; there is nothing to stop.")
         return
-    say(f"{name} is {job.status}" + (f", for {duration(seconds)}" if (seconds := _seconds(job)) else "") + ".")
+    ran = f", for {duration(seconds)}" if (seconds := job.running_seconds(dt.datetime.now(dt.UTC))) else ""
+    say(f"{name} is {job.status}{ran}.")
     if bucket:
         say(_consequence(job))
-    if not (yes or confirmed("Stop it?")):
-        say("Nothing was stopped.")
-        raise typer.Exit(1)
+    confirm("Stop it?", "stopped", yes=yes)
     stopped = stop_job(sagemaker, name)
     say(f"{name} is {stopped.status if stopped else 'gone'}.")
-
-
-def _row(job: Job, now: dt.datetime, *, with_owners: bool) -> list[str]:
-    return [
-        job.status,
-        duration((now - job.created_at).total_seconds()),
-        duration(job.running_seconds(now)) if job.started_at else "",
-        job.kind.removesuffix(" job"),
-        job.instance_type or "",
-        str(job.attempt),
-        job.name,
-        *([_owners(job)] if with_owners else []),
-    ]
 
 
 def _owners(job: Job) -> str:
@@ -156,10 +140,6 @@ def _unknown(name: str) -> str:
     )
 
 
-def _seconds(job: Job) -> float:
-    return job.running_seconds(dt.datetime.now(dt.UTC))
-
-
 def _follow(account: Account, name: str, poll_seconds: float) -> Job | None:
     """Show a bar up to the longest the job may run; a line for each status where there is no terminal."""
     console = Console()
@@ -169,9 +149,11 @@ def _follow(account: Account, name: str, poll_seconds: float) -> Job | None:
         bar = progress.add_task(name, total=None, time="")
         for job in watch_job(account.sagemaker(), name, poll_seconds=poll_seconds):
             limit = job.max_runtime_seconds or _DEFAULT_RUNTIME_SECONDS
-            ran = f"{duration(_seconds(job))} of at most {duration(limit)}"
-            progress.update(bar, description=f"{name} {job.status}", completed=_seconds(job), total=limit, time=ran)
+            now = dt.datetime.now(dt.UTC)
+            seconds = job.running_seconds(now)
+            ran = f"{duration(seconds)} of at most {duration(limit)}"
+            progress.update(bar, description=f"{name} {job.status}", completed=seconds, total=limit, time=ran)
             if not console.is_terminal and (last is None or job.status != last.status):
-                say(f"{dt.datetime.now(dt.UTC).isoformat(timespec='seconds')} {job.status}, ran {ran}")
+                say(f"{now.isoformat(timespec='seconds')} {job.status}, ran {ran}")
             last = job
     return last

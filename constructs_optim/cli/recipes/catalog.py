@@ -1,9 +1,8 @@
-"""``constructs-optim catalog``: what the planner knows."""
+"""``constructs-optim catalog``: the planner's tables of models, instances, images, metrics and rules."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -62,9 +61,7 @@ _TABLES: dict[Part, dict[str, str]] = {
 
 def catalog_command(
     part: Annotated[Part, typer.Argument(help="models, instances, images, metrics or rules.")],
-    family: Annotated[
-        str | None, typer.Option(help="Only models or instance types of this family, for instance Llama or g5.")
-    ] = None,
+    family: Annotated[str | None, typer.Option(help="Only models or instance types of it: Llama or g5.")] = None,
     supports: Annotated[
         list[Supported] | None,
         typer.Option(metavar="FEATURE", help=f"Only models that support this: {', '.join(Supported)}. Repeatable."),
@@ -84,7 +81,12 @@ def catalog_command(
             raise typer.BadParameter("only metrics and rules are printed as markdown")
         typer.echo(_PAGES[part](), nl=False)
         return
-    rows = [row for row in catalog_report(part) if _is_selected(row, family, supports or ())]
+    rows = [
+        row
+        for row in catalog_report(part)
+        if (family is None or str(row["family"]).lower() == family.lower())
+        and all(feature.name in row["supports"] for feature in supports or ())
+    ]
     if format == "json":
         typer.echo(json.dumps(rows, indent=1))
         return
@@ -93,12 +95,6 @@ def catalog_command(
         row["uses"] = [use for field, use in _USES.items() if row.get(field)]
     cells = [[_cell(row[field]) for field in fields.values()] for row in rows]
     print_table([*fields], cells, long=2 if part == "rules" else 1)
-
-
-def _is_selected(row: dict[str, Any], family: str | None, supports: Sequence[Supported]) -> bool:
-    if family is not None and str(row["family"]).lower() != family.lower():
-        return False
-    return all(feature.name in row["supports"] for feature in supports)
 
 
 def _cell(value: Any) -> str:

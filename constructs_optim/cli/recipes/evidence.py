@@ -1,4 +1,4 @@
-"""What recommendations build on besides the catalog: prices, JumpStart's published benchmarks, and a store's contents.
+"""Reads the evidence of recommendations: prices, JumpStart's published benchmarks, and a store's contents.
 
 Source: JumpStart's documents (``DescribeHubContent``), in which ``inference_configs`` has ``benchmark_metrics`` by
 instance type: ``{"name", "unit", "value", "concurrency"}`` each, values and concurrency as text. By the SageMaker
@@ -22,6 +22,7 @@ from constructs_optim.recipe.evaluation.result import EvaluationResult, Subject
 from constructs_optim.recipe.recommendation.data import Benchmark
 from constructs_optim.runtime.errors import code_of
 from constructs_optim.runtime.jobs.hub_document import hub_content
+from constructs_optim.runtime.store.json_records import objects
 
 from ..aws import DENIED, Account
 
@@ -43,15 +44,11 @@ class PublishedModel:
 
 def listed_prices(account: Account | None, region: str, notes: list[str]) -> Mapping[str, float]:
     """The prices of the AWS Price List; none, with a note, where it cannot be read."""
-    prices = account.prices(region) if account is not None else None
+    prices, reason = None, "--offline makes no call to AWS"
+    if account is not None:
+        prices = account.prices(region)
+        reason = "AWS denies pricing:GetProducts" if prices is None else f"the AWS Price List has none of {region}"
     if not prices:
-        reason = (
-            "--offline makes no call to AWS"
-            if account is None
-            else "AWS denies pricing:GetProducts"
-            if prices is None
-            else f"the AWS Price List has none of {region}"
-        )
         notes.append(f"There are no prices: {reason}; state prices with --prices.")
     return prices or {}
 
@@ -59,7 +56,7 @@ def listed_prices(account: Account | None, region: str, notes: list[str]) -> Map
 def published_model(
     account: Account | None, model: str, version: str | None, notes: list[str]
 ) -> PublishedModel | None:
-    """What the hub publishes of a model; None for one that the catalog does not know, which is refused later."""
+    """A model's configurations and benchmarks in the hub; None for a model that is not in the catalog."""
     if account is None:
         notes.append("JumpStart's benchmarks are not known: --offline makes no call to AWS.")
         return None
@@ -80,22 +77,17 @@ def published(text: str, version: str) -> PublishedModel:
     document = json.loads(text)
     configurations = _member(document, "inferenceconfigs") or {}
     components = _member(document, "inferenceconfigcomponents") or {}
-    benchmarks = [
-        benchmark
-        for name, config in configurations.items()
-        for instance_type, rows in (_member(config, "benchmarkmetrics") or {}).items()
-        for benchmark in _benchmarks(name, version, instance_type, rows)
-    ]
-    types = {name: _offered(config, components) for name, config in configurations.items()}
-    return PublishedModel(version, types, tuple(benchmarks))
-
-
-def _offered(config: Mapping[str, Any], components: Mapping[str, Any]) -> frozenset[str]:
-    """The instance types that a configuration's last component with a list of them names."""
-    listed: list[str] = []
-    for name in _member(config, "componentnames") or []:
-        listed = _member(components.get(name) or {}, "supportedinferenceinstancetypes") or listed
-    return frozenset(listed)
+    benchmarks: list[Benchmark] = []
+    instance_types: dict[str, frozenset[str]] = {}
+    for name, config in configurations.items():
+        for instance_type, rows in (_member(config, "benchmarkmetrics") or {}).items():
+            benchmarks += _benchmarks(name, version, instance_type, rows)
+        # Those of its last component that has a list of them.
+        listed: list[str] = []
+        for component in _member(config, "componentnames") or []:
+            listed = _member(components.get(component) or {}, "supportedinferenceinstancetypes") or listed
+        instance_types[name] = frozenset(listed)
+    return PublishedModel(version, instance_types, tuple(benchmarks))
 
 
 def _benchmarks(
@@ -138,71 +130,65 @@ def _number(value: Any) -> float | None:
 
 def artifact_keys(s3: Any, bucket: str) -> frozenset[str]:
     """The keys of the artifacts that are ready: those that have a manifest."""
-    names = _names(s3, bucket, "artifacts/", _MANIFEST)
-    return frozenset(match[1] for name in names if (match := _MANIFEST.fullmatch(name)))
+    return frozenset(match[1] for match in _matches(s3, bucket, "artifacts/", _MANIFEST))
 
 
 def evaluated(s3: Any, sagemaker: Any, bucket: str, notes: list[str]) -> list[Benchmark]:
-    """What the evaluations in a store measured; of several of the same, the newest counts."""
-    newest: dict[tuple[Any, ...], tuple[dt.datetime, Benchmark]] = {}
-    for name in _names(s3, bucket, "evaluations/", _RESULT):
+    """The measurements of the evaluations in a store; of several of the same, the newest counts."""
+    results: list[EvaluationResult] = []
+    for match in _matches(s3, bucket, "evaluations/", _RESULT):
         try:
-            result = EvaluationResult.model_validate_json(s3.get_object(Bucket=bucket, Key=name)["Body"].read())
+            content = s3.get_object(Bucket=bucket, Key=match[0])["Body"].read()
+            results.append(EvaluationResult.model_validate_json(content))
         except ValidationError:
             notes.append("An evaluation in the store could not be read, and was skipped.")
-            continue
+    newest: dict[tuple[Any, ...], Benchmark] = {}
+    for result in sorted(results, key=lambda result: result.started):
         subject = result.subject
         if subject.artifact_key is None or subject.instance_type is None:
             continue
         with_channels = _with_channels(sagemaker, subject, result.started)
-        for level in result.levels:
-            key = (subject.artifact_key, subject.instance_type, level.concurrency, with_channels)
-            if level.complete and (key not in newest or newest[key][0] < result.started):
-                newest[key] = (
-                    result.started,
-                    Benchmark(
-                        source=f"your evaluation of {subject.label}, {result.started:%Y-%m-%d}",
-                        instance_type=subject.instance_type,
-                        concurrency=level.concurrency,
-                        time_to_first_token_ms=level.metrics.get("time_to_first_token_p50"),
-                        tokens_per_second=level.metrics.get("total_throughput"),
-                        instance_count=subject.instance_count or 1,
-                        served=subject.artifact_key,
-                        with_channels=with_channels,
-                    ),
-                )
-    return [benchmark for _, benchmark in newest.values()]
+        for level in filter(lambda level: level.complete, result.levels):
+            newest[subject.artifact_key, subject.instance_type, level.concurrency, with_channels] = Benchmark(
+                source=f"your evaluation of {subject.label}, {result.started:%Y-%m-%d}",
+                instance_type=subject.instance_type,
+                concurrency=level.concurrency,
+                time_to_first_token_ms=level.metrics.get("time_to_first_token_p50"),
+                tokens_per_second=level.metrics.get("total_throughput"),
+                instance_count=subject.instance_count or 1,
+                served=subject.artifact_key,
+                with_channels=with_channels,
+            )
+    return [*newest.values()]
 
 
-def _names(s3: Any, bucket: str, prefix: str, wanted: re.Pattern[str]) -> Iterator[str]:
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-        yield from (item["Key"] for item in page.get("Contents", []) if wanted.fullmatch(item["Key"]))
+def _matches(s3: Any, bucket: str, prefix: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    return filter(None, (pattern.fullmatch(name) for name, _, _ in objects(s3, bucket, prefix)))
 
 
 def _with_channels(sagemaker: Any, subject: Subject, started: dt.datetime) -> bool | None:
     """Whether a draft or heads were beside the model; None where the endpoint is gone or has changed since."""
-    if subject.endpoint_name is None:
+    component, endpoint = subject.inference_component_name, subject.endpoint_name
+    if endpoint is None:
         return None
     try:
-        served, changed = _served(sagemaker, subject)
+        if component:
+            described = sagemaker.describe_inference_component(InferenceComponentName=component)
+            items = [*described.get("Specifications", []), described.get("Specification") or {}]
+            changed = described["LastModifiedTime"]
+        else:
+            name = sagemaker.describe_endpoint(EndpointName=endpoint)["EndpointConfigName"]
+            config = sagemaker.describe_endpoint_config(EndpointConfigName=name)
+            variants, variant = config["ProductionVariants"], subject.variant_name
+            items = [item for item in variants if variant in (None, item["VariantName"])]
+            # The models of a configuration never change: its age counts, not that of a scaling.
+            changed = config["CreationTime"]
+        served = [item["ModelName"] for item in items if item.get("ModelName")]
         if changed > started or not served:
             return None
-        described = [sagemaker.describe_model(ModelName=name) for name in served]
+        models_served = [sagemaker.describe_model(ModelName=name) for name in served]
     except ClientError as error:
         if code_of(error) not in _ABSENT:
             raise
         return None
-    return any(model.get("PrimaryContainer", {}).get("AdditionalModelDataSources") for model in described)
-
-
-def _served(sagemaker: Any, subject: Subject) -> tuple[list[str], dt.datetime]:
-    """The models that are served now, and since when."""
-    if subject.inference_component_name:
-        described = sagemaker.describe_inference_component(InferenceComponentName=subject.inference_component_name)
-        items = [*described.get("Specifications", []), described.get("Specification") or {}]
-        return [item["ModelName"] for item in items if item.get("ModelName")], described["LastModifiedTime"]
-    endpoint = sagemaker.describe_endpoint(EndpointName=subject.endpoint_name)
-    config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
-    variants = [item for item in config["ProductionVariants"] if subject.variant_name in (None, item["VariantName"])]
-    # The models of a configuration never change: it is the configuration's age that counts, not that of a scaling.
-    return [item["ModelName"] for item in variants if item.get("ModelName")], config["CreationTime"]
+    return any(model.get("PrimaryContainer", {}).get("AdditionalModelDataSources") for model in models_served)

@@ -14,12 +14,8 @@ from ..presentation import print_table, say
 
 
 def lock_command(
-    requirements: Annotated[
-        list[str] | None, typer.Argument(help="The entries to show or update. Default: all.", show_default=False)
-    ] = None,
-    update: Annotated[
-        bool, typer.Option("--update", help="Record what the catalog prefers. Artifacts are made again.")
-    ] = False,
+    requirements: Annotated[list[str] | None, typer.Argument(help="The entries. Default: all.")] = None,
+    update: Annotated[bool, typer.Option("--update", help="Record the containers that the catalog prefers.")] = False,
     file: Annotated[Path, typer.Option(help="The app's lock file.")] = Path(LOCK_FILE),
 ) -> None:
     """Show the containers that an app records in optim.lock.json, and update them to those that the catalog prefers.
@@ -31,7 +27,12 @@ def lock_command(
         raise typer.BadParameter(
             f"{file} has no entry {', '.join(unknown)}; it has {', '.join(lock.containers) or 'none'}"
         )
-    preferred = {name: _preferred(name) or lock.containers[name] for name in requirements or lock.containers}
+    preferred = dict[str, str]()
+    for name in requirements or lock.containers:
+        requirement, _, region = name.partition("@")
+        capabilities = () if requirement == images.SERVING else requirement.split("+")
+        image = images.select(capabilities, region or None)
+        preferred[name] = image.name if image is not None else lock.containers[name]
     if update:
         changed = {name: image for name, image in preferred.items() if image != lock.containers[name]}
         if changed:
@@ -50,10 +51,3 @@ def read_lock(file: Path) -> Lock:
         return Lock.read(file)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-
-
-def _preferred(name: str) -> str | None:
-    requirement, _, region = name.partition("@")
-    capabilities = () if requirement == images.SERVING else requirement.split("+")
-    image = images.select(capabilities, region or None)
-    return image.name if image is not None else None

@@ -34,13 +34,12 @@ def plan_command(
     format: FormatOption = "table",
 ) -> None:
     """Preview a recipe: jobs, artifact keys, container, memory. Exit status 2 when a rule refuses it."""
-    if (model is None) == (model_s3 is None):
+    if model is not None and model_s3 is None:
+        source = Model.jumpstart(model, version=model_version, accept_eula=accept_eula)
+    elif model_s3 is not None and model is None:
+        source = Model.s3(model_s3, accept_eula=accept_eula)
+    else:
         raise typer.BadParameter("give one of --model and --model-s3")
-    source = (
-        Model.s3(model_s3, accept_eula=accept_eula)
-        if model_s3 is not None
-        else Model.jumpstart(model or "", version=model_version, accept_eula=accept_eula)
-    )
     with refusals_printed(format):
         techniques = [_parsed(text) for text in technique]
         containers = read_lock(Path(LOCK_FILE)).containers

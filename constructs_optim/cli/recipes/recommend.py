@@ -13,19 +13,11 @@ from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.memory import MemoryEstimate
-from constructs_optim.recipe.recommendation.data import (
-    AtBest,
-    Baseline,
-    Candidate,
-    Evidence,
-    Goal,
-    Recommendation,
-    Wish,
-)
+from constructs_optim.recipe.recommendation.data import AtBest, Candidate, Evidence, Goal, Recommendation, Wish
 from constructs_optim.recipe.recommendation.ranking import recommend
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
-from ..explain import LISTED, stated_prices
+from ..explain import LISTED, PRICES_HELP, stated_prices
 from ..presentation import FormatOption, print_json, print_table, say
 from .evidence import artifact_keys, evaluated, listed_prices, published_model
 from .plan import refusals_printed
@@ -43,10 +35,7 @@ def recommend_command(
         list[str] | None, typer.Option(help="An instance type to choose from. Repeatable; all by default.")
     ] = None,
     concurrency: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="USERS", help="Users at the same time: only benchmarks with as many are ranked by."
-        ),
+        int | None, typer.Option(min=1, metavar="USERS", help="Rank by benchmarks with as many users at a time alone.")
     ] = None,
     max_price: Annotated[
         float | None, typer.Option(metavar="DOLLARS", help="Dollars an hour that an instance may cost at most.")
@@ -57,12 +46,8 @@ def recommend_command(
     ] = Goal.cost,
     store: OptionalBucket = None,
     prices: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE|aws",
-            help='A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws`, the default: the AWS Price List.',
-        ),
-    ] = None,
+        Path, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
+    ] = Path(LISTED),
     offline: Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many to show.")] = 10,
     left_out: Annotated[bool, typer.Option("--left-out", help="Show what was left out as well, and why.")] = False,
@@ -74,7 +59,7 @@ def recommend_command(
     Published are JumpStart's benchmarks; measured is what evaluations left in an artifact store (--store).
     """
     notes: list[str] = []
-    stated = stated_prices(prices).hosting if prices is not None and str(prices) != LISTED else None
+    stated = stated_prices(prices).hosting if str(prices) != LISTED else None
     if offline and store is not None:
         raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
     account = None if offline else Account(profile, region)
@@ -108,23 +93,21 @@ def recommend_command(
         licence = f"{row.license.name} ({row.license.url})"
         notes.append(f"The model is gated: read {licence} before you accept it (--accept-eula).")
     if format == "json":
-        print_json(
-            {
-                "model": model,
-                "version": chosen,
-                "region": region,
-                "optimize_for": wish.goal,
-                "concurrency": wish.concurrency,
-                "candidates": [
-                    _candidate(rank, candidate) for rank, candidate in enumerate(recommendation.candidates[:limit], 1)
-                ],
-                "candidate_count": len(recommendation.candidates),
-                "baseline": recommendation.baseline,
-                "left_out": recommendation.excluded,
-                "published_elsewhere": recommendation.elsewhere,
-                "notes": notes,
-            }
-        )
+        ranked = enumerate(recommendation.candidates[:limit], 1)
+        report = {
+            "model": model,
+            "version": chosen,
+            "region": region,
+            "optimize_for": wish.goal,
+            "concurrency": wish.concurrency,
+            "candidates": [_candidate(rank, candidate) for rank, candidate in ranked],
+            "candidate_count": len(recommendation.candidates),
+            "baseline": recommendation.baseline,
+            "left_out": recommendation.excluded,
+            "published_elsewhere": recommendation.elsewhere,
+            "notes": notes,
+        }
+        print_json(report)
     else:
         _print(jumpstart_model, region, recommendation, notes, limit, left_out)
     if not recommendation.candidates:
@@ -158,7 +141,7 @@ def _print(
         if len(ranks) == len(shown):
             say(f"All: {remark}")
     if shown:
-        _print_ranking(shown, recommendation.baseline)
+        _print_ranking(recommendation, limit)
         say(
             "GB: weights, with their draft, of what accelerators have. At best: what reading the weights from the "
             "accelerators' memory takes, for a token of each user, and what a million tokens cost then; no server is "
@@ -172,9 +155,7 @@ def _print(
     if left_out:
         _print_left_out(recommendation)
     elif recommendation.excluded:
-        by_rule: Counter[str] = Counter()
-        for excluded in recommendation.excluded:
-            by_rule[excluded.rule] += len(excluded.instance_types)
+        by_rule = Counter(excluded.rule for excluded in recommendation.excluded for _ in excluded.instance_types)
         rules = ", ".join(f"{rule} ({count})" for rule, count in sorted(by_rule.items()))
         say(f"Left out, by rule: {rules}. --left-out lists them; docs/rules.md has the rules.")
     for note in notes:
@@ -188,10 +169,10 @@ def _print(
         )
 
 
-def _print_ranking(shown: Sequence[Candidate], baseline: Baseline | None) -> None:
+def _print_ranking(recommendation: Recommendation, limit: int) -> None:
     """Print a line for each recipe, and one for the model without one."""
     rows: list[list[str]] = []
-    for rank, candidate in enumerate(shown, 1):
+    for rank, candidate in enumerate(recommendation.candidates[:limit], 1):
         names = [
             technique.label if technique.kind == "pre_optimized" else technique.name.replace("_", " ")
             for technique in candidate.plan.techniques
@@ -200,7 +181,7 @@ def _print_ranking(shown: Sequence[Candidate], baseline: Baseline | None) -> Non
         if candidate.blended_price is not None:
             cells[-1] = f"{candidate.blended_price:.2f}"
         rows.append([str(rank), candidate.plan.instance_type, *cells, " + ".join(names)])
-    if baseline is not None:
+    if (baseline := recommendation.baseline) is not None:
         cells = _figures(baseline.price_per_hour, baseline.memory, baseline.at_best)
         rows.append(["–", baseline.instance_type, *cells, "as it is (no recipe)"])
     print_table(["", "instance type", "$/h", "GB", "at best", "$/M", "recipe"], rows)
@@ -225,16 +206,10 @@ def _print_left_out(recommendation: Recommendation) -> None:
     print_table(["rule", "recipe", "why it is left out", "instance types"], rows, long=2)
     if recommendation.elsewhere:
         say("Published by JumpStart for configurations and instance types that are no candidates:")
-        rows = [
-            [
-                benchmark.configuration or "",
-                benchmark.instance_type,
-                str(benchmark.concurrency),
-                *(
-                    f"{value:,.0f}" if value is not None else ""
-                    for value in (benchmark.time_to_first_token_ms, benchmark.tokens_per_second)
-                ),
-            ]
-            for benchmark in recommendation.elsewhere
-        ]
+        rows = []
+        for benchmark in recommendation.elsewhere:
+            measured = benchmark.time_to_first_token_ms, benchmark.tokens_per_second
+            figures = (f"{value:,.0f}" if value is not None else "" for value in measured)
+            name, users = benchmark.configuration or "", str(benchmark.concurrency)
+            rows.append([name, benchmark.instance_type, users, *figures])
         print_table(["configuration", "instance type", "users", "first token (ms)", "tokens/s"], rows)
