@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import gc
+import marshal
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
+import botocore.loaders
 import botocore.session
 import pytest
 from hypothesis import settings
@@ -49,6 +53,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     items.sort(key=_rank)
 
 
+def pytest_collection_finish() -> None:
+    """Keep what is imported by now out of every garbage collection: it is some millions of objects."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """At exit, pytest collects garbage twice."""
+    gc.freeze()
+
+
 def _rank(item: pytest.Item) -> int:
     """The position of its file among those that take longest; the others come after them."""
     path = _path(item)
@@ -61,6 +76,27 @@ def _folder(item: pytest.Item) -> str:
 
 def _path(item: pytest.Item) -> str:
     return item.path.relative_to(_HERE).as_posix() if _HERE in item.path.parents else ""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def service_models_are_parsed_once() -> Iterator[None]:
+    """Sessions of botocore parse the service models that they use, and nearly every test has its own sessions."""
+    parse = botocore.loaders.JSONFileLoader.load_file
+
+    @functools.cache
+    def parsed(path: str) -> bytes:
+        return marshal.dumps(_plain(parse(botocore.loaders.JSONFileLoader(), path)))
+
+    with pytest.MonkeyPatch.context() as patched:
+        # Each session adds to its own copy.
+        patched.setattr(botocore.loaders.JSONFileLoader, "load_file", lambda _, path: marshal.loads(parsed(path)))
+        yield
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.fixture(scope="session", autouse=True)
