@@ -111,6 +111,19 @@ def test_a_pool_without_capacity_gives_way_to_the_next_which_serves_the_model_ma
     assert stack.delete() == "DELETE_COMPLETE", stack.reasons
 
 
+def test_an_update_of_a_component_keeps_its_copies(cloud: LocalCloud, tmp_path: Path) -> None:
+    stack = made(cloud, tmp_path / "before", "Copies", components(128))
+    assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+    cloud.client("sagemaker").update_inference_component_runtime_config(
+        InferenceComponentName=in_service(stack, "Small"), DesiredRuntimeConfig={"CopyCount": 2}
+    )
+    until(lambda: component_of(stack, "Small")["RuntimeConfig"]["CurrentCopyCount"], lambda copies: copies == 2)
+    changed = made(cloud, tmp_path / "after", "Copies", components(64))
+    assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+    assert component_of(stack, "Small")["RuntimeConfig"]["DesiredCopyCount"] == 2
+    assert changed.delete() == "DELETE_COMPLETE", changed.reasons
+
+
 class TestComponents:
     @pytest.fixture(scope="class")
     def stack(self, cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemplateStack]:
@@ -126,7 +139,7 @@ class TestComponents:
     def test_two_models_and_an_adapter_share_the_instances(self, stack: TemplateStack, cloud: LocalCloud) -> None:
         client = cloud.client("sagemaker")
         listed = until(
-            lambda: client.list_inference_components()["InferenceComponents"],
+            lambda: client.list_inference_components(NameContains="components-shared")["InferenceComponents"],
             lambda components: {each["InferenceComponentStatus"] for each in components} == {"InService"},
         )
         assert {each["InferenceComponentName"].rpartition("-")[0] for each in listed} == {
@@ -136,18 +149,6 @@ class TestComponents:
         }
         (variant,) = endpoint_of(stack)["ProductionVariants"]
         assert variant["CurrentInstanceCount"] == 1
-
-    def test_an_update_of_a_component_keeps_its_copies(
-        self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
-    ) -> None:
-        small = in_service(stack, "Small")
-        cloud.client("sagemaker").update_inference_component_runtime_config(
-            InferenceComponentName=small, DesiredRuntimeConfig={"CopyCount": 2}
-        )
-        until(lambda: component_of(stack, "Small")["RuntimeConfig"]["CurrentCopyCount"], lambda copies: copies == 2)
-        changed = made(cloud, tmp_path, "Components", components(64))
-        assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
-        assert component_of(stack, "Small")["RuntimeConfig"]["DesiredCopyCount"] == 2
 
     def test_a_component_without_requests_goes_to_zero_and_comes_back(
         self, stack: TemplateStack, cloud: LocalCloud
