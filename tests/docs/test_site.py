@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
+from collections.abc import Iterator
 
 import constructs_optim
 from constructs_optim.recipe.metrics import metrics_page
@@ -17,15 +20,25 @@ def test_the_generated_pages_are_those_that_would_be_generated_now() -> None:
     assert (DOCUMENTS / "metrics.md").read_text() == metrics_page()
 
 
-def test_the_reference_has_each_public_name_and_no_other() -> None:
+def test_the_reference_has_each_public_name_and_the_options_that_their_methods_take_and_no_other() -> None:
     listed = [
         line.removeprefix("::: ")
         for page in (DOCUMENTS / "reference").glob("*.md")
         for line in page.read_text().splitlines()
         if line.startswith("::: ")
     ]
-    public = {name: getattr(constructs_optim, name) for name in constructs_optim.__all__}
-    assert sorted(listed) == sorted(f"{value.__module__}.{name}" for name, value in public.items())
+    public = [getattr(constructs_optim, name) for name in constructs_optim.__all__]
+    options = {option for value in public for option in options_of(value)}
+    assert {"MetricOptions", "StepOptions", "UpdateOptions"} <= {option.__name__ for option in options}
+    assert sorted(listed) == sorted(f"{value.__module__}.{value.__qualname__}" for value in [*public, *options])
+
+
+def options_of(value: object) -> Iterator[type]:
+    """The TypedDicts of ``**options`` that a class's methods take."""
+    for _, method in inspect.getmembers(value, inspect.isfunction):
+        for parameter in inspect.signature(method).parameters.values():
+            if match := re.fullmatch(r"Unpack\[(\w+)\]", str(parameter.annotation)):
+                yield getattr(sys.modules[method.__module__], match[1])
 
 
 def test_each_document_is_in_the_navigation() -> None:
