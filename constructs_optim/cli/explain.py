@@ -27,18 +27,10 @@ from .aws import Account, Profile, Region, bucket_name
 DEPLOYED = "deployed"
 LISTED = "aws"
 PRICES_HELP = 'A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}'
+Event = StrEnum("Event", ["change", "interruption", "job", "permissions"])
 _USES = ("hosting", "training", "optimization")
 _Dollars = Annotated[float, Field(gt=0, strict=True)]
 _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
-
-
-class Event(StrEnum):
-    """An effect of a deployment that makes the exit status 1."""
-
-    change = "change"
-    interruption = "interruption"
-    job = "job"
-    permissions = "permissions"
 
 
 def _store(value: str | None) -> str | None:

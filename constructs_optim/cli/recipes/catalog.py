@@ -8,15 +8,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from constructs_optim.recipe.metrics import metrics_page
-from constructs_optim.recipe.report import catalog_report, rules_page
+from constructs_optim.recipe.report import catalog_report
 
-from ..presentation import print_table
+from ..presentation import FormatOption, print_table
 
 Part = Literal["models", "instances", "images", "metrics", "rules"]
 
 
-class Supported(StrEnum):
+class Feature(StrEnum):
     """Features of a model that SageMaker supports."""
 
     quantization = "quantization"
@@ -34,7 +33,6 @@ class Supported(StrEnum):
 
 
 _USES = {"hosts_endpoints": "endpoints", "runs_optimization": "optimization jobs", "runs_training": "training jobs"}
-_PAGES = {"metrics": metrics_page, "rules": rules_page}
 # The headings of each part's table, with the fields below them.
 _TABLES: dict[Part, dict[str, str]] = {
     "models": {
@@ -63,24 +61,16 @@ def catalog_command(
     part: Annotated[Part, typer.Argument(help="models, instances, images, metrics or rules.")],
     family: Annotated[str | None, typer.Option(help="Only models or instance types of it: Llama or g5.")] = None,
     supports: Annotated[
-        list[Supported] | None,
-        typer.Option(metavar="FEATURE", help=f"Only models that support this: {', '.join(Supported)}. Repeatable."),
+        list[Feature] | None,
+        typer.Option(metavar="FEATURE", help=f"Only models that support this: {', '.join(Feature)}. Repeatable."),
     ] = None,
-    format: Annotated[
-        Literal["table", "json", "markdown"],
-        typer.Option(metavar="FORMAT", help="table, json, or markdown for metrics and rules."),
-    ] = "table",
+    format: FormatOption = "table",
 ) -> None:
     """List the models, instance types, container images, metrics or rules that the planner knows."""
     if family is not None and part not in ("models", "instances"):
         raise typer.BadParameter("--family is for models and instances")
     if supports and part != "models":
         raise typer.BadParameter("--supports is for models")
-    if format == "markdown":
-        if part not in _PAGES:
-            raise typer.BadParameter("only metrics and rules are printed as markdown")
-        typer.echo(_PAGES[part](), nl=False)
-        return
     rows = [
         row
         for row in catalog_report(part)
