@@ -38,17 +38,17 @@ _TABLES: dict[Part, dict[str, str]] = {
     "models": {
         "model": "model_id",
         "family": "family",
-        "parameters (billion)": "parameters_billion",
+        "params (B)": "parameters_billion",
         "supports": "supports",
     },
     "instances": {
         "instance type": "name",
-        "accelerator": "accelerator",
-        "count": "accelerator_count",
-        "memory of each (MiB)": "accelerator_memory_mib",
+        "accelerators": "accelerator_count",
+        "each (MiB)": "accelerator_memory_mib",
         "vCPUs": "vcpu",
         "memory (MiB)": "memory_mib",
         "NVMe (GB)": "nvme_gb",
+        "accelerator": "accelerator",
         "for": "uses",
     },
     "images": {"repository": "repository", "tag": "tag", "capabilities": "capabilities"},
@@ -84,7 +84,7 @@ def catalog_command(
     for row in rows:
         row["uses"] = [use for field, use in _USES.items() if row.get(field)]
     cells = [[_cell(row[field]) for field in fields.values()] for row in rows]
-    print_table([*fields], cells, long=2 if part == "rules" else 1)
+    print_table([*fields], cells, long=2 if part in ("instances", "rules") else 1)
 
 
 def _cell(value: Any) -> str:
