@@ -207,8 +207,6 @@ class _Lookup:
                     return StoreContents("that this deployment creates", {})
             case {"Fn::ImportValue": str(export)}:
                 name = self._deployed.exported(export, stack.region)
-            case _:
-                pass
         if name is None:
             self.notes.append(f"The store of {job.label} in {stack.path} is not known: name it with --store BUCKET.")
             return None

@@ -57,15 +57,7 @@ class Message(BaseModel):
 
 
 class Prompt(BaseModel):
-    """One request's prompt: one of ``prompt``, ``messages`` and ``inputs``.
-
-    Attributes:
-        prompt: a user's message.
-        messages: a chat.
-        inputs: text as the model reads it, without a chat template.
-        reference: text that a right completion contains. Default: none.
-        max_tokens: of the completion. Default: the evaluation's.
-    """
+    """The prompt of a request: one of a user's message, a chat, and text as the model reads it (``inputs``)."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 

@@ -26,12 +26,9 @@ class Record(Request):
     Attributes:
         prompt: index of its prompt.
         segment: an evaluation that is resumed goes on with the next one; times are seconds since its segment began.
-        text: of the completion.
-        reasoning: that came before it, where the server keeps it apart.
-        message: of the error.
+        reasoning: text before that of the completion, where the server keeps it apart.
         retried: whether it was sent a second time, because the server had closed the idle connection.
-        server_input_tokens: the server's count; None where it sends none.
-        server_output_tokens: likewise.
+        server_input_tokens: the server's count, as is ``server_output_tokens``; None where it sends none.
         first_length: characters that arrived with the first token.
     """
 
@@ -253,19 +250,12 @@ class LmiFormat(Format):
         return token is not None or finished
 
 
-class TgiFormat(LmiFormat):
-    """The same, as Text Generation Inference takes it."""
-
-    name = FormatName.TGI
-
-
 def candidate_formats(name: FormatName, *, sagemaker: bool, as_text: bool) -> tuple[type[Format], ...]:
     """The formats to try: containers of SageMaker endpoints understand several, and a chat wraps ``inputs``."""
-    if name is not FormatName.AUTO:
-        return tuple(known for known in (ChatFormat, LmiFormat, TgiFormat) if known.name is name)
-    if not sagemaker:
-        return (ChatFormat,)
-    return (LmiFormat, ChatFormat) if as_text else (ChatFormat, LmiFormat)
+    if name is FormatName.AUTO and sagemaker:
+        return (LmiFormat, ChatFormat) if as_text else (ChatFormat, LmiFormat)
+    # Text Generation Inference takes the schema of LMI containers.
+    return (LmiFormat,) if name in (FormatName.LMI, FormatName.TGI) else (ChatFormat,)
 
 
 def _token_count(value: object) -> int | None:
