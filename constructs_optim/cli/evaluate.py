@@ -83,16 +83,12 @@ def evaluate_command(
     ] = None,
     max_error_rate: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=1, help="Exit status 5 where a greater share of a level's requests fails: 0.01 for 1 %."
-        ),
+        typer.Option(min=0, max=1, help="Exit status 5 where a greater share of a level fails: 0.01 for 1 %."),
     ] = None,
     temperature: Annotated[float, typer.Option(min=0, help="0 makes completions comparable.")] = 0,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="NAME=VALUE, passed on with each request, as ignore_eos=true. Repeatable."
-        ),
+        typer.Option(metavar="NAME=VALUE", help="Sent with each request, as ignore_eos=true. Repeatable."),
     ] = None,
     format: Annotated[FormatName, typer.Option(help="How requests are written.")] = FormatName.AUTO,
     api_key_variable: Annotated[

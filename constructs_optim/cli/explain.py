@@ -14,6 +14,7 @@ import typer
 from pydantic import Field, TypeAdapter, ValidationError
 from rich.console import Console
 
+from constructs_optim.evaluator.prompts import describe_errors
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.jobs import JobKind, PastJob, Prices, StackEvidence, StoreContents, StoredArtifact
@@ -127,19 +128,17 @@ def stated_prices(path: Path) -> Prices:
     """The prices of a file: ``{"ml.g5.12xlarge": 7.09}``, or such objects under hosting, training and optimization."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
+        prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        raise typer.BadParameter(
+            f'{path} has to be an object of dollars an hour, {{"ml.g5.12xlarge": 7.09}}, or one of such objects under '
+            f"{', '.join(_USES)}: {describe_errors(error)}"
+        ) from None
     except ValueError as error:
         raise typer.BadParameter(f"{path} is not JSON: {error}") from None
-    by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
-    try:
-        prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
-    except ValidationError as error:
-        wrong = dict.fromkeys(str(detail["loc"][1]) if len(detail["loc"]) > 1 else "it" for detail in error.errors())
-        raise typer.BadParameter(
-            f'{path} has to be an object of dollars an hour above zero, {{"ml.g5.12xlarge": 7.09}}, or one of such '
-            f"objects under {', '.join(_USES)}; wrong: {', '.join(wrong)}"
-        ) from None
     return Prices(**prices, source=f"prices of {path.name}")
 
 

@@ -146,12 +146,8 @@ def random_prompts(count: int, count_tokens: Callable[[str], int] | None = None)
 def digest(prompts: Sequence[Prompt]) -> str:
     """SHA-256 of the prompts in their order: two evaluations with the same digest sent the same."""
     canonical = [
-        {
-            "messages": prompt.as_messages() if prompt.inputs is None else [],
-            "inputs": prompt.inputs,
-            "reference": prompt.reference,
-            "max_tokens": prompt.max_tokens,
-        }
+        {"messages": prompt.as_messages() if prompt.inputs is None else []}
+        | prompt.model_dump(include={"inputs", "reference", "max_tokens"})
         for prompt in prompts
     ]
     return hashlib.sha256(json.dumps(canonical, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

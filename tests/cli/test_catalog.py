@@ -64,6 +64,8 @@ def test_models_are_chosen_by_family_and_by_what_they_support() -> None:
     assert {row["family"] for row in types} == {"g6"}
 
 
-@pytest.mark.parametrize("arguments", [("rules", "--family", "g5"), ("instances", "--supports", "fp8")])
+@pytest.mark.parametrize(
+    "arguments", [("rules", "--family", "g5"), ("instances", "--supports", "fp8"), ("models", "--supports", "fp9")]
+)
 def test_a_filter_that_a_part_has_not_is_refused(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2

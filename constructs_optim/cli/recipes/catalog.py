@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,23 +12,6 @@ from constructs_optim.recipe.report import catalog_report
 from ..presentation import FormatOption, print_table
 
 Part = Literal["models", "instances", "images", "metrics", "rules"]
-
-
-class Feature(StrEnum):
-    """Features of a model that SageMaker supports."""
-
-    quantization = "quantization"
-    speculative_decoding = "speculative-decoding"
-    sagemaker_draft_model = "sagemaker-draft-model"
-    pre_optimized = "pre-optimized"
-    pre_compiled = "pre-compiled"
-    fp8 = "fp8"
-    smoothquant = "smoothquant"
-    fast_load = "fast-load"
-    neuron = "neuron"
-    tensorrt_llm = "tensorrt-llm"
-    eagle = "eagle"
-    trainable = "trainable"
 
 
 _USES = {"hosts_endpoints": "endpoints", "runs_optimization": "optimization jobs", "runs_training": "training jobs"}
@@ -61,8 +43,8 @@ def catalog_command(
     part: Annotated[Part, typer.Argument(help="models, instances, images, metrics or rules.")],
     family: Annotated[str | None, typer.Option(help="Only models or instance types of it: Llama or g5.")] = None,
     supports: Annotated[
-        list[Feature] | None,
-        typer.Option(metavar="FEATURE", help=f"Only models that support this: {', '.join(Feature)}. Repeatable."),
+        list[str] | None,
+        typer.Option(metavar="FEATURE", help="Only models that support this, as fp8 or fast-load. Repeatable."),
     ] = None,
     format: FormatOption = "table",
 ) -> None:
@@ -71,11 +53,15 @@ def catalog_command(
         raise typer.BadParameter("--family is for models and instances")
     if supports and part != "models":
         raise typer.BadParameter("--supports is for models")
+    rows = catalog_report(part)
+    required = {feature.replace("-", "_") for feature in supports or ()}
+    known = {feature for row in rows if part == "models" for feature in row["supports"]}
+    if not required <= known:
+        raise typer.BadParameter(f"--supports: models support {_cell(sorted(known))}")
     rows = [
         row
-        for row in catalog_report(part)
-        if (family is None or str(row["family"]).lower() == family.lower())
-        and all(feature.name in row["supports"] for feature in supports or ())
+        for row in rows
+        if (family is None or str(row["family"]).lower() == family.lower()) and required <= {*row.get("supports", ())}
     ]
     if format == "json":
         typer.echo(json.dumps(rows, indent=1))
