@@ -108,7 +108,7 @@ def errors_explained() -> Iterator[None]:
 
 
 def failed(sentence: str) -> typer.Exit:
-    """Print why the command cannot go on; raising the result ends the command with status 2."""
+    """Print why the command cannot continue; raising the result ends the command with status 2."""
     Console(stderr=True).print(f"[red]{printable(sentence)}[/]", highlight=False, soft_wrap=True)
     return typer.Exit(USAGE)
 

@@ -99,14 +99,14 @@ def evaluate_command(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Go on with the evaluation in this folder; it knows all other options."),
+        typer.Option(metavar="FOLDER", help="Resume the evaluation in this folder; it knows all other options."),
     ] = None,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
     """Measure latency, throughput and price of an endpoint, alone or against a baseline.
 
-    Writes JSON, CSV and a report as one HTML file. Ctrl-C keeps what was measured; --resume goes on with it.
+    Writes JSON, CSV and a report as one HTML file. Ctrl-C keeps what was measured; --resume continues it.
     Exit status 3: no request succeeded at some concurrency; 4: stopped early; 5: more failed than --max-error-rate.
     """
     if missing := [name for name in _EXTRA if importlib.util.find_spec(name) is None]:
@@ -265,7 +265,7 @@ def _run(options: Options, directory: RunDirectory) -> None:
     if stopped is not None:
         raise stopped
     if evaluation.interrupted:
-        say(f"Interrupted; the results are partial. Go on with: constructs-optim evaluate --resume {directory.path}")
+        say(f"Interrupted; the results are partial. Resume with: constructs-optim evaluate --resume {directory.path}")
         raise typer.Exit(_INTERRUPTED)
     status, reason = _exit_status(results, options.max_error_rate)
     if status:

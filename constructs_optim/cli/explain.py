@@ -146,7 +146,7 @@ class _Lookup:
     """Looks up stacks' templates, artifact stores and prices; ``notes`` are about what could not be read."""
 
     def __init__(self, account: Account, store: str | None) -> None:
-        """``store``: the bucket of all artifacts, ``deployed`` for the one that each job names, None for none."""
+        """``store``: the bucket of all artifacts, ``deployed`` for the bucket that a job names, None for none."""
         self._account, self._store = account, store
         self._deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
         self._contents: dict[str, StoreContents] = {}
@@ -157,8 +157,8 @@ class _Lookup:
         if elsewhere := [stack for stack in stacks if self._is_elsewhere(stack)]:
             names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
             raise ExplanationError(
-                f"the credentials are of account {self._account.id}, and these stacks are of others: {names}. Choose "
-                "stacks of one account with --stack, and its credentials with --profile"
+                f"the credentials are of account {self._account.id}, and these stacks are of other accounts: {names}. "
+                "Choose stacks of one account with --stack, and its credentials with --profile"
             )
         return [
             replace(stack, template=template)

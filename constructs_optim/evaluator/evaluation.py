@@ -1,4 +1,4 @@
-"""An evaluation: one or two sides, each at every concurrency, from requests to results."""
+"""An evaluation: one or two sides at every concurrency, from requests to results."""
 
 from __future__ import annotations
 
@@ -198,6 +198,6 @@ def _level_notes(level: Level, measured: MeasuredLevel) -> Iterator[str]:
         yield f"the server counted no tokens in {uncounted} completions that have text: its count of them is not used."
     if not level.complete:
         reason = measured.segments[-1].abandoned if measured.segments else ""
-        yield "the evaluation was not finished" + (f": {reason}." if reason else "; --resume goes on with it.")
+        yield "the evaluation was not finished" + (f": {reason}." if reason else "; --resume continues it.")
     if len(measured.segments) > 1:
         yield "the evaluation was interrupted and resumed."

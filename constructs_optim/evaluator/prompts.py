@@ -26,7 +26,7 @@ from constructs_optim.recipe.evaluation.workload import Workload
 from .options import EvaluationError
 
 RANDOM_PROMPTS_NOTE = (
-    "The prompts were made up of random words (no --prompts): their length is usual, their content is not, and neither "
+    "The prompts are random words (no --prompts): their length is usual, their content is not, and neither "
     "are acceptance rates of a draft."
 )
 _WORDS = (

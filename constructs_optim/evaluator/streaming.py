@@ -25,7 +25,7 @@ class Record(Request):
 
     Attributes:
         prompt: index of its prompt.
-        segment: an evaluation that is resumed goes on with the next one; times are seconds since its segment began.
+        segment: a resumed evaluation continues with the next one; times are seconds since its segment began.
         reasoning: text before that of the completion, where the server keeps it apart.
         retried: whether it was sent a second time, because the server had closed the idle connection.
         server_input_tokens: the server's count, as is ``server_output_tokens``; None where it sends none.
@@ -62,7 +62,7 @@ class Record(Request):
 class Format:
     """A schema of requests and completions; an instance reads one response into its ``record``.
 
-    Responses are server-sent events or JSON lines, framed by AWS or not; subclasses read one JSON object each. Objects
+    Responses are server-sent events or JSON lines, framed by AWS or not; subclasses read one JSON object. Objects
     of another schema (a ping, a count, additions of a later version) are ignored, as OpenAI's own client does; a
     response is malformed where it has nothing else.
     """

@@ -55,8 +55,8 @@ def stop_command(name: Name, yes: YesOption = False, region: Region = None, prof
         say(f"{name} has {_copies(sum(c.desired_copies for c in endpoint.own_components))}; requests will fail.")
         if endpoint.keeps_instances:
             say(
-                "Its instances go on, and cost as before: managed instance scaling is off, or keeps at least one. With "
-                "min_capacity=0, or stop_on(...), a deployment lets them go."
+                "Its instances keep running and cost as before: managed instance scaling is off or keeps at least one. "
+                "With min_capacity=0, or stop_on(...), a deployment lets them go."
             )
         confirm("Stop it?", "stopped", yes=yes)
     capacity.stop(endpoint)
@@ -72,7 +72,7 @@ def start_command(
     region: Region = None,
     profile: Profile = None,
 ) -> None:
-    """Bring an endpoint's copies back after a stop, and let scaling go on."""
+    """Bring an endpoint's copies back after a stop, and resume its scaling."""
     capacity, endpoint = _described(name, profile, region)
     for component, count in capacity.start(endpoint, copies=copies).items():
         say(f"{component} gets {_copies(count)}.")

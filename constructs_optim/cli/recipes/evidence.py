@@ -1,7 +1,7 @@
 """Reads the evidence of recommendations: prices, JumpStart's published benchmarks, and a store's contents.
 
 Source: JumpStart's documents (``DescribeHubContent``), in which ``inference_configs`` has ``benchmark_metrics`` by
-instance type: ``{"name", "unit", "value", "concurrency"}`` each, values and concurrency as text. By the SageMaker
+instance type: lists of ``{"name", "unit", "value", "concurrency"}``, values and concurrency as text. By the SageMaker
 Python SDK's table of them, latency is the median time to first token and throughput the median tokens/s of one user.
 """
 
