@@ -25,8 +25,8 @@ from constructs_optim.runtime.store.artifact_store import region_of
 
 from .presentation import printable
 
-USAGE = 2
-"""The exit status of a command that could not run."""
+DENIED = ("403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+"""The codes of a refusal for want of permission."""
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # As many connections as an inventory has requests under way: one that is not kept is opened and encrypted anew.
@@ -108,15 +108,13 @@ def errors_explained() -> Iterator[None]:
 
 
 def failed(sentence: str) -> typer.Exit:
-    """Print why the command cannot go on; raising the result ends the command with status 2."""
+    """Print why the command cannot continue; raising the result ends the command with status 2."""
     Console(stderr=True).print(f"[red]{printable(sentence)}[/]", highlight=False, soft_wrap=True)
-    return typer.Exit(USAGE)
+    return typer.Exit(2)
 
 
 def _sentence(error: Exception) -> str:
     match error:
-        case ClientError():
-            return _refusal(error)
         case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
             return "There are no AWS credentials: sign in (`aws sso login`), or name a profile with --profile."
         case exceptions.SSOError() | exceptions.TokenRetrievalError():
@@ -127,16 +125,10 @@ def _sentence(error: Exception) -> str:
             return f"{error}: `aws configure list-profiles` lists those there are."
         case exceptions.ConnectionError() | exceptions.HTTPClientError():
             return f"AWS cannot be reached: {error}. Check the region's name, the network and AWS_ENDPOINT_URL."
+        case ClientError():
+            code, message = code_of(error), message_of(error)
         case _:
             return str(error)
-
-
-DENIED = ("403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-"""The codes of a refusal for want of permission."""
-
-
-def _refusal(error: ClientError) -> str:
-    code, message = code_of(error), message_of(error)
     match code:
         case "ExpiredToken" | "ExpiredTokenException" | "RequestExpired":
             return "The AWS credentials have expired: sign in again (`aws sso login`)."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import importlib.util
 import json
 from collections.abc import Sequence
@@ -10,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
+from pydantic import PositiveInt, TypeAdapter, ValidationError
 
 from constructs_optim.evaluator.options import EvaluationError, FormatName, Generation, Load, Options, SideOptions
 from constructs_optim.evaluator.prompts import describe_errors, random_prompts, read_prompts
 from constructs_optim.recipe.evaluation.workload import Workload
 
-from .aws import Profile, Region
+from .aws import Profile, Region, failed
 from .presentation import print_table, say
 
 if TYPE_CHECKING:
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from constructs_optim.evaluator.run_directory import RunDirectory
     from constructs_optim.recipe.evaluation.result import EvaluationResult
 
-_USAGE, _NOTHING_COMPLETED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 2, 3, 4, 5, 130
+_NOTHING_COMPLETED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 3, 4, 5, 130
 _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 1000, 500
 _EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
 _SETTINGS = [name for name in SideOptions.model_fields if name not in ("name", "endpoint_name", "url")]
+_CONCURRENCIES = TypeAdapter(set[PositiveInt])
 _COLUMNS = {
     "time_to_first_token_p50": "TTFT (ms)",
     "inter_token_latency_p50": "ITL (ms)",
@@ -81,16 +83,12 @@ def evaluate_command(
     ] = None,
     max_error_rate: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=1, help="Exit status 5 where a greater share of a level's requests fails: 0.01 for 1 %."
-        ),
+        typer.Option(min=0, max=1, help="Exit status 5 where a greater share of a level fails: 0.01 for 1 %."),
     ] = None,
     temperature: Annotated[float, typer.Option(min=0, help="0 makes completions comparable.")] = 0,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="NAME=VALUE, passed on with each request, as ignore_eos=true. Repeatable."
-        ),
+        typer.Option(metavar="NAME=VALUE", help="Sent with each request, as ignore_eos=true. Repeatable."),
     ] = None,
     format: Annotated[FormatName, typer.Option(help="How requests are written.")] = FormatName.AUTO,
     api_key_variable: Annotated[
@@ -101,19 +99,18 @@ def evaluate_command(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Go on with the evaluation in this folder; it knows all other options."),
+        typer.Option(metavar="FOLDER", help="Resume the evaluation in this folder; it knows all other options."),
     ] = None,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
     """Measure latency, throughput and price of an endpoint, alone or against a baseline.
 
-    Writes JSON, CSV and a report as one HTML file. Ctrl-C keeps what was measured; --resume goes on with it.
+    Writes JSON, CSV and a report as one HTML file. Ctrl-C keeps what was measured; --resume continues it.
     Exit status 3: no request succeeded at some concurrency; 4: stopped early; 5: more failed than --max-error-rate.
     """
     if missing := [name for name in _EXTRA if importlib.util.find_spec(name) is None]:
-        typer.echo(f'Evaluating is an extra ({", ".join(missing)}): pip install "constructs-optim[evaluate]"', err=True)
-        raise typer.Exit(_USAGE)
+        raise failed(f'Evaluating is an extra ({", ".join(missing)}): pip install "constructs-optim[evaluate]"')
     from constructs_optim.evaluator.run_directory import RunDirectory
 
     if requests is not None and seconds is not None:
@@ -150,41 +147,36 @@ def evaluate_command(
 def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:
     if target is None:
         raise typer.BadParameter("name a TARGET, or give --resume")
-    evaluated = _settings(target, "TARGET")
-    if baseline is None:
-        return (_side("endpoint", evaluated, "TARGET"),)
-    compared = _settings(baseline, "--compare")
-    # The same model is usually served by both, at the rates of one savings plan.
-    shared = ("tokenizer", "discount", "model") if "url" in compared else ("tokenizer", "discount")
-    compared = {name: evaluated[name] for name in shared if name in evaluated} | compared
-    sides = _side("baseline", compared, "--compare"), _side("optimized", evaluated, "TARGET")
-    if sides[0].title == sides[1].title:
-        return tuple(side.model_copy(update={"label": side.name}) for side in sides)
-    return sides
+    sides = [_side("endpoint" if baseline is None else "optimized", target, "TARGET")]
+    if baseline is not None:
+        sides.insert(0, _side("baseline", baseline, "--compare", like=sides[0]))
+        if sides[0].title == sides[1].title:
+            sides = [side.model_copy(update={"label": side.name}) for side in sides]
+    return tuple(sides)
 
 
-def _settings(text: str, parameter: str) -> dict[str, Any]:
+def _side(name: str, text: str, parameter: str, like: SideOptions | None = None) -> SideOptions:
     """Read ``NAME-OR-URL,setting=value,...``, or the same as a JSON object, where a value has a comma in it."""
     if text.startswith("{"):
         try:
-            return {name.replace("-", "_"): value for name, value in json.loads(text).items()}
+            settings = {key.replace("-", "_"): value for key, value in json.loads(text).items()}
         except ValueError as error:
             raise typer.BadParameter(f"{parameter} {text!r} is no JSON ({error})") from None
-    name, *settings = text.split(",")
-    values = {"url" if "://" in name else "endpoint_name": name}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        key = key.strip().replace("-", "_")
-        if not equals or key not in _SETTINGS:
-            known = ", ".join(f"{known.replace('_', '-')}=" for known in _SETTINGS)
-            raise typer.BadParameter(f"{parameter} {text!r}: {setting!r} is no setting; there are {known}")
-        values[key] = value
-    return values
-
-
-def _side(name: str, settings: dict[str, Any], parameter: str) -> SideOptions:
+    else:
+        address, *pairs = text.split(",")
+        settings = {"url" if "://" in address else "endpoint_name": address}
+        for pair in pairs:
+            key, equals, value = pair.partition("=")
+            key = key.strip().replace("-", "_")
+            if not equals or key not in _SETTINGS:
+                known = ", ".join(f"{known.replace('_', '-')}=" for known in _SETTINGS)
+                raise typer.BadParameter(f"{parameter} {text!r}: {pair!r} is no setting; there are {known}")
+            settings[key] = value
+    # The same model is usually served by both, at the rates of one savings plan.
+    shared = {"tokenizer", "discount", "model"} if "url" in settings else {"tokenizer", "discount"}
+    inherited = like.model_dump(include=shared, exclude_unset=True) if like is not None else {}
     try:
-        side = SideOptions.model_validate({**settings, "name": name})
+        side = SideOptions.model_validate({**inherited, **settings, "name": name})
     except ValidationError as error:
         raise typer.BadParameter(f"{parameter}: {describe_errors(error)}") from None
     if (side.endpoint_name is None) == (side.url is None):
@@ -194,12 +186,9 @@ def _side(name: str, settings: dict[str, Any], parameter: str) -> SideOptions:
 
 def _users(text: str) -> list[int]:
     try:
-        levels = sorted({int(part) for part in text.split(",")})
-    except ValueError:
-        levels = []
-    if not levels or levels[0] < 1:
-        raise typer.BadParameter(f"--concurrency {text!r}: use whole numbers from 1, as 1,8,64")
-    return levels
+        return sorted(_CONCURRENCIES.validate_python(text.split(",")))
+    except ValidationError:
+        raise typer.BadParameter(f"--concurrency {text!r}: use whole numbers from 1, as 1,8,64") from None
 
 
 def _parameters(pairs: list[str]) -> dict[str, Any]:
@@ -236,7 +225,7 @@ def _prompts(options: Options, path: Path | None) -> str:
     source = options.sides[-1].tokenizer
     if source is None or source.startswith("s3://"):
         return random_prompts(count)
-    return random_prompts(count, ModelTokenizer.load(source).count_text)
+    return random_prompts(count, ModelTokenizer(source).count_text)
 
 
 def _run(options: Options, directory: RunDirectory) -> None:
@@ -250,16 +239,18 @@ def _run(options: Options, directory: RunDirectory) -> None:
 
     from constructs_optim.evaluator.evaluation import Evaluation, LiveProgress
     from constructs_optim.evaluator.report import write_report
-    from constructs_optim.evaluator.sides import prepare_sides
+    from constructs_optim.evaluator.sides import prepare
 
     prompts = read_prompts(directory.prompts)
 
+    @functools.cache
     def session() -> boto3.Session:
         return boto3.Session(profile_name=options.profile, region_name=options.region)
 
     async def measure() -> tuple[Evaluation, Exception | None]:
         say("Sending a first request …")
-        evaluation = Evaluation(directory, options, await prepare_sides(options, prompts, session))
+        sides = [await prepare(options, side, prompts, session) for side in options.sides]
+        evaluation = Evaluation(directory, options, sides)
         try:
             with LiveProgress() as progress:
                 await evaluation.run(progress)
@@ -274,7 +265,7 @@ def _run(options: Options, directory: RunDirectory) -> None:
     if stopped is not None:
         raise stopped
     if evaluation.interrupted:
-        say(f"Interrupted; the results are partial. Go on with: constructs-optim evaluate --resume {directory.path}")
+        say(f"Interrupted; the results are partial. Resume with: constructs-optim evaluate --resume {directory.path}")
         raise typer.Exit(_INTERRUPTED)
     status, reason = _exit_status(results, options.max_error_rate)
     if status:

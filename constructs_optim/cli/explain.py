@@ -14,6 +14,7 @@ import typer
 from pydantic import Field, TypeAdapter, ValidationError
 from rich.console import Console
 
+from constructs_optim.evaluator.prompts import describe_errors
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
 from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.jobs import JobKind, PastJob, Prices, StackEvidence, StoreContents, StoredArtifact
@@ -27,18 +28,10 @@ from .aws import Account, Profile, Region, bucket_name
 DEPLOYED = "deployed"
 LISTED = "aws"
 PRICES_HELP = 'A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}'
+Event = StrEnum("Event", ["change", "interruption", "job", "permissions"])
 _USES = ("hosting", "training", "optimization")
 _Dollars = Annotated[float, Field(gt=0, strict=True)]
 _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
-
-
-class Event(StrEnum):
-    """An effect of a deployment that makes the exit status 1."""
-
-    change = "change"
-    interruption = "interruption"
-    job = "job"
-    permissions = "permissions"
 
 
 def _store(value: str | None) -> str | None:
@@ -135,19 +128,17 @@ def stated_prices(path: Path) -> Prices:
     """The prices of a file: ``{"ml.g5.12xlarge": 7.09}``, or such objects under hosting, training and optimization."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
+        prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        raise typer.BadParameter(
+            f'{path} has to be an object of dollars an hour, {{"ml.g5.12xlarge": 7.09}}, or one of such objects under '
+            f"{', '.join(_USES)}: {describe_errors(error)}"
+        ) from None
     except ValueError as error:
         raise typer.BadParameter(f"{path} is not JSON: {error}") from None
-    by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
-    try:
-        prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
-    except ValidationError as error:
-        wrong = dict.fromkeys(str(detail["loc"][1]) if len(detail["loc"]) > 1 else "it" for detail in error.errors())
-        raise typer.BadParameter(
-            f'{path} has to be an object of dollars an hour above zero, {{"ml.g5.12xlarge": 7.09}}, or one of such '
-            f"objects under {', '.join(_USES)}; wrong: {', '.join(wrong)}"
-        ) from None
     return Prices(**prices, source=f"prices of {path.name}")
 
 
@@ -155,7 +146,7 @@ class _Lookup:
     """Looks up stacks' templates, artifact stores and prices; ``notes`` are about what could not be read."""
 
     def __init__(self, account: Account, store: str | None) -> None:
-        """``store``: the bucket of all artifacts, ``deployed`` for the one that each job names, None for none."""
+        """``store``: the bucket of all artifacts, ``deployed`` for the bucket that a job names, None for none."""
         self._account, self._store = account, store
         self._deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
         self._contents: dict[str, StoreContents] = {}
@@ -166,8 +157,8 @@ class _Lookup:
         if elsewhere := [stack for stack in stacks if self._is_elsewhere(stack)]:
             names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
             raise ExplanationError(
-                f"the credentials are of account {self._account.id}, and these stacks are of others: {names}. Choose "
-                "stacks of one account with --stack, and its credentials with --profile"
+                f"the credentials are of account {self._account.id}, and these stacks are of other accounts: {names}. "
+                "Choose stacks of one account with --stack, and its credentials with --profile"
             )
         return [
             replace(stack, template=template)
@@ -215,8 +206,6 @@ class _Lookup:
                     return StoreContents("that this deployment creates", {})
             case {"Fn::ImportValue": str(export)}:
                 name = self._deployed.exported(export, stack.region)
-            case _:
-                pass
         if name is None:
             self.notes.append(f"The store of {job.label} in {stack.path} is not known: name it with --store BUCKET.")
             return None

@@ -117,11 +117,7 @@ def _running(cloud: LocalCloud) -> Iterator[None]:
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Let SIGTERM end a command as Ctrl-C does: with all that it started."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {sign: signal.signal(sign, interrupt) for sign in (signal.SIGINT, signal.SIGTERM)}
+    before = {sign: signal.signal(sign, signal.default_int_handler) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The command's root: each sub-command lives in the module of its name."""
+"""The command's root: a sub-command is in the module of its name."""
 
 from __future__ import annotations
 

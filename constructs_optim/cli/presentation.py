@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -46,32 +45,18 @@ def print_json(content: Any) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1) -> None:
     """Print rows with unbroken values; in a narrow terminal the ``long`` last columns are on lines of their own."""
     console = Console()
-    listed = [[cell.splitlines() or [""] for cell in row] for row in rows]
     # Nothing limits the width of a file or a pipe.
     limit = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
-    cells = [max((len(line) for row in listed for line in row[column]), default=0) for column in range(len(columns))]
-    widths = [max(width, len(heading)) for width, heading in zip(cells, columns, strict=True)]
-    # Headings may have several lines where that makes room.
-    narrow = [max([width, *map(len, heading.split())]) for width, heading in zip(cells, columns, strict=True)]
-    if _width(widths) > limit:
-        widths = narrow
-    beside = len(columns) if _width(widths) <= limit else len(columns) - long
-    headings = [textwrap.wrap(heading, width) for heading, width in zip(columns, widths, strict=True)]
-    _print_row(headings[:beside], widths, style="bold")
-    for row in listed:
-        _print_row(row[:beside], widths)
-        for line in (line for cell in row[beside:] for line in cell if line):
+    table = [[[heading] for heading in columns], *([cell.splitlines() or [""] for cell in row] for row in rows)]
+    widths = [max(len(line) for row in table for line in row[column]) for column in range(len(columns))]
+    is_narrow = sum(widths) + len(_GAP) * (len(widths) - 1) > limit
+    beside = len(columns) - long if is_narrow else len(columns)
+    for number, row in enumerate(table):
+        for line in zip_longest(*row[:beside], fillvalue=""):
+            padded = (part.ljust(width) for part, width in zip(line, widths, strict=False))
+            say(_GAP.join(padded).rstrip(), style=None if number else "bold")
+        for line in (line for cell in row[beside:] for line in cell if line and number):
             say(wrapped(line, limit, indent="    ", then="    "))
-
-
-def _width(columns: Sequence[int]) -> int:
-    return sum(columns) + len(_GAP) * (len(columns) - 1)
-
-
-def _print_row(cells: Sequence[Sequence[str]], widths: Sequence[int], *, style: str | None = None) -> None:
-    for line in zip_longest(*cells, fillvalue=""):
-        padded = (part.ljust(width) for part, width in zip(line, widths, strict=False))
-        say(_GAP.join(padded).rstrip(), style=style)
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:

@@ -1,18 +1,16 @@
-"""An evaluation: one or two sides, each at every concurrency, from requests to results."""
+"""An evaluation: one or two sides at every concurrency, from requests to results."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import statistics
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from constructs_optim.recipe.evaluation.calculation import errors_by_kind, summarize
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level, Price, Workload
@@ -28,64 +26,43 @@ from .tokens import count_tokens
 # Above it, the lag of the measuring machine shows in the measured times.
 _MOST_LAG_MS = 10.0
 _REFRESH_SECONDS = 0.5
-_RECENT = 200
 
 
 class LiveProgress(Progress):
-    """A bar a level, with the number of errors and the median time to first token of the last requests.
+    """A bar for each level, with its number of errors.
 
     It is drawn between requests and at most twice a second: a thread that draws on its own would hold the interpreter
     while responses arrive.
     """
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
-        super().__init__(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[recent]}"),
-            console=console,
-            auto_refresh=False,
-            disable=not console.is_terminal,
-        )
-        self._bar = TaskID(0)
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+        errors, console = TextColumn("{task.fields[errors]} errors"), Console(stderr=True)
+        super().__init__(*columns, errors, console=console, auto_refresh=False, disable=not console.is_terminal)
         self._drawn = 0.0
-        self._errors = 0
-        self._first_tokens: deque[float] = deque(maxlen=_RECENT)
 
     def level_began(self, side: Side, load: Load, level: MeasuredLevel) -> None:
         """Add the bar of a level, which has no end where time limits it."""
-        self._errors = 0
-        self._first_tokens.clear()
         description = f"{side.subject.label}, {load.concurrency} user{'s' if load.concurrency > 1 else ''}"
-        self._bar = self.add_task(description, total=load.total, completed=len(level.records), recent="warming up")
+        self.add_task(description, total=load.total, completed=len(level.records), errors=0)
         self.refresh()
 
     def request_ended(self, record: Record) -> None:
         """Count a request of that level."""
-        self._errors += record.error is not None
-        if record.time_to_first_token is not None:
-            self._first_tokens.append(record.time_to_first_token)
-        self.advance(self._bar)
+        bar = self.tasks[-1]
+        self.update(bar.id, advance=1, errors=bar.fields["errors"] + (record.error is not None))
         now = time.monotonic()
         if now - self._drawn > _REFRESH_SECONDS:
             self._drawn = now
-            self.update(self._bar, recent=self._recent(), refresh=True)
+            self.refresh()
 
     def level_ended(self, requests: int) -> None:
         """Show the level's bar as it is at its end; without a terminal, print a line instead."""
-        self.update(self._bar, total=requests, completed=requests, recent=self._recent(), refresh=True)
+        bar = self.tasks[-1]
+        self.update(bar.id, total=requests, completed=requests, refresh=True)
         if self.disable:
-            description = self.tasks[self._bar].description
-            self.console.print(f"{description}: {requests} requests, {self._recent()}", highlight=False, soft_wrap=True)
-
-    def _recent(self) -> str:
-        parts = [f"{self._errors} errors"] if self._errors else []
-        if self._first_tokens:
-            parts.append(f"first token {statistics.median(self._first_tokens):.0f} ms")
-        return ", ".join(parts) or "no errors"
+            line = f"{bar.description}: {requests} requests, {bar.fields['errors']} errors"
+            self.console.print(line, highlight=False, soft_wrap=True)
 
 
 @dataclass
@@ -221,6 +198,6 @@ def _level_notes(level: Level, measured: MeasuredLevel) -> Iterator[str]:
         yield f"the server counted no tokens in {uncounted} completions that have text: its count of them is not used."
     if not level.complete:
         reason = measured.segments[-1].abandoned if measured.segments else ""
-        yield "the evaluation was not finished" + (f": {reason}." if reason else "; --resume goes on with it.")
+        yield "the evaluation was not finished" + (f": {reason}." if reason else "; --resume continues it.")
     if len(measured.segments) > 1:
         yield "the evaluation was interrupted and resumed."

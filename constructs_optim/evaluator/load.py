@@ -63,11 +63,6 @@ class MeasuredLevel:
         return bool(self.segments) and self.segments[-1].complete
 
     @property
-    def next_segment(self) -> int:
-        """The number of the segment that resumes it."""
-        return max((record.segment for record in self.records), default=-1) + 1
-
-    @property
     def seconds(self) -> float:
         """From each segment's first request to its last response."""
         spans: dict[int, tuple[float, float]] = {}
@@ -82,7 +77,7 @@ class MeasuredLevel:
             return False
         if load.total is not None:
             return len(self.records) < load.total
-        return load.seconds is None or self.seconds < load.seconds
+        return self.seconds < (load.seconds or 0)
 
 
 @dataclass
@@ -170,7 +165,8 @@ class _Run:
         self.abandoned = ""
         self._sender, self._timeout, self._level, self._recorded = sender, load.timeout_seconds, level, recorded
         self._order = prompt_order(len(sender.prompts), load.concurrency, [record.prompt for record in level.records])
-        self._number, self._began = level.next_segment, time.perf_counter()
+        self._number = max((record.segment for record in level.records), default=-1) + 1
+        self._began = time.perf_counter()
         self._left = None if load.total is None else load.total - len(level.records)
         self._deadline = None if load.seconds is None else self._began + load.seconds - level.seconds
         self._failures, self._most_failures = 0, _MOST_FAILURES + _MOST_FAILURES_PER_USER * load.concurrency

@@ -13,7 +13,7 @@ FEWEST_REQUESTS, REQUESTS_PER_USER = 32, 8
 
 
 class EvaluationError(Exception):
-    """An evaluation cannot go on. The message is for the person who started it, and says what would help."""
+    """An evaluation cannot continue. The message is for its user, with a fix."""
 
 
 class FormatName(StrEnum):

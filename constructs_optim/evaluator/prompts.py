@@ -26,7 +26,7 @@ from constructs_optim.recipe.evaluation.workload import Workload
 from .options import EvaluationError
 
 RANDOM_PROMPTS_NOTE = (
-    "The prompts were made up of random words (no --prompts): their length is usual, their content is not, and neither "
+    "The prompts are random words (no --prompts): their length is usual, their content is not, and neither "
     "are acceptance rates of a draft."
 )
 _WORDS = (
@@ -57,15 +57,7 @@ class Message(BaseModel):
 
 
 class Prompt(BaseModel):
-    """One request's prompt: one of ``prompt``, ``messages`` and ``inputs``.
-
-    Attributes:
-        prompt: a user's message.
-        messages: a chat.
-        inputs: text as the model reads it, without a chat template.
-        reference: text that a right completion contains. Default: none.
-        max_tokens: of the completion. Default: the evaluation's.
-    """
+    """The prompt of a request: one of a user's message, a chat, and text as the model reads it (``inputs``)."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
@@ -154,12 +146,8 @@ def random_prompts(count: int, count_tokens: Callable[[str], int] | None = None)
 def digest(prompts: Sequence[Prompt]) -> str:
     """SHA-256 of the prompts in their order: two evaluations with the same digest sent the same."""
     canonical = [
-        {
-            "messages": prompt.as_messages() if prompt.inputs is None else [],
-            "inputs": prompt.inputs,
-            "reference": prompt.reference,
-            "max_tokens": prompt.max_tokens,
-        }
+        {"messages": prompt.as_messages() if prompt.inputs is None else []}
+        | prompt.model_dump(include={"inputs", "reference", "max_tokens"})
         for prompt in prompts
     ]
     return hashlib.sha256(json.dumps(canonical, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

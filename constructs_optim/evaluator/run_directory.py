@@ -36,7 +36,7 @@ class RunDirectory:
         """Begin an evaluation."""
         if self._run.exists():
             raise EvaluationError(
-                f"{self.path} holds an evaluation already: go on with it (--resume {self.path}), or choose another "
+                f"{self.path} holds an evaluation already: resume it (--resume {self.path}), or choose another "
                 "folder (--output)"
             )
         try:
@@ -51,10 +51,10 @@ class RunDirectory:
         try:
             return Options.model_validate_json(self._run.read_bytes())
         except OSError as error:
-            raise EvaluationError(f"{self.path} holds no evaluation to go on with: {error}") from None
+            raise EvaluationError(f"{self.path} holds no evaluation to resume: {error}") from None
         except ValidationError as error:
             reason = f"it was changed, or written by another version ({describe_errors(error)})"
-            raise EvaluationError(f"{self._run} cannot be gone on with: {reason}") from None
+            raise EvaluationError(f"{self._run} cannot be resumed: {reason}") from None
 
     def measured(self, side: str, concurrency: int) -> MeasuredLevel:
         """The requests of a side at a concurrency; a last line that was not written whole is ignored."""

@@ -45,11 +45,6 @@ class Side:
     notes: list[str] = field(default_factory=list)
 
 
-async def prepare_sides(options: Options, prompts: Sequence[Prompt], session: Callable[[], Session]) -> list[Side]:
-    """All sides, each of which has completed a prompt."""
-    return [await _prepared(options, side, prompts, session) for side in options.sides]
-
-
 def _described(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Subject, str | None]:
     """The subject with its variant, instances and artifact, and the ``s3://`` prefix of the model's files."""
     name = side.endpoint_name or ""
@@ -78,9 +73,10 @@ def _described(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Sub
     return subject.model_copy(update=facts), model_data
 
 
-async def _prepared(
-    options: Options, side: SideOptions, prompts: Sequence[Prompt], new_session: Callable[[], Session]
+async def prepare(
+    options: Options, side: SideOptions, prompts: Sequence[Prompt], session: Callable[[], Session]
 ) -> Side:
+    """A side that has completed a prompt."""
     notes = [RANDOM_PROMPTS_NOTE] if options.random_prompts else []
     subject = Subject(
         label=side.title,
@@ -90,20 +86,19 @@ async def _prepared(
         url=side.url,
         model=side.model,
     )
-    session, model_data, tokenizer = None, None, None
+    model_data, tokenizer = None, None
     if side.url is not None:
         target = UrlTarget(side.url, model=side.model, api_key=os.environ.get(options.api_key_variable))
     else:
-        session = new_session()
         try:
-            subject, model_data = _described(session.client("sagemaker"), side, subject)
+            subject, model_data = _described(session().client("sagemaker"), side, subject)
         except ClientError as error:
             if code_of(error) not in _DENIED:
                 raise EvaluationError(message_of(error)) from None
             # A role that may invoke an endpoint need not be allowed to describe it.
             notes.append(f"The endpoint could not be described: {message_of(error)}")
         target = SageMakerTarget(
-            session,
+            session(),
             side.endpoint_name or "",
             variant_name=side.variant,
             inference_component_name=side.inference_component,
@@ -112,12 +107,12 @@ async def _prepared(
     if isinstance(price, str):
         state = f"state one with {side.endpoint_name or side.url},instance-price-per-hour=DOLLARS"
         notes.append(f"There are no prices: {price}; {state}.")
-    read_s3 = partial(_read_s3, session or new_session)
+    read_s3 = partial(_read_s3, session)
     if side.tokenizer is not None:
-        tokenizer = ModelTokenizer.load(side.tokenizer, read_s3=read_s3)
+        tokenizer = ModelTokenizer(side.tokenizer, read_s3=read_s3)
     elif model_data is not None and model_data.startswith("s3://") and not model_data.endswith(".tar.gz"):
         try:
-            tokenizer = ModelTokenizer.load(model_data, read_s3=read_s3)
+            tokenizer = ModelTokenizer(model_data, read_s3=read_s3)
         except EvaluationError as error:
             notes.append(f"The model's own tokenizer could not be used: {error}.")
     sender = Sender(target, ChatFormat, prompts, options.generation)
@@ -130,15 +125,15 @@ async def _prepared(
     return Side(side.name, subject, sender, tokenizer, None if isinstance(price, str) else price, notes)
 
 
-def _price(side: SideOptions, subject: Subject, session: Session | None) -> Price | str:
+def _price(side: SideOptions, subject: Subject, session: Callable[[], Session]) -> Price | str:
     """The price of all instances, stated or that of the AWS Price List; the reason where it is unknown."""
     hourly, source = side.instance_price_per_hour, "stated"
     if hourly is None:
-        if session is None or subject.instance_type is None:
+        if subject.instance_type is None:
             return "the instances are not known"
-        region = session.region_name or ""
+        region = session().region_name or ""
         try:
-            pricing = session.client("pricing", region_name=API_REGION)
+            pricing = session().client("pricing", region_name=API_REGION)
             hourly = prices_per_hour(pricing, region).get(subject.instance_type)
         except (BotoCoreError, ClientError) as error:
             return f"the AWS Price List could not be read ({error})"
@@ -148,9 +143,9 @@ def _price(side: SideOptions, subject: Subject, session: Session | None) -> Pric
     return Price(instance_price_per_hour=hourly * (subject.instance_count or 1), discount=side.discount, source=source)
 
 
-def _read_s3(session: Session | Callable[[], Session], uri: str) -> bytes | None:
+def _read_s3(session: Callable[[], Session], uri: str) -> bytes | None:
     """An S3 object; None where it does not exist."""
-    s3: Any = (session() if callable(session) else session).client("s3")
+    s3: Any = session().client("s3")
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
         return s3.get_object(Bucket=bucket, Key=key)["Body"].read()

@@ -25,13 +25,10 @@ class Record(Request):
 
     Attributes:
         prompt: index of its prompt.
-        segment: an evaluation that is resumed goes on with the next one; times are seconds since its segment began.
-        text: of the completion.
-        reasoning: that came before it, where the server keeps it apart.
-        message: of the error.
+        segment: a resumed evaluation continues with the next one; times are seconds since its segment began.
+        reasoning: text before that of the completion, where the server keeps it apart.
         retried: whether it was sent a second time, because the server had closed the idle connection.
-        server_input_tokens: the server's count; None where it sends none.
-        server_output_tokens: likewise.
+        server_input_tokens: the server's count, as is ``server_output_tokens``; None where it sends none.
         first_length: characters that arrived with the first token.
     """
 
@@ -65,7 +62,7 @@ class Record(Request):
 class Format:
     """A schema of requests and completions; an instance reads one response into its ``record``.
 
-    Responses are server-sent events or JSON lines, framed by AWS or not; subclasses read one JSON object each. Objects
+    Responses are server-sent events or JSON lines, framed by AWS or not; subclasses read one JSON object. Objects
     of another schema (a ping, a count, additions of a later version) are ignored, as OpenAI's own client does; a
     response is malformed where it has nothing else.
     """
@@ -253,19 +250,12 @@ class LmiFormat(Format):
         return token is not None or finished
 
 
-class TgiFormat(LmiFormat):
-    """The same, as Text Generation Inference takes it."""
-
-    name = FormatName.TGI
-
-
 def candidate_formats(name: FormatName, *, sagemaker: bool, as_text: bool) -> tuple[type[Format], ...]:
     """The formats to try: containers of SageMaker endpoints understand several, and a chat wraps ``inputs``."""
-    if name is not FormatName.AUTO:
-        return tuple(known for known in (ChatFormat, LmiFormat, TgiFormat) if known.name is name)
-    if not sagemaker:
-        return (ChatFormat,)
-    return (LmiFormat, ChatFormat) if as_text else (ChatFormat, LmiFormat)
+    if name is FormatName.AUTO and sagemaker:
+        return (LmiFormat, ChatFormat) if as_text else (ChatFormat, LmiFormat)
+    # Text Generation Inference takes the schema of LMI containers.
+    return (LmiFormat,) if name in (FormatName.LMI, FormatName.TGI) else (ChatFormat,)
 
 
 def _token_count(value: object) -> int | None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .options import EvaluationError
 from .prompts import Prompt
 from .streaming import Record
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 _FILE, _CONFIG, _TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
+_SPECIAL_TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 class ModelTokenizer:
@@ -23,30 +21,28 @@ class ModelTokenizer:
     Source of how templates are rendered: Hugging Face Transformers, "Chat templates".
     """
 
-    def __init__(self, tokenizer: Tokenizer, source: str, *, template: str | None, special: dict[str, str]) -> None:
-        self._tokenizer = tokenizer
-        self.source = source
-        self._special = special
-        self._render = _renderer(template) if template else None
-
-    @classmethod
-    def load(cls, source: str, *, read_s3: Callable[[str], bytes | None] | None = None) -> ModelTokenizer:
-        """The tokenizer of a model: in its folder, its ``tokenizer.json``, an ``s3://`` prefix or the Hugging Face hub.
+    def __init__(self, source: str, *, read_s3: Callable[[str], bytes | None] | None = None) -> None:
+        """Load it from a model's folder, its ``tokenizer.json``, an ``s3://`` prefix or the Hugging Face hub.
 
         ``read_s3`` returns an S3 object, None where it does not exist.
         """
         from tokenizers import Tokenizer
 
+        path = Path(source)
+
         def read(name: str) -> bytes | None:
             if source.startswith("s3://") and read_s3 is not None:
                 return read_s3(f"{source.rstrip('/')}/{name}")
-            return _from_folder(source, name) if Path(source).exists() else _from_hub(source, name)
+            if not path.exists():
+                return _from_hub(source, name)
+            file = path / name if path.is_dir() else path.with_name(name)
+            return file.read_bytes() if file.is_file() else None
 
         try:
             content, config, template = read(_FILE), json.loads(read(_CONFIG) or b"{}"), read(_TEMPLATE)
             if content is None:
                 raise EvaluationError(f"there is no {_FILE} in {source}")
-            tokenizer = Tokenizer.from_str(content.decode())
+            self._tokenizer = Tokenizer.from_str(content.decode())
         except EvaluationError:
             raise
         except Exception as error:  # the library raises bare Exception for a file that it cannot read
@@ -54,10 +50,12 @@ class ModelTokenizer:
                 f"no tokenizer can be loaded from {source}: {error}. Give a model's folder, its tokenizer.json, an "
                 "s3:// prefix or an id of the Hugging Face hub"
             ) from None
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        special = {name: _token(config.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
-        return cls(tokenizer, source, template=(template or b"").decode() or _template(config), special=special)
+        self.source = source
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._special = {name: _token(config.get(name)) for name in _SPECIAL_TOKENS}
+        source_text = (template or b"").decode() or _template(config)
+        self._render = _renderer(source_text) if source_text else None
 
     def count_text(self, text: str) -> int:
         """Tokens of a completion."""
@@ -129,13 +127,6 @@ def _template(config: dict[str, Any]) -> str | None:
 
 def _token(value: Any) -> str:
     return value.get("content", "") if isinstance(value, dict) else value or ""
-
-
-def _from_folder(source: str, name: str) -> bytes | None:
-    path = Path(source)
-    folder = path if path.is_dir() else path.parent
-    file = path if path.is_file() and name == _FILE else folder / name
-    return file.read_bytes() if file.is_file() else None
 
 
 def _from_hub(model: str, name: str) -> bytes | None:

@@ -86,23 +86,6 @@ def catalog_report(part: str) -> list[dict[str, Any]]:
     return reports
 
 
-def rules_page() -> str:
-    """The page of all rules, in Markdown: ``docs/rules.md``."""
-    lines = [
-        "# Rules",
-        "",
-        "A recipe that breaks a rule is refused at synth, with all the rules it breaks. An advisory rule warns; its",
-        'warning is acknowledged with `Annotations.of(scope).acknowledge_warning("constructs-optim:<id>")`.',
-        "",
-        "This page is generated: `constructs-optim catalog rules --format markdown > docs/rules.md`.",
-    ]
-    for rule in all_rules():
-        advisory = " Advisory: it warns." if rule.advisory else ""
-        reason = f"{rule.reason[:1].upper()}{rule.reason[1:].rstrip('.')}."
-        lines += ["", f"## {rule.id}", "", f"**{rule.title}.**{advisory} {reason} ([Source]({rule.link}))"]
-    return "\n".join(lines) + "\n"
-
-
 def _request(plan: Plan, index: int) -> dict[str, Any]:
     job = plan.jobs[index]
     uri, output = _model_source(plan, job.source), _output(plan, index)

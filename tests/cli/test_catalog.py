@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
-
-DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
 def run(*arguments: str) -> Result:
@@ -67,18 +64,8 @@ def test_models_are_chosen_by_family_and_by_what_they_support() -> None:
     assert {row["family"] for row in types} == {"g6"}
 
 
-@pytest.mark.parametrize("arguments", [("rules", "--family", "g5"), ("instances", "--supports", "fp8")])
+@pytest.mark.parametrize(
+    "arguments", [("rules", "--family", "g5"), ("instances", "--supports", "fp8"), ("models", "--supports", "fp9")]
+)
 def test_a_filter_that_a_part_has_not_is_refused(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
-
-
-@pytest.mark.parametrize("what", ["metrics", "rules"])
-def test_the_page_of_metrics_or_rules_is_the_generated_one(what: str) -> None:
-    page = DOCS / f"{what}.md"
-    assert run(what, "--format", "markdown").stdout == page.read_text(encoding="utf-8"), (
-        f"constructs-optim catalog {what} --format markdown > docs/{what}.md"
-    )
-
-
-def test_only_metrics_and_rules_are_pages() -> None:
-    assert run("models", "--format", "markdown").exit_code == 2

@@ -32,7 +32,7 @@ def test_an_endpoint_is_stopped_shown_and_started(served: Served) -> None:
     stopped = run("stop", served.name, answer="y\n")
     assert stopped.exit_code == 0, stopped.output
     assert "has 2 copies; requests will fail" in stopped.stdout
-    assert "Its instances go on" not in stopped.stdout
+    assert "Its instances keep running" not in stopped.stdout
     component = f"{served.name}-llama"
     assert served.copies(component) == 0
     shown = json.loads(run("show", served.name, "--format", "json").stdout)
@@ -68,7 +68,7 @@ def test_whoever_stops_an_endpoint_is_told_that_its_instances_go_on(store: Store
     served.component(copies=1)
     result = run("stop", served.name, "--yes")
     assert result.exit_code == 0, result.output
-    assert "Its instances go on" in result.stdout
+    assert "Its instances keep running" in result.stdout
 
 
 def test_a_variant_s_endpoint_cannot_stop_and_the_reason_is_told(store: Store) -> None:

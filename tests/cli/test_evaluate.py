@@ -256,7 +256,7 @@ def test_without_prompts_they_are_made_up_at_the_length_of_a_usual_load(server: 
     (level,) = result_of(out).levels
     assert level.metrics["input_tokens"] == pytest.approx(622, rel=0.1)
     assert server.timing.bodies[-1]["body"]["max_tokens"] == 250
-    assert "The prompts were made up of random words" in ran.output
+    assert "The prompts are random words" in ran.output
     written = [json.loads(line)["prompt"] for line in (out / "prompts.jsonl").read_text().splitlines()]
     assert len(written) == 40 + 4, "those that warm up included"
     assert len({prompt[:30] for prompt in written}) == len(written)
@@ -384,7 +384,7 @@ def test_a_folder_with_an_evaluation_is_not_written_over(server: ModelServer, pr
     assert run(*asked).exit_code == 0
     ran = run(*asked)
     assert ran.exit_code == 2
-    assert "holds an evaluation already: go on with it (--resume" in ran.output
+    assert "holds an evaluation already: resume it (--resume" in ran.output
     assert run("--resume", tmp_path).exit_code == 2
 
 

@@ -276,7 +276,7 @@ def test_a_stack_of_another_account_is_not_taken_for_one_that_is_not_deployed(st
     folder = written(tmp_path, there)
     result = explained(folder, "--against", "deployed")
     assert result.exit_code == 2
-    assert "of account 000000000000, and these stacks are of others: Chat (111122223333)" in result.stderr
+    assert "of account 000000000000, and these stacks are of other accounts: Chat (111122223333)" in result.stderr
     report = reported(folder, "--store", "deployed")
     assert report.jobs[0].outcome == "decided_at_deployment"
     assert "The stores of Chat were not searched: it is of account 111122223333." in report.notes

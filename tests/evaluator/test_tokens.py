@@ -31,7 +31,7 @@ def record(prompt: int, text: str, reasoning: str = "") -> Record:
 
 @pytest.mark.parametrize("file", [False, True])
 def test_a_chat_is_counted_with_all_that_its_template_adds(tmp_path: Path, file: bool) -> None:
-    tokenizer = ModelTokenizer.load(str(model(tmp_path, file=file)))
+    tokenizer = ModelTokenizer(str(model(tmp_path, file=file)))
     # <s> <user> one two </s> <assistant>
     assert tokenizer.count_prompt(asked("one two")[0], chat=True) == 6
     # What goes to the model as text: <s> one two
@@ -39,13 +39,13 @@ def test_a_chat_is_counted_with_all_that_its_template_adds(tmp_path: Path, file:
 
 
 def test_a_model_without_a_template_reads_the_text(tmp_path: Path) -> None:
-    tokenizer = ModelTokenizer.load(str(model(tmp_path, template=None) / "tokenizer.json"))
+    tokenizer = ModelTokenizer(str(model(tmp_path, template=None) / "tokenizer.json"))
     assert tokenizer.count_prompt(asked("one two")[0], chat=True) == 3
 
 
 def test_the_tokenizer_counts_instead_of_the_server_and_cuts_nothing_off(tmp_path: Path) -> None:
     records = [record(0, "one two three two one two"), record(0, "two three", reasoning="one ")]
-    count_tokens(records, asked("one"), ModelTokenizer.load(str(model(tmp_path))), chat=True)
+    count_tokens(records, asked("one"), ModelTokenizer(str(model(tmp_path))), chat=True)
     assert [(each.input_tokens, each.output_tokens, each.tokenizer_failed) for each in records] == [
         (5, 6, False),
         (5, 3, False),
@@ -62,7 +62,7 @@ def test_what_the_tokenizer_cannot_parse_is_counted_and_ends_nothing(tmp_path: P
     prompts = [*asked("one"), Prompt.model_validate({"messages": [{"role": "tool", "content": "one"}]})]
     half_a_character = json.loads('"one \\ud83d"')
     records = [record(0, half_a_character), record(1, "one"), record(0, "one")]
-    count_tokens(records, prompts, ModelTokenizer.load(str(model(tmp_path))), chat=True)
+    count_tokens(records, prompts, ModelTokenizer(str(model(tmp_path))), chat=True)
     assert [each.tokenizer_failed for each in records] == [True, True, False]
     assert records[0].output_tokens is None
     assert records[0].is_empty
@@ -77,29 +77,29 @@ def test_a_tokenizer_is_read_from_s3(tmp_path: Path) -> None:
         name = uri.removeprefix("s3://store/artifacts/1/model/")
         return (folder / name).read_bytes() if (folder / name).exists() else None
 
-    tokenizer = ModelTokenizer.load("s3://store/artifacts/1/model", read_s3=read)
+    tokenizer = ModelTokenizer("s3://store/artifacts/1/model", read_s3=read)
     assert tokenizer.count_text("one two") == 2
     assert tokenizer.source == "s3://store/artifacts/1/model"
     with pytest.raises(EvaluationError, match=r"there is no tokenizer\.json in s3://other/"):
-        ModelTokenizer.load("s3://other/", read_s3=lambda _: None)
+        ModelTokenizer("s3://other/", read_s3=lambda _: None)
 
 
 def test_a_tokenizer_that_cannot_be_read_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(EvaluationError, match="no tokenizer can be loaded from"):
-        ModelTokenizer.load(str(tmp_path))
+        ModelTokenizer(str(tmp_path))
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(EvaluationError, match=r"there is no tokenizer\.json"):
-        ModelTokenizer.load(str(tmp_path))
+        ModelTokenizer(str(tmp_path))
 
 
 def test_a_template_that_is_none_is_told_of(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="chat template cannot be read"):
-        ModelTokenizer.load(str(model(tmp_path, template="{% for %}")))
+        ModelTokenizer(str(model(tmp_path, template="{% for %}")))
 
 
 def test_a_template_can_do_nothing_but_write(tmp_path: Path) -> None:
-    tokenizer = ModelTokenizer.load(str(model(tmp_path, template="{{ ''.__class__.__mro__ }}")))
+    tokenizer = ModelTokenizer(str(model(tmp_path, template="{{ ''.__class__.__mro__ }}")))
     records = [record(0, "one")]
     count_tokens(records, asked("one"), tokenizer, chat=True)
     assert records[0].tokenizer_failed

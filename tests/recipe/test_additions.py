@@ -127,17 +127,17 @@ def _region_is_not_retired(recipe: Recipe) -> Iterator[Finding]:
 '''
     copy.add("recipe/rules/model_rules.py", "@rule(", rule)
     program = """
-from constructs_optim.recipe.report import rules_page
+from constructs_optim.recipe.report import catalog_report
 try:
     planned()
 except RecipeError as error:
-    print(json.dumps([[violation.rule for violation in error.violations], str(error), rules_page()]))
+    print(json.dumps([[violation.rule for violation in error.violations], str(error), catalog_report("rules")]))
 """
-    rules, message, page = copy.run(program)
+    rules, message, listed = copy.run(program)
     assert rules == ["OPT999"]
     assert "it is closed to new customers" in message
     assert "another region" in message
-    assert "The region takes new endpoints" in page
+    assert "The region takes new endpoints" in [row["title"] for row in listed]
 
 
 def test_a_metric_is_a_definition(copy: Copy) -> None:
@@ -154,12 +154,12 @@ source = "cloudwatch"
 """
     copy.add("recipe/metrics/definitions.toml", "[live.error_rate]", definition)
     program = """
-from constructs_optim.recipe import metrics
-print(json.dumps([metrics.find("queue_depth").variant.metric_name, metrics.metrics_page()]))
+from constructs_optim.recipe import metrics, report
+print(json.dumps([metrics.find("queue_depth").variant.metric_name, report.catalog_report("metrics")]))
 """
-    name, page = copy.run(program)
+    name, listed = copy.run(program)
     assert name == "QueueDepth"
-    assert "| `queue_depth` | Queue depth. Requests that wait in the server's queue. " in page
+    assert ("queue_depth", "Queue depth") in [(row["name"], row["title"]) for row in listed]
 
 
 def test_an_alarm_is_a_definition_and_a_setting(copy: Copy) -> None:

@@ -202,7 +202,7 @@ def definitions() -> list[dict[str, Any]]:
         {
             "name": metric.name,
             "metric_name": metric.variant.metric_name,
-            "unit": metric.published_unit.in_cloudwatch,
+            "unit": "None" if metric.published_unit is metrics.Unit.US_DOLLARS else metric.published_unit.value,
             "aiperf": metric.aiperf,
             "formula": metric.formula,
         }

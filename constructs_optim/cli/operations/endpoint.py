@@ -54,7 +54,10 @@ def stop_command(name: Name, yes: YesOption = False, region: Region = None, prof
     if endpoint.components:
         say(f"{name} has {_copies(sum(c.desired_copies for c in endpoint.own_components))}; requests will fail.")
         if endpoint.keeps_instances:
-            say(_INSTANCES_STAY)
+            say(
+                "Its instances keep running and cost as before: managed instance scaling is off or keeps at least one. "
+                "With min_capacity=0, or stop_on(...), a deployment lets them go."
+            )
         confirm("Stop it?", "stopped", yes=yes)
     capacity.stop(endpoint)
     say(f"{name} is stopping. `constructs-optim endpoint start {name}` brings it back.")
@@ -69,17 +72,11 @@ def start_command(
     region: Region = None,
     profile: Profile = None,
 ) -> None:
-    """Bring an endpoint's copies back after a stop, and let scaling go on."""
+    """Bring an endpoint's copies back after a stop, and resume its scaling."""
     capacity, endpoint = _described(name, profile, region)
     for component, count in capacity.start(endpoint, copies=copies).items():
         say(f"{component} gets {_copies(count)}.")
     say(f"{name} is starting. The model takes minutes to load; `constructs-optim endpoint show {name}` tells.")
-
-
-_INSTANCES_STAY = (
-    "Its instances go on, and cost as before: managed instance scaling is off, or keeps at least one. With "
-    "min_capacity=0, or stop_on(...), a deployment lets them go."
-)
 
 
 def _described(name: str, profile: str | None, region: str | None) -> tuple[EndpointCapacity, Endpoint]:

@@ -81,7 +81,7 @@ def watch_command(
     try:
         last = _follow(Account(profile, region), name, poll_seconds)
     except KeyboardInterrupt:
-        say(f"Not watched any more; {name} goes on.")
+        say(f"Stopped watching; {name} continues.")
         raise typer.Exit(130) from None
     if last is None:
         raise failed(_unknown(name))

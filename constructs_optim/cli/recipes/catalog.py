@@ -3,54 +3,34 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import typer
 
-from constructs_optim.recipe.metrics import metrics_page
-from constructs_optim.recipe.report import catalog_report, rules_page
+from constructs_optim.recipe.report import catalog_report
 
-from ..presentation import print_table
+from ..presentation import FormatOption, print_table
 
 Part = Literal["models", "instances", "images", "metrics", "rules"]
 
 
-class Supported(StrEnum):
-    """Features of a model that SageMaker supports."""
-
-    quantization = "quantization"
-    speculative_decoding = "speculative-decoding"
-    sagemaker_draft_model = "sagemaker-draft-model"
-    pre_optimized = "pre-optimized"
-    pre_compiled = "pre-compiled"
-    fp8 = "fp8"
-    smoothquant = "smoothquant"
-    fast_load = "fast-load"
-    neuron = "neuron"
-    tensorrt_llm = "tensorrt-llm"
-    eagle = "eagle"
-    trainable = "trainable"
-
-
 _USES = {"hosts_endpoints": "endpoints", "runs_optimization": "optimization jobs", "runs_training": "training jobs"}
-_PAGES = {"metrics": metrics_page, "rules": rules_page}
 # The headings of each part's table, with the fields below them.
 _TABLES: dict[Part, dict[str, str]] = {
     "models": {
         "model": "model_id",
         "family": "family",
-        "parameters (billion)": "parameters_billion",
+        "params (B)": "parameters_billion",
         "supports": "supports",
     },
     "instances": {
         "instance type": "name",
-        "accelerator": "accelerator",
-        "count": "accelerator_count",
-        "memory of each (MiB)": "accelerator_memory_mib",
+        "accelerators": "accelerator_count",
+        "each (MiB)": "accelerator_memory_mib",
         "vCPUs": "vcpu",
         "memory (MiB)": "memory_mib",
         "NVMe (GB)": "nvme_gb",
+        "accelerator": "accelerator",
         "for": "uses",
     },
     "images": {"repository": "repository", "tag": "tag", "capabilities": "capabilities"},
@@ -63,29 +43,25 @@ def catalog_command(
     part: Annotated[Part, typer.Argument(help="models, instances, images, metrics or rules.")],
     family: Annotated[str | None, typer.Option(help="Only models or instance types of it: Llama or g5.")] = None,
     supports: Annotated[
-        list[Supported] | None,
-        typer.Option(metavar="FEATURE", help=f"Only models that support this: {', '.join(Supported)}. Repeatable."),
+        list[str] | None,
+        typer.Option(metavar="FEATURE", help="Only models that support this, as fp8 or fast-load. Repeatable."),
     ] = None,
-    format: Annotated[
-        Literal["table", "json", "markdown"],
-        typer.Option(metavar="FORMAT", help="table, json, or markdown for metrics and rules."),
-    ] = "table",
+    format: FormatOption = "table",
 ) -> None:
     """List the models, instance types, container images, metrics or rules that the planner knows."""
     if family is not None and part not in ("models", "instances"):
         raise typer.BadParameter("--family is for models and instances")
     if supports and part != "models":
         raise typer.BadParameter("--supports is for models")
-    if format == "markdown":
-        if part not in _PAGES:
-            raise typer.BadParameter("only metrics and rules are printed as markdown")
-        typer.echo(_PAGES[part](), nl=False)
-        return
+    rows = catalog_report(part)
+    required = {feature.replace("-", "_") for feature in supports or ()}
+    known = {feature for row in rows if part == "models" for feature in row["supports"]}
+    if not required <= known:
+        raise typer.BadParameter(f"--supports: models support {_cell(sorted(known))}")
     rows = [
         row
-        for row in catalog_report(part)
-        if (family is None or str(row["family"]).lower() == family.lower())
-        and all(feature.name in row["supports"] for feature in supports or ())
+        for row in rows
+        if (family is None or str(row["family"]).lower() == family.lower()) and required <= {*row.get("supports", ())}
     ]
     if format == "json":
         typer.echo(json.dumps(rows, indent=1))
@@ -94,7 +70,7 @@ def catalog_command(
     for row in rows:
         row["uses"] = [use for field, use in _USES.items() if row.get(field)]
     cells = [[_cell(row[field]) for field in fields.values()] for row in rows]
-    print_table([*fields], cells, long=2 if part == "rules" else 1)
+    print_table([*fields], cells, long=2 if part in ("instances", "rules") else 1)
 
 
 def _cell(value: Any) -> str:

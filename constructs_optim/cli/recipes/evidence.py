@@ -1,7 +1,7 @@
 """Reads the evidence of recommendations: prices, JumpStart's published benchmarks, and a store's contents.
 
 Source: JumpStart's documents (``DescribeHubContent``), in which ``inference_configs`` has ``benchmark_metrics`` by
-instance type: ``{"name", "unit", "value", "concurrency"}`` each, values and concurrency as text. By the SageMaker
+instance type: lists of ``{"name", "unit", "value", "concurrency"}``, values and concurrency as text. By the SageMaker
 Python SDK's table of them, latency is the median time to first token and throughput the median tokens/s of one user.
 """
 
@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Subject
+from constructs_optim.recipe.plan_data import PUBLIC_HUB
 from constructs_optim.recipe.recommendation.data import Benchmark
 from constructs_optim.runtime.errors import code_of
 from constructs_optim.runtime.jobs.hub_document import hub_content
@@ -26,7 +27,6 @@ from constructs_optim.runtime.store.json_records import objects
 
 from ..aws import DENIED, Account
 
-PUBLIC_HUB = "SageMakerPublicHub"
 _MILLISECONDS = {"s": 1000.0, "sec": 1000.0, "seconds": 1000.0, "ms": 1.0, "milliseconds": 1.0}
 _RESULT = re.compile(r"evaluations/[0-9a-f]{64}/result\.json")
 _MANIFEST = re.compile(r"artifacts/([0-9a-f]{64})/manifest\.json")

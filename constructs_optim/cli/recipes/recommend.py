@@ -170,7 +170,7 @@ def _print(
 
 
 def _print_ranking(recommendation: Recommendation, limit: int) -> None:
-    """Print a line for each recipe, and one for the model without one."""
+    """Print a line for each recipe, and one for the model without a recipe."""
     rows: list[list[str]] = []
     for rank, candidate in enumerate(recommendation.candidates[:limit], 1):
         names = [

@@ -49,7 +49,7 @@ class Workload(_Part):
     """What was sent, and how tokens were counted.
 
     ``prompts`` is the number of different ones: two results compare where ``prompts_digest``, their SHA-256, is the
-    same. ``format`` is ``openai``, ``lmi`` or ``tgi``. Each concurrency had so many ``requests``, None where each had a
+    same. ``format`` is ``openai`` or ``lmi``. Each concurrency had so many ``requests``, None where each had a
     number of its own, or so many ``seconds``, after ``warm_up`` requests that do not count.
     """
 

@@ -43,11 +43,6 @@ class Unit(StrEnum):
     PERCENT = "Percent"
     US_DOLLARS = "US dollars"
 
-    @property
-    def in_cloudwatch(self) -> str:
-        """What a published value's ``Unit`` says."""
-        return Unit.NONE.value if self is Unit.US_DOLLARS else self.value
-
 
 class Part(StrEnum):
     """What a metric tells of."""
@@ -184,39 +179,3 @@ def summed_over(series: Series, instance_type: str | None) -> int:
     if row is None or series.summed is None:
         return 1
     return row.accelerator_count if series.summed == "GPUs" else row.vcpu
-
-
-def metrics_page() -> str:
-    """The page of all metrics, in Markdown: ``docs/metrics.md``."""
-    lines = [
-        "# Metrics",
-        "",
-        "Every metric by which an endpoint is watched and evaluated: one definition each, for dashboards, alarms,",
-        "`endpoint.metric(name)` and evaluations. `metric_<name>()` of an endpoint gives a metric as it is published;",
-        "dashboards show it in the unit of the last column, where need be by metric math.",
-        "",
-        "This page is generated: `constructs-optim catalog metrics --format markdown > docs/metrics.md`.",
-    ]
-    for part in Part:
-        lines += ["", f"## {part.value[0].upper()}{part.value[1:]}", ""]
-        lines += ["| name | what it is | in CloudWatch | statistic | unit |", "| --- | --- | --- | --- | --- |"]
-        lines += [_row(metric) for metric in by_name().values() if metric.part is part]
-    return "\n".join(lines) + "\n"
-
-
-def _row(metric: MetricDefinition) -> str:
-    units = dict.fromkeys([metric.published_unit.in_cloudwatch, metric.shown_unit.value])
-    meaning = f"{metric.title}. {metric.definition} ([source]({metric.source}))"
-    published = [
-        f"{owner}: `{series.namespace}` `{series.metric_name}` by {', '.join(series.dimensions)}"
-        + (f"; added up over {series.summed}" if series.summed is not None else "")
-        for owner, series in (("variant", metric.variant), ("component", metric.component))
-        if series is not None
-    ]
-    if metric.formula is not None:
-        published.append(f"formula: `{metric.formula}`")
-    if metric.gpus_only:
-        published.append("GPUs only")
-    return (
-        f"| `{metric.name}` | {meaning} | {'<br>'.join(published)} | {metric.statistic} | {', shown as '.join(units)} |"
-    )
