@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from constructs_optim.recipe.evaluation.calculation import PARTS, ErrorKind
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit, find
 
@@ -143,6 +143,7 @@ def _page(
         return any(metric.name in level.metrics for side in sides for level in side.result.levels)
 
     metrics = [metric for metric in EVALUATION if known(metric)]
+    parts = dict.fromkeys(metric.part for metric in EVALUATION)
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     environment.filters.update(readable=readable, signed=_signed)
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
@@ -153,7 +154,7 @@ def _page(
         sides=sides,
         units=_UNITS,
         summary=[metric for metric in metrics if metric.name in _SUMMARY],
-        parts={part: [metric for metric in metrics if metric.part is part] for part in PARTS},
+        parts={part: [metric for metric in metrics if metric.part == part] for part in parts},
         concurrencies=sorted({level.concurrency for side in sides for level in side.result.levels}),
         changes={
             concurrency: {change.name: change for change in of_level} for concurrency, of_level in changes.items()

@@ -12,6 +12,8 @@ from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.tokens import is_token, without_tokens
 
 PUBLIC_HUB = "SageMakerPublicHub"
+CODE_CHANNEL = "code"
+"""The input channel of a training job that has this library's code."""
 # The API's upper limit: weights of 35 GB and more are downloaded and loaded at the start of every instance.
 _STARTUP_SECONDS = 3600
 
@@ -113,8 +115,8 @@ class JobPlan(_Data):
 
     ``image`` is None where the service chooses it. ``pre_compiled``: SageMaker has the compiled artifact, which the job
     only fetches. ``reads`` is what decides the artifact besides its source, for instance training data.
-    ``model_channel`` is None where the service fetches the source, ``code_channel`` where none of this library's code
-    runs. ``recommends_image``: the service says in the end which image serves the artifact.
+    ``model_channel`` is None where the service fetches the source. A training job runs this library's code; the service
+    recommends an image that serves the artifact when an optimization job has ended.
     """
 
     kind: Literal["OptimizationJob", "TrainingJob"] = "OptimizationJob"
@@ -128,9 +130,11 @@ class JobPlan(_Data):
     pre_compiled: bool = False
     reads: tuple[S3Source, ...] = ()
     model_channel: str | None = None
-    code_channel: str | None = None
-    keeps_checkpoints: bool = False
-    recommends_image: bool = True
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is a training job."""
+        return self.kind == "TrainingJob"
 
 
 class ChannelPlan(_Data):
@@ -197,20 +201,10 @@ class TechniquePlan(_Data):
 class Plan(_Data):
     """All that follows from a recipe.
 
-    Attributes:
-        source: where the model comes from.
-        techniques: what is applied, in order.
-        instance_type: what the endpoint runs on.
-        accelerator: name of its accelerator, for instance ``a10g``.
-        accelerator_count: how many of them an instance has.
-        tensor_parallel_degree: how many GPUs or NeuronCores one copy of the model takes.
-        jobs: the jobs, each from the model or the artifact of an earlier one.
-        container: how the result is served.
-        lossless: whether what is served gives the model's own completions, rounding aside.
-        copy_requirements: what one copy reserves of an instance where it is served as an inference component.
-        containers: the images of jobs and container, by requirement, as a lock file records them.
-        memory: what it takes of the accelerators' memory; None where the model's size is not known.
-        warnings: what works and is worth a second look.
+    ``tensor_parallel_degree`` is how many GPUs or NeuronCores a copy of the model takes, ``copy_requirements`` what it
+    reserves of an instance as an inference component. ``lossless``: whether completions are the model's own, rounding
+    aside. ``containers`` has the images by requirement, as a lock file records them. ``memory`` is None where the
+    model's size is not known.
     """
 
     source: Annotated[HubSource | S3Source, Field(discriminator="kind")]

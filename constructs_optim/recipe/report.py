@@ -8,7 +8,7 @@ from typing import Any
 from .catalog import images, instances, models
 from .errors import Violation
 from .metrics import by_name as metrics_by_name
-from .plan_data import ArtifactSource, HubDraftSource, Plan, S3Source, Source
+from .plan_data import CODE_CHANNEL, ArtifactSource, HubDraftSource, Plan, S3Source, Source
 from .planning import channel
 from .rules import all_rules
 
@@ -111,7 +111,7 @@ def _request(plan: Plan, index: int) -> dict[str, Any]:
     channels = [
         {"ChannelName": job.model_channel, "DataSource": {"S3DataSource": {**uri, "S3DataType": "S3Prefix"}}},
         *job.request["InputDataConfig"],
-        *([channel(job.code_channel, f"{_STORE}/code/")] if job.code_channel is not None else []),
+        channel(CODE_CHANNEL, f"{_STORE}/code/"),
     ]
     return {
         **job.request,

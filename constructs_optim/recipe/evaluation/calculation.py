@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from constructs_optim.recipe import pricing
-from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Part, Unit
+from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit
 
 
 class ErrorKind(StrEnum):
@@ -206,7 +206,3 @@ def _prices(values: Mapping[str, float], hourly: float, discount: float) -> dict
         price = pricing.blended_price_per_million_tokens(hourly, values["total_throughput"], discount)
         prices["blended_price_per_million_tokens"] = price
     return prices
-
-
-PARTS = (Part.EVALUATION_LATENCY, Part.EVALUATION_THROUGHPUT, Part.EVALUATION_PRICE)
-"""In which reports show metrics, in that order."""

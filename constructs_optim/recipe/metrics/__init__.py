@@ -49,21 +49,6 @@ class Unit(StrEnum):
         return Unit.NONE.value if self is Unit.US_DOLLARS else self.value
 
 
-class Part(StrEnum):
-    """What a metric tells of."""
-
-    TRAFFIC = "traffic and latency"
-    CONCURRENCY = "concurrency and throughput"
-    ERRORS = "errors"
-    ACCELERATORS = "accelerators"
-    HOST = "host"
-    SCALING = "scaling"
-    COST = "cost"
-    EVALUATION_LATENCY = "evaluation: latency"
-    EVALUATION_THROUGHPUT = "evaluation: throughput"
-    EVALUATION_PRICE = "evaluation: price"
-
-
 @dataclass(frozen=True)
 class Series:
     """Where CloudWatch has a metric: namespace, name and the dimensions that choose one time series.
@@ -81,15 +66,16 @@ class Series:
 class MetricDefinition:
     """One metric: ``published_unit`` is that of CloudWatch's values, ``shown_unit`` what users are shown.
 
-    ``statistic`` is the default one. ``variant`` and ``component`` are its series by what serves the model. Only
-    instances with GPUs publish it where ``gpus_only``: SageMaker documents no utilization metric of NeuronCores.
+    ``part`` is what it tells of, ``statistic`` the default one. ``variant`` and ``component`` are its series by what
+    serves the model. Only instances with GPUs publish it where ``gpus_only``: SageMaker documents no utilization metric
+    of NeuronCores.
     ``formula`` is metric math over names of metrics and parameters of ``pricing``, ``aiperf`` the same of aiperf's
     metrics.
     """
 
     name: str
     title: str
-    part: Part
+    part: str
     definition: str
     statistic: str
     published_unit: Unit
@@ -197,10 +183,10 @@ def metrics_page() -> str:
         "",
         "This page is generated: `constructs-optim catalog metrics --format markdown > docs/metrics.md`.",
     ]
-    for part in Part:
-        lines += ["", f"## {part.value[0].upper()}{part.value[1:]}", ""]
+    for part in dict.fromkeys(metric.part for metric in by_name().values()):
+        lines += ["", f"## {part[0].upper()}{part[1:]}", ""]
         lines += ["| name | what it is | in CloudWatch | statistic | unit |", "| --- | --- | --- | --- | --- |"]
-        lines += [_row(metric) for metric in by_name().values() if metric.part is part]
+        lines += [_row(metric) for metric in by_name().values() if metric.part == part]
     return "\n".join(lines) + "\n"
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.lock import LOCK_FILE
+from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.tokens import is_token
 
