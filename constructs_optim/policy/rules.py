@@ -13,10 +13,11 @@ from typing import Any
 from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.pricing import HOURS_A_MONTH
 from constructs_optim.templates.endpoints import (
-    ServingResource,
+    NAME_PROPERTIES,
     Variant,
     components,
     instance_limits,
+    is_name_of,
     is_scaled,
     serving_resources,
     targets_of_component,
@@ -80,18 +81,14 @@ _Check = Callable[[PlatformPolicy, Template], Iterator[PolicyFinding]]
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """A rule of a policy, as ``rules.toml`` describes it, and its check."""
+    """A rule of a policy, as ``rules.toml`` describes it, its check, and the setting that switches it on."""
 
     id: str
+    setting: str
     title: str
     looks_at: str
     reason: str
     check: _Check
-
-    @property
-    def setting(self) -> str:
-        """The setting of ``PlatformPolicy`` that switches it on."""
-        return SETTING_BY_RULE[self.id]
 
 
 _DESCRIBED: dict[str, dict[str, str]] = tomllib.loads(
@@ -104,7 +101,7 @@ def _rule(rule_id: str) -> Callable[[_Check], _Check]:
     """Register a function of a policy and a template as the check of a rule of ``rules.toml``."""
 
     def register(check: _Check) -> _Check:
-        _RULES.append(PolicyRule(id=rule_id, check=check, **_DESCRIBED[rule_id]))
+        _RULES.append(PolicyRule(rule_id, SETTING_BY_RULE[rule_id], check=check, **_DESCRIBED[rule_id]))
         return check
 
     return register
@@ -376,7 +373,7 @@ def _serving_resources_scale(_: PlatformPolicy, template: Template) -> Iterator[
 def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     alarms = template.of_type(ALARM)
     for serving in serving_resources(template):
-        watching = [alarm for alarm in alarms if any(serving.is_named_by(value) for value in _dimensions(alarm))]
+        watching = [alarm for alarm in alarms if any(is_name_of(serving, value) for value in _dimensions(alarm))]
         ids = {alarm.logical_id for alarm in watching}
         names = [str(alarm.properties["AlarmName"]) for alarm in watching if "AlarmName" in alarm.properties]
         composed = [
@@ -397,7 +394,7 @@ def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[Po
         evaluations = [
             evaluation
             for evaluation in template.of_type(ENDPOINT_EVALUATION)
-            if any(map(serving.is_named_by, as_object(evaluation.get("Request", "Dimensions")).values()))
+            if any(is_name_of(serving, name) for name in as_object(evaluation.get("Request", "Dimensions")).values())
         ]
         if not any(evaluation.get("Request", "Gate") for evaluation in evaluations):
             lack = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
@@ -405,8 +402,8 @@ def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[Po
             yield _lacking(serving, reason, "endpoint.evaluate(...).require(...)")
 
 
-def _lacking(serving: ServingResource, reason: str, fix: str) -> PolicyFinding:
-    return PolicyFinding(serving.resource, f"Properties.{serving.name_property}", _IN_THE_REASON, reason, fix)
+def _lacking(serving: Resource, reason: str, fix: str) -> PolicyFinding:
+    return PolicyFinding(serving, f"Properties.{NAME_PROPERTIES[serving.type]}", _IN_THE_REASON, reason, fix)
 
 
 def _dimensions(alarm: Resource) -> Iterator[Any]:

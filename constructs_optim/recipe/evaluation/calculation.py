@@ -111,14 +111,12 @@ def summarize(
     concurrency: int,
     *,
     instance_price_per_hour: float | None = None,
-    instance_count: int = 1,
     discount: float = 0.0,
 ) -> dict[str, float]:
     """Every metric of an evaluation at one concurrency that can be calculated, by name, in its published unit.
 
     ``requests`` has those that failed as well; ``seconds`` is from the first request to the last response. There are no
-    prices without ``instance_price_per_hour``, of one instance. Raises ValueError for a price, discount or time that is
-    none.
+    prices without ``instance_price_per_hour``, of all instances. Raises ValueError for a wrong price, discount or time.
     """
     pricing.check_price(instance_price_per_hour, discount)
     sent = list(requests)
@@ -140,7 +138,7 @@ def summarize(
     if values.get("inter_token_latency_p50", 0) > 0:
         values["total_throughput"] = pricing.total_throughput(concurrency, values["inter_token_latency_p50"])
     if instance_price_per_hour is not None:
-        values |= _prices(values, instance_price_per_hour * instance_count, discount)
+        values |= _prices(values, instance_price_per_hour, discount)
     return {metric.name: float(values[metric.name]) for metric in EVALUATION if metric.name in values}
 
 
