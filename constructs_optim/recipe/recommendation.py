@@ -1,9 +1,9 @@
 """Which recipes to try for a model, best first: what fits, what it costs, and what is known of how fast it is.
 
 Numbers come from JumpStart's published benchmarks and from evaluations of one's own; none is carried over to another
-instance type or worked out for another number of users. What is not measured comes after what is: what the vendor
-tested first, then by what a token costs at best. That is a bound of physics and no measurement: to generate a token,
-all weights are read from the accelerators' memory once, and accelerators wait for each other in every layer.
+instance type or number of users. What is not measured comes after what is: what the vendor tested first, then by the
+least that a token can cost. To generate one, all weights are read from the accelerators' memory once, and accelerators
+wait for each other in every layer.
 
 Source of the meaning of published numbers: SageMaker developer guide, "Deploy a pre-optimized model", and the SageMaker
 Python SDK's table of them: latency is the median time to first token, throughput the median tokens a second of a user.

@@ -12,16 +12,13 @@ from .plan_data import CODE_CHANNEL, ArtifactSource, HubDraftSource, Plan, S3Sou
 from .planning import channel
 from .rules import all_rules
 
-# The hosts of what is known only when a stack is deployed.
+# Stand for what is known only when a stack is deployed.
 _STORE = "s3://artifact-store"
 _HUB = "s3://resolved-at-deployment"
 
 
 def plan_report(plan: Plan) -> dict[str, Any]:
-    """The plan with whole requests, aside from job name and role.
-
-    What is known only when a stack is deployed is below ``s3://artifact-store`` and ``s3://resolved-at-deployment``.
-    """
+    """The plan with whole requests, aside from job name and role."""
     memory = plan.memory
     if memory is not None:
         memory = {**memory.model_dump(), "total_gb": round(memory.total_gb, 3)}

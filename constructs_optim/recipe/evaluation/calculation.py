@@ -131,8 +131,10 @@ def summarize(
         "empty_inference_response": sum(request.is_empty for request in sent),
     }
     for name in ("time_to_first_token", "inter_token_latency", "client_latency"):
-        latencies = [value for request in measured if (value := getattr(request, name)) is not None]
-        values |= _distribution(name, latencies)
+        latencies = sorted(value for request in measured if (value := getattr(request, name)) is not None)
+        if latencies:
+            values[name] = sum(latencies) / len(latencies)
+            values |= {f"{name}_{which}": percentile(latencies, float(which[1:])) for which in PERCENTILES}
     for kind in ("input_tokens", "output_tokens"):
         values |= _tokens(kind, measured, seconds)
     if values.get("inter_token_latency_p50", 0) > 0:
@@ -174,14 +176,6 @@ def relative_change(before: Mapping[str, float], after: Mapping[str, float], nam
     if before[name] == after[name]:
         return 0.0
     return None if before[name] == 0 else after[name] / before[name] - 1
-
-
-def _distribution(name: str, values: list[float]) -> dict[str, float]:
-    if not values:
-        return {}
-    ordered = sorted(values)
-    mean = {name: sum(ordered) / len(ordered)}
-    return mean | {f"{name}_{which}": percentile(ordered, float(which[1:])) for which in PERCENTILES}
 
 
 def _tokens(kind: str, measured: Sequence[Request], seconds: float) -> dict[str, float]:

@@ -69,7 +69,9 @@ class Workload(Settings):
             "prompt_input_tokens_mean": self.input_tokens,
             **({"prompt_input_tokens_stddev": self.input_tokens_stddev} if self.input_tokens_stddev else {}),
         }
-        prompts = {"custom_dataset_type": "single_turn", "input_file": f"/opt/ml/input/data/{CHANNEL}/{self._file}"}
+        # The name of a file that is known only at deployment cannot be taken apart: the folder is named instead.
+        name = "" if self.prompts is None or is_token(self.prompts) else self.prompts.rpartition("/")[2]
+        prompts = {"custom_dataset_type": "single_turn", "input_file": f"/opt/ml/input/data/{CHANNEL}/{name}"}
         requests = self.requests or max(100, 3 * max(self.concurrencies))
         duration = {"benchmark_duration": self.duration_seconds}
         optional = {
@@ -95,8 +97,3 @@ class Workload(Settings):
             **({"secrets": {"hf_token": self.token_secret_arn}} if self.token_secret_arn is not None else {}),
             "tooling": {"api_standard": "openai"},
         }
-
-    @property
-    def _file(self) -> str:
-        # A name that is known only at deployment cannot be taken apart: the folder is named instead.
-        return "" if self.prompts is None or is_token(self.prompts) else self.prompts.rpartition("/")[2]

@@ -13,7 +13,6 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from constructs_optim.recipe.catalog import instances
@@ -104,12 +103,11 @@ class MetricDefinition:
 
 
 def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
-    series = {
-        owner: {"dimensions": dimensions, **row[owner]}
-        for owner, dimensions in (("variant", BY_VARIANT), ("component", BY_COMPONENT))
-        if owner in row
-    }
-    return _DEFINITION.validate_python({**row, **series, "name": name, "source": _DATA["sources"][row["source"]]})
+    columns = {**row, "name": name, "source": _DATA["sources"][row["source"]]}
+    for owner, dimensions in (("variant", BY_VARIANT), ("component", BY_COMPONENT)):
+        if owner in row:
+            columns[owner] = {"dimensions": dimensions, **row[owner]}
+    return MetricDefinition(**columns)
 
 
 def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
@@ -131,7 +129,6 @@ def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
         yield _definition(metric, {**row, **changes})
 
 
-_DEFINITION = TypeAdapter(MetricDefinition)
 _DATA = tomllib.loads((files(__name__) / "definitions.toml").read_text(encoding="utf-8"))
 
 LIVE: tuple[MetricDefinition, ...] = tuple(_definition(name, row) for name, row in _DATA["live"].items())
