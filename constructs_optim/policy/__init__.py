@@ -3,14 +3,14 @@
 Pure Python over plain data; the CDK's plugin is in ``constructs``.
 """
 
-from .rules import PolicyFinding, all_policy_rules, check, rules_table
+from .rules import RULES, PolicyFinding, check, rules_table
 from .settings import PlatformPolicy, PolicyError
 
 __all__ = [
+    "RULES",
     "PlatformPolicy",
     "PolicyError",
     "PolicyFinding",
-    "all_policy_rules",
     "check",
     "rules_table",
 ]

@@ -94,28 +94,24 @@ class PolicyRule:
 _DESCRIBED: dict[str, dict[str, str]] = tomllib.loads(
     (files("constructs_optim.policy") / "rules.toml").read_text(encoding="utf-8")
 )
-_RULES: list[PolicyRule] = []
+RULES: list[PolicyRule] = []
+"""Every rule, by id."""
 
 
 def _rule(rule_id: str) -> Callable[[_Check], _Check]:
     """Register a function of a policy and a template as the check of a rule of ``rules.toml``."""
 
     def register(check: _Check) -> _Check:
-        _RULES.append(PolicyRule(rule_id, SETTING_BY_RULE[rule_id], check=check, **_DESCRIBED[rule_id]))
+        RULES.append(PolicyRule(rule_id, SETTING_BY_RULE[rule_id], check=check, **_DESCRIBED[rule_id]))
         return check
 
     return register
 
 
-def all_policy_rules() -> list[PolicyRule]:
-    """Every rule, by id."""
-    return list(_RULES)
-
-
 def rules_table() -> str:
     """The rules as the Markdown table of ``docs/policy.md``."""
     heading = ["| id | setting | rule | looks at | why teams have it |", "| --- | --- | --- | --- | --- |"]
-    rows = [f"| {r.id} | `{r.setting}` | {r.title} | {r.looks_at} | {r.reason} |" for r in _RULES]
+    rows = [f"| {r.id} | `{r.setting}` | {r.title} | {r.looks_at} | {r.reason} |" for r in RULES]
     return "\n".join([*heading, *rows])
 
 
@@ -123,7 +119,7 @@ def check(policy: PlatformPolicy, template: Mapping[str, Any]) -> list[PolicyFin
     """All findings of a policy in a synthesized template, by rule, then in the template's order."""
     resources = Template(template)
     findings: list[PolicyFinding] = []
-    for rule in _RULES:
+    for rule in RULES:
         own, severity = policy.reasons.get(rule.id), policy.severities.get(rule.id, "error")
         for finding in rule.check(policy, resources) if policy.is_on(rule.setting) else ():
             reason = f"{finding.reason} ({own})" if own is not None else finding.reason

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from constructs_optim.recipe.catalog import instances
@@ -40,7 +40,7 @@ class Hosting:
     minimum_instance_count: int | None = None
     maximum_instance_count: int | None = None
     routing: Routing | None = None
-    update: UpdateSettings | None = None
+    update: UpdateSettings = field(default_factory=UpdateSettings)
     capture_percentage: int | None = None
     asynchronous: bool = False
     concurrent_invocations: int | None = None

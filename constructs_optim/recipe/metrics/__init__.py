@@ -103,7 +103,7 @@ class MetricDefinition:
 
 
 def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
-    columns = {**row, "name": name, "source": _DATA["sources"][row["source"]]}
+    columns: dict[str, Any] = {**row, "name": name, "source": _DATA["sources"][row["source"]]}
     for owner, dimensions in (("variant", BY_VARIANT), ("component", BY_COMPONENT)):
         if owner in row:
             columns[owner] = {"dimensions": dimensions, **row[owner]}
