@@ -10,16 +10,14 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 LOCK_FILE = "optim.lock.json"
 """Where it is, in the app's own folder, beside ``cdk.json``."""
 
 
-class Lock(BaseModel):
+class Lock(BaseModel, frozen=True, extra="forbid"):
     """Images by capabilities: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``, or by ``awq@<region>``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
     containers: dict[str, str] = Field(default_factory=dict)
