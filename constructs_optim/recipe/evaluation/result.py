@@ -15,9 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat
 
 from constructs_optim.recipe.metrics import EVALUATION
 
-SCHEMA_VERSION = 1
-"""Goes up when a document of before could be misread; a field that is added keeps it."""
-
 _METRICS = frozenset(metric.name for metric in EVALUATION)
 
 
@@ -105,7 +102,8 @@ class EvaluationResult(_Part):
     ``price`` is None where it is not known, with the reason in ``notes``.
     """
 
-    schema_version: Literal[1] = Field(default=SCHEMA_VERSION, alias="schema")
+    # Goes up when an older document could be misread; a field that is added keeps it.
+    schema_version: Literal[1] = Field(default=1, alias="schema")
     subject: Subject
     workload: Workload
     started: dt.datetime

@@ -63,12 +63,7 @@ class Hosting:
         """Whether models are inference components: because that is set, or nothing else works."""
         if self.inference_component is not None:
             return bool(self.inference_component)
-        return not self.has_model or any(technique.inference_component for technique in self.known_techniques)
-
-    @cached_property
-    def known_techniques(self) -> list[Technique]:
-        """The techniques, without what else rules refuse."""
-        return [technique for technique in self.techniques if isinstance(technique, Technique)]
+        return not self.has_model or any(technique.inference_component for technique in self.techniques)
 
     @cached_property
     def rows(self) -> list[instances.InstanceRow]:

@@ -24,10 +24,9 @@ PUBLISHING_SECONDS = 60
 """How often instances report their utilization, unless ``MetricsConfig`` of the endpoint's configuration differs."""
 EVALUATION_NAMESPACE = "ConstructsOptim/Evaluation"
 """Where an evaluation publishes what it measured."""
-BY_VARIANT = ("EndpointName", "VariantName")
-"""The dimensions of what a production variant serves."""
-BY_COMPONENT = ("InferenceComponentName",)
-"""The dimensions of what an inference component serves."""
+# The dimensions of what a production variant serves, an inference component, and an evaluation's besides.
+_BY_VARIANT = ("EndpointName", "VariantName")
+_BY_COMPONENT = ("InferenceComponentName",)
 _BY_EVALUATION = ("Concurrency", "ArtifactKey")
 
 
@@ -104,7 +103,7 @@ class MetricDefinition:
 
 def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
     columns: dict[str, Any] = {**row, "name": name, "source": _DATA["sources"][row["source"]]}
-    for owner, dimensions in (("variant", BY_VARIANT), ("component", BY_COMPONENT)):
+    for owner, dimensions in (("variant", _BY_VARIANT), ("component", _BY_COMPONENT)):
         if owner in row:
             columns[owner] = {"dimensions": dimensions, **row[owner]}
     return MetricDefinition(**columns)
@@ -124,8 +123,8 @@ def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
             changes["aiperf"] = row["aiperf"].replace(".avg", f".{statistic}")
         published = row.get("metric_name", "".join(word.capitalize() for word in metric.split("_")))
         series = {"namespace": EVALUATION_NAMESPACE, "metric_name": published}
-        changes["variant"] = {**series, "dimensions": (*BY_VARIANT, *_BY_EVALUATION)}
-        changes["component"] = {**series, "dimensions": (*BY_COMPONENT, *_BY_EVALUATION)}
+        changes["variant"] = {**series, "dimensions": (*_BY_VARIANT, *_BY_EVALUATION)}
+        changes["component"] = {**series, "dimensions": (*_BY_COMPONENT, *_BY_EVALUATION)}
         yield _definition(metric, {**row, **changes})
 
 

@@ -56,7 +56,7 @@ def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
 @rule("OPT132", f"{GUIDE}model-optimize.html")
 def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
     """SageMaker's draft is served by a variant: SageMaker's draft models exclude inference components."""
-    for technique in hosting.known_techniques:
+    for technique in hosting.techniques:
         if isinstance(technique, SageMakerDraft) and hosting.serves_components:
             yield Finding("inference_component", technique.name, "inference_component=False, or a draft of your own")
 
@@ -68,7 +68,7 @@ def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Fin
     """
     if hosting.serves_components:
         return
-    needing = [technique.name for technique in hosting.known_techniques if technique.inference_component]
+    needing = [technique.name for technique in hosting.techniques if technique.inference_component]
     if needing or hosting.components or hosting.adapters or not hosting.has_model:
         value = needing[0] if needing else hosting.inference_component
         yield Finding("inference_component", value, "OptimizedEndpoint(..., inference_component=True)")

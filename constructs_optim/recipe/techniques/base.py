@@ -78,10 +78,8 @@ class Technique(Settings):
             Default: all of the instance.
     """
 
-    rule: ClassVar[str] = "OPT021"
-    rule_link: ClassVar[str] = (
-        "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
-    )
+    rule = "OPT021"
+    rule_link = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
 
     kind: ClassVar[str] = ""
     """A recipe has one technique of a kind, for instance ``quantization``."""

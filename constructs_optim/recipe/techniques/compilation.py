@@ -11,6 +11,7 @@ from pydantic import Field
 
 from .base import OPTIMIZE, Option, Technique, TechniqueGroup
 
+_Tokens = Annotated[int, Field(ge=1, le=131_072)]
 _BATCH_SIZE = Option("OPTION_MAX_ROLLING_BATCH_SIZE", always=True)
 
 
@@ -47,9 +48,7 @@ class NeuronCompilation(_Compilation):
     dtype: Annotated[Literal["fp16", "bf16", "fp32"], Option("OPTION_DTYPE", always=True)] = "fp16"
     maximum_batch_size: Annotated[int, _BATCH_SIZE] = Field(default=4, ge=1, le=256)
     optimize_level: Annotated[Literal[1, 2, 3], Option("OPTION_NEURON_OPTIMIZE_LEVEL", always=True)] = 2
-    maximum_sequence_length: Annotated[int, Option("OPTION_N_POSITIONS", always=True)] = Field(
-        default=2048, ge=1, le=131_072
-    )
+    maximum_sequence_length: Annotated[_Tokens, Option("OPTION_N_POSITIONS", always=True)] = 2048
 
     def serving_environment(self) -> dict[str, str]:
         """The same: another shape would be compiled anew when the container starts."""
@@ -75,12 +74,8 @@ class TensorRtLlmCompilation(_Compilation):
     sdk_lists_only = True
     rolling_batch = "trtllm"
 
-    maximum_input_length: Annotated[int, Option("OPTION_MAX_INPUT_LEN", always=True)] = Field(
-        default=1024, ge=1, le=131_072
-    )
-    maximum_output_length: Annotated[int, Option("OPTION_MAX_OUTPUT_LEN", always=True)] = Field(
-        default=512, ge=1, le=131_072
-    )
+    maximum_input_length: Annotated[_Tokens, Option("OPTION_MAX_INPUT_LEN", always=True)] = 1024
+    maximum_output_length: Annotated[_Tokens, Option("OPTION_MAX_OUTPUT_LEN", always=True)] = 512
     maximum_batch_size: Annotated[int, _BATCH_SIZE] = Field(default=64, ge=1, le=2048)
 
     def serving_environment(self) -> dict[str, str]:
