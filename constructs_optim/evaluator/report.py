@@ -94,7 +94,8 @@ def write_report(
     colors = _COLORS if len(results) > 1 else _COLORS[1:]
     sides: list[ReportSide] = []
     for (name, result), color in zip(results, colors, strict=True):
-        (directory.path / f"{name}.json").write_text(result.to_json(), encoding="utf-8")
+        document = result.model_dump_json(indent=1, exclude_none=True) + "\n"
+        (directory.path / f"{name}.json").write_text(document, encoding="utf-8")
         measured = {level.concurrency: directory.measured(name, level.concurrency) for level in result.levels}
         sides.append(ReportSide(result, measured, color))
     (directory.path / "levels.csv").write_text(_table([result for _, result in results]), encoding="utf-8")

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from .catalog import instances, models
 from .plan_data import MemoryEstimate
 from .recipe import Recipe
-from .techniques import Medusa, Technique
-from .techniques.speculative_decoding import JumpStartDraft
+from .techniques import Medusa, SpeculativeDecoding, Technique
 
 USABLE = 0.9
 MAX_MODEL_LEN = "OPTION_MAX_MODEL_LEN"
@@ -171,7 +170,8 @@ def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
         if isinstance(technique, Medusa):
             return technique.added_parameters(row) * 2 / 1e9
         if technique.draft_provider:
-            draft = models.find(technique.model_id) if isinstance(technique, JumpStartDraft) else None
+            of_the_hub = SpeculativeDecoding.jumpstart_draft
+            draft = models.find(technique.model_id) if isinstance(technique, of_the_hub) else None
             billions = draft.parameters_billion if draft is not None else None
             return (billions or _DRAFT_PARAMETERS_BILLION) * 2
     return 0.0

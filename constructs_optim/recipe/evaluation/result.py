@@ -123,7 +123,3 @@ class EvaluationResult(_Part):
     def complete(self) -> bool:
         """Whether nothing was interrupted."""
         return all(level.complete for level in self.levels)
-
-    def to_json(self) -> str:
-        """The document, to be written to a file."""
-        return self.model_dump_json(indent=1, exclude_none=True) + "\n"

@@ -130,8 +130,6 @@ def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
 
 _DATA = tomllib.loads((files(__name__) / "definitions.toml").read_text(encoding="utf-8"))
 
-LIVE: tuple[MetricDefinition, ...] = tuple(_definition(name, row) for name, row in _DATA["live"].items())
-"""What SageMaker publishes of a running endpoint, and what follows from it."""
 EVALUATION: tuple[MetricDefinition, ...] = tuple(
     metric for name, row in _DATA["evaluation"].items() for metric in _evaluated(name, row)
 )
@@ -141,7 +139,8 @@ EVALUATION: tuple[MetricDefinition, ...] = tuple(
 @cache
 def by_name() -> MappingProxyType[str, MetricDefinition]:
     """Every metric, in the order of pages and dashboards."""
-    return MappingProxyType({metric.name: metric for metric in (*LIVE, *EVALUATION)})
+    live = (_definition(name, row) for name, row in _DATA["live"].items())
+    return MappingProxyType({metric.name: metric for metric in (*live, *EVALUATION)})
 
 
 def find(name: str) -> MetricDefinition:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import availability
 from constructs_optim.recipe.hosting import Hosting, instances_for_copies
-from constructs_optim.recipe.techniques.speculative_decoding import SageMakerDraft
+from constructs_optim.recipe.techniques import SpeculativeDecoding
 from constructs_optim.recipe.tokens import is_token, is_whole
 
 from .registry import API, GUIDE, Finding, rule
@@ -57,7 +57,7 @@ def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
 def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
     """SageMaker's draft is served by a variant: SageMaker's draft models exclude inference components."""
     for technique in hosting.techniques:
-        if isinstance(technique, SageMakerDraft) and hosting.serves_components:
+        if isinstance(technique, SpeculativeDecoding.sagemaker_draft) and hosting.serves_components:
             yield Finding("inference_component", technique.name, "inference_component=False, or a draft of your own")
 
 
