@@ -201,10 +201,20 @@ class TechniquePlan(_Data):
 class Plan(_Data):
     """All that follows from a recipe.
 
-    ``tensor_parallel_degree`` is how many GPUs or NeuronCores a copy of the model takes, ``copy_requirements`` what it
-    reserves of an instance as an inference component. ``lossless``: whether completions are the model's own, rounding
-    aside. ``containers`` has the images by requirement, as a lock file records them. ``memory`` is None where the
-    model's size is not known.
+    Attributes:
+        source: where the model comes from.
+        techniques: what is applied, in order.
+        instance_type: what the endpoint runs on.
+        accelerator: name of its accelerator, for instance ``a10g``.
+        accelerator_count: how many of them an instance has.
+        tensor_parallel_degree: how many GPUs or NeuronCores one copy of the model takes.
+        jobs: the jobs, each from the model or the artifact of an earlier one.
+        container: how the result is served.
+        lossless: whether what is served gives the model's own completions, rounding aside.
+        copy_requirements: what one copy reserves of an instance where it is served as an inference component.
+        containers: the images of jobs and container, by requirement, as a lock file records them.
+        memory: what it takes of the accelerators' memory; None where the model's size is not known.
+        warnings: what works and is worth a second look.
     """
 
     source: Annotated[HubSource | S3Source, Field(discriminator="kind")]
