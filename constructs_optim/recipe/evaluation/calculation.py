@@ -7,7 +7,7 @@ leaves a choice, this is it:
   endpoint that fails fast is not a fast endpoint.
 - Inter-token latency is a request's time from its first token to its last, for each token after the first piece. Tokens
   that arrive in one piece, as with speculative decoding, are still tokens; those of the first piece took no time that
-  anybody saw, and an answer that arrived in one piece has no inter-token latency.
+  anybody saw, and a response that arrived in one piece has no inter-token latency.
 - Tokens a second of a request are the mean tokens of a request over its mean client latency, so that they follow from
   means alone, which is all that aiperf's summaries have.
 - Percentiles lie on the line between the two values next to them, as NumPy's and a spreadsheet's do.
@@ -69,7 +69,7 @@ class Request:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it succeeded, with an answer of no token or of none that the tokenizer could parse."""
+        """Whether it succeeded, with a response of no token or of none that the tokenizer could parse."""
         if self.error is not None:
             return False
         return self.first_token is None or self.output_tokens == 0 or (self.tokenizer_failed and not self.output_tokens)
@@ -81,7 +81,7 @@ class Request:
 
     @property
     def client_latency(self) -> float:
-        """Milliseconds from sending it to its whole answer."""
+        """Milliseconds from sending it to its whole response."""
         return (self.end - self.start) * 1000
 
     @property
@@ -91,7 +91,7 @@ class Request:
 
     @property
     def inter_token_latency(self) -> float | None:
-        """Milliseconds a token after the first piece; None for an answer that arrived in one piece."""
+        """Milliseconds a token after the first piece; None for a response that arrived in one piece."""
         if self.first_token is None or self.output_tokens is None or self.arrived_whole:
             return None
         last = self.end if self.last_token is None else self.last_token

@@ -61,16 +61,16 @@ class Requirement:
 
 
 class QualityRequirement(Settings):
-    """A comparison of answers with those of what is replaced, to the same prompts.
+    """A comparison of completions with those of what is replaced, to the same prompts.
 
     Attributes:
         prompts: a JSON Lines file in S3; lines have ``text``, ``prompt``, ``inputs`` or ``messages``, and may have a
             ``reference`` to compare with instead.
-        min_identical: the share of answers that must be the same, where neither side changes the weights. Default:
+        min_identical: the share of completions that must be the same, where neither side changes the weights. Default:
             0.9, since half precision rounds now and then in favour of another token.
         max_difference: how far the others may be from the baseline's on average, as a share of their words.
-        max_tokens: of an answer.
-        most_prompts: how many of the prompts are asked.
+        max_tokens: of a completion.
+        most_prompts: how many of the prompts are sent.
     """
 
     # A technique that leaves the weights alone verifies several tokens in one pass, so its sums are rounded in another

@@ -1,5 +1,4 @@
-"""What an evaluation found, as data: one document for what was measured from a laptop and what was measured in the
-cloud.
+"""The result of an evaluation, as data: one document for what was measured from a laptop and in the cloud.
 
 A document is of one subject, at every concurrency. Its metrics have the names and units of ``evaluation_metrics``:
 latencies in milliseconds, prices in US dollars, rates a second. What could not be measured is left out, and ``notes``

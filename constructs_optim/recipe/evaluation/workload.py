@@ -22,13 +22,13 @@ class Workload(Settings):
     """Users who send requests all the time, each as soon as the last one is answered.
 
     Without ``prompts``, text is made up whose length is that of the AWS Machine Learning Blog's introduction of the
-    inference optimization toolkit: 622 tokens on average, and 250 tokens are asked for.
+    inference optimization toolkit: 622 tokens on average, and 250 tokens are requested.
 
     Attributes:
         concurrency: users at the same time, one measurement each.
         input_tokens: mean length of a made-up prompt, in tokens.
         input_tokens_stddev: its standard deviation.
-        output_tokens: tokens that are asked for.
+        output_tokens: tokens that are requested.
         output_tokens_stddev: their standard deviation.
         prompts: a JSON Lines file of your own prompts in S3 (``s3://bucket/key.jsonl``), each line with ``text``.
             Default: made-up prompts.
@@ -37,7 +37,7 @@ class Workload(Settings):
         warmup_requests: sent before, and not counted.
         tokenizer: the Hugging Face id of the model's tokenizer. Default: what the service takes.
         token_secret_arn: a Secrets Manager secret that holds a Hugging Face token, for a gated tokenizer.
-        request_timeout_seconds: how long an answer may take.
+        request_timeout_seconds: how long a response may take.
         seed: of all that is random.
         parameters: more parameters of the workload, as the service names them; they win over those above.
     """

@@ -149,7 +149,7 @@ def default_period(name: str) -> int:
 
 
 def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:
-    """The alarms of one endpoint, which rules have found nothing against."""
+    """The alarms of one endpoint, which break no rule."""
     settings = alarms.switched_on()
     names = [name for name in _DEFINITIONS if name in settings and name != "failed_job"]
     return [alarm for name in names if (alarm := _alarm(name, settings[name], watched)) is not None]
