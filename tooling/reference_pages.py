@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from constructs_optim.recipe.metrics import MetricDefinition, Part, Unit, by_name
+from constructs_optim.recipe.metrics import MetricDefinition, Unit, by_name
 from constructs_optim.recipe.rules import all_rules
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -48,10 +48,10 @@ def _metrics() -> list[str]:
         "",
         _GENERATED,
     ]
-    for part in Part:
-        lines += ["", f"## {part.value[0].upper()}{part.value[1:]}", ""]
+    for part in dict.fromkeys(metric.part for metric in by_name().values()):
+        lines += ["", f"## {part[0].upper()}{part[1:]}", ""]
         lines += ["| name | what it is | in CloudWatch | statistic | unit |", "| --- | --- | --- | --- | --- |"]
-        lines += [_row(metric) for metric in by_name().values() if metric.part is part]
+        lines += [_row(metric) for metric in by_name().values() if metric.part == part]
     return lines
 
 

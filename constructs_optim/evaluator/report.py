@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from constructs_optim.recipe.evaluation.calculation import PARTS, ErrorKind
+from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit, find
 
@@ -94,7 +94,8 @@ def write_report(
     colors = _COLORS if len(results) > 1 else _COLORS[1:]
     sides: list[ReportSide] = []
     for (name, result), color in zip(results, colors, strict=True):
-        (directory.path / f"{name}.json").write_text(result.to_json(), encoding="utf-8")
+        document = result.model_dump_json(indent=1, exclude_none=True) + "\n"
+        (directory.path / f"{name}.json").write_text(document, encoding="utf-8")
         measured = {level.concurrency: directory.measured(name, level.concurrency) for level in result.levels}
         sides.append(ReportSide(result, measured, color))
     (directory.path / "levels.csv").write_text(_table([result for _, result in results]), encoding="utf-8")
@@ -143,6 +144,7 @@ def _page(
         return any(metric.name in level.metrics for side in sides for level in side.result.levels)
 
     metrics = [metric for metric in EVALUATION if known(metric)]
+    parts = dict.fromkeys(metric.part for metric in EVALUATION)
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     environment.filters.update(readable=readable, signed=_signed)
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
@@ -153,7 +155,7 @@ def _page(
         sides=sides,
         units=_UNITS,
         summary=[metric for metric in metrics if metric.name in _SUMMARY],
-        parts={part: [metric for metric in metrics if metric.part is part] for part in PARTS},
+        parts={part: [metric for metric in metrics if metric.part == part] for part in parts},
         concurrencies=sorted({level.concurrency for side in sides for level in side.result.levels}),
         changes={
             concurrency: {change.name: change for change in of_level} for concurrency, of_level in changes.items()

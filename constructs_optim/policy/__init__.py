@@ -3,16 +3,14 @@
 Pure Python over plain data; the CDK's plugin is in ``constructs``.
 """
 
-from .rules import PolicyFinding, PolicyRule, all_policy_rules, check, rules_table
-from .settings import PlatformPolicy, PolicyError, Severity
+from .rules import RULES, PolicyFinding, check, rules_table
+from .settings import PlatformPolicy, PolicyError
 
 __all__ = [
+    "RULES",
     "PlatformPolicy",
     "PolicyError",
     "PolicyFinding",
-    "PolicyRule",
-    "Severity",
-    "all_policy_rules",
     "check",
     "rules_table",
 ]

@@ -12,17 +12,7 @@ from typing import Any
 
 from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.pricing import HOURS_A_MONTH
-from constructs_optim.templates.endpoints import (
-    ServingResource,
-    Variant,
-    components,
-    instance_limits,
-    is_scaled,
-    serving_resources,
-    targets_of_component,
-    targets_of_variant,
-    variants,
-)
+from constructs_optim.templates import endpoints
 from constructs_optim.templates.json_values import as_array, as_object, is_array, is_object, number
 from constructs_optim.templates.references import referenced_ids
 from constructs_optim.templates.resource_types import (
@@ -80,45 +70,37 @@ _Check = Callable[[PlatformPolicy, Template], Iterator[PolicyFinding]]
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """A rule of a policy, as ``rules.toml`` describes it, and its check."""
+    """A rule of a policy, as ``rules.toml`` describes it, its check, and the setting that switches it on."""
 
     id: str
+    setting: str
     title: str
     looks_at: str
     reason: str
     check: _Check
 
-    @property
-    def setting(self) -> str:
-        """The setting of ``PlatformPolicy`` that switches it on."""
-        return SETTING_BY_RULE[self.id]
-
 
 _DESCRIBED: dict[str, dict[str, str]] = tomllib.loads(
     (files("constructs_optim.policy") / "rules.toml").read_text(encoding="utf-8")
 )
-_RULES: list[PolicyRule] = []
+RULES: list[PolicyRule] = []
+"""Every rule, by id."""
 
 
 def _rule(rule_id: str) -> Callable[[_Check], _Check]:
     """Register a function of a policy and a template as the check of a rule of ``rules.toml``."""
 
     def register(check: _Check) -> _Check:
-        _RULES.append(PolicyRule(id=rule_id, check=check, **_DESCRIBED[rule_id]))
+        RULES.append(PolicyRule(rule_id, SETTING_BY_RULE[rule_id], check=check, **_DESCRIBED[rule_id]))
         return check
 
     return register
 
 
-def all_policy_rules() -> list[PolicyRule]:
-    """Every rule, by id."""
-    return list(_RULES)
-
-
 def rules_table() -> str:
     """The rules as the Markdown table of ``docs/policy.md``."""
     heading = ["| id | setting | rule | looks at | why teams have it |", "| --- | --- | --- | --- | --- |"]
-    rows = [f"| {r.id} | `{r.setting}` | {r.title} | {r.looks_at} | {r.reason} |" for r in _RULES]
+    rows = [f"| {r.id} | `{r.setting}` | {r.title} | {r.looks_at} | {r.reason} |" for r in RULES]
     return "\n".join([*heading, *rows])
 
 
@@ -126,7 +108,7 @@ def check(policy: PlatformPolicy, template: Mapping[str, Any]) -> list[PolicyFin
     """All findings of a policy in a synthesized template, by rule, then in the template's order."""
     resources = Template(template)
     findings: list[PolicyFinding] = []
-    for rule in _RULES:
+    for rule in RULES:
         own, severity = policy.reasons.get(rule.id), policy.severities.get(rule.id, "error")
         for finding in rule.check(policy, resources) if policy.is_on(rule.setting) else ():
             reason = f"{finding.reason} ({own})" if own is not None else finding.reason
@@ -136,7 +118,7 @@ def check(policy: PlatformPolicy, template: Mapping[str, Any]) -> list[PolicyFin
 
 @_rule("POL001")
 def _endpoints_run_on_allowed_types(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for variant in variants(template):
+    for variant in endpoints.variants(template):
         for location, instance_type in variant.instance_types:
             yield from _not_allowed(policy.allowed_instance_types or (), variant.config, location, instance_type)
 
@@ -165,7 +147,7 @@ def _an_instance_is_within_the_ceiling(policy: PlatformPolicy, template: Templat
     ceiling = policy.max_price_per_hour or 0
     cheaper = sorted(name for name, price in policy.instance_prices.items() if price <= ceiling)
     fix = f"one of {', '.join(cheaper)}" if cheaper else "no type that the policy has a price for"
-    for variant in variants(template):
+    for variant in endpoints.variants(template):
         yield from _unpriced_types(policy, variant)
         for location, instance_type in variant.instance_types:
             price = policy.instance_prices.get(str(instance_type), 0)
@@ -180,10 +162,12 @@ def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template:
     fix = "a lower max_capacity in auto_scale(...) or variant.max_instance_count, or a cheaper instance type"
     for config in template.of_type(ENDPOINT_CONFIG):
         cost, terms, unknown = 0.0, list[str](), list[PolicyFinding]()
-        for variant in variants(template):
+        for variant in endpoints.variants(template):
             if variant.config is not config or not variant.instance_types:
                 continue
-            limits = [(location, value, number(value)) for location, value in instance_limits(template, variant)]
+            limits = [
+                (location, value, number(value)) for location, value in endpoints.instance_limits(template, variant)
+            ]
             unknown += _unpriced_types(policy, variant)
             # The first limit that is no number: one is enough to know nothing of the cost.
             unknown += [
@@ -202,7 +186,7 @@ def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template:
             yield PolicyFinding(config, "Properties.ProductionVariants", _IN_THE_REASON, reason, fix)
 
 
-def _unpriced_types(policy: PlatformPolicy, variant: Variant) -> Iterator[PolicyFinding]:
+def _unpriced_types(policy: PlatformPolicy, variant: endpoints.Variant) -> Iterator[PolicyFinding]:
     for location, name in variant.instance_types:
         if not isinstance(name, str):
             yield PolicyFinding(variant.config, location, name, _DEPLOY_TIME, "a literal instance type")
@@ -303,7 +287,7 @@ def _licence_of(source: Mapping[str, Any]) -> tuple[list[str], str]:
 def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     capture, output = ("DataCaptureConfig", "KmsKeyId"), ("AsyncInferenceConfig", "OutputConfig", "KmsKeyId")
     for config in template.of_type(ENDPOINT_CONFIG):
-        own = (variant for variant in variants(template) if variant.config is config)
+        own = (variant for variant in endpoints.variants(template) if variant.config is config)
         types = [name for variant in own for _, name in variant.instance_types]
         if types and not all(_has_disks(name) for name in types):
             yield from _without_key(config, ("KmsKeyId",), "volumes are", "encryption_key=...")
@@ -352,31 +336,33 @@ def _has_disks(instance_type: Any) -> bool:
 
 def _shared_instances(template: Template) -> Iterator[Resource]:
     """Configurations whose instances inference components share."""
-    hosts = (variant for variant in variants(template) if variant.hosts_components and variant.instance_types)
+    hosts = (variant for variant in endpoints.variants(template) if variant.hosts_components and variant.instance_types)
     return iter(dict.fromkeys(variant.config for variant in hosts))
 
 
 @_rule("POL040")
 def _serving_resources_scale(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     serving: list[tuple[Resource, str, list[Resource]]] = []
-    for variant in variants(template):
+    for variant in endpoints.variants(template):
         managed = as_object(variant.properties.get("ManagedInstanceScaling")).get("Status") == "ENABLED"
         if variant.instance_types and not (managed and variant.hosts_components):
-            serving.append((variant.config, variant.location, targets_of_variant(template, variant)))
-    for component in components(template):
+            serving.append((variant.config, variant.location, endpoints.targets_of_variant(template, variant)))
+    for component in endpoints.components(template):
         location = "Properties.RuntimeConfig.CopyCount"
-        serving.append((component, location, targets_of_component(template, component)))
+        serving.append((component, location, endpoints.targets_of_component(template, component)))
     fix = "auto_scale(max_capacity=...) with on_concurrency(...) or another policy"
     for resource, location, targets in serving:
-        if not any(is_scaled(template, target) for target in targets):
+        if not any(endpoints.is_scaled(template, target) for target in targets):
             yield PolicyFinding(resource, location, _IN_THE_REASON, "nothing in this template scales it", fix)
 
 
 @_rule("POL041")
 def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     alarms = template.of_type(ALARM)
-    for serving in serving_resources(template):
-        watching = [alarm for alarm in alarms if any(serving.is_named_by(value) for value in _dimensions(alarm))]
+    for serving in endpoints.serving_resources(template):
+        watching = [
+            alarm for alarm in alarms if any(endpoints.is_name_of(serving, value) for value in _dimensions(alarm))
+        ]
         ids = {alarm.logical_id for alarm in watching}
         names = [str(alarm.properties["AlarmName"]) for alarm in watching if "AlarmName" in alarm.properties]
         composed = [
@@ -393,20 +379,20 @@ def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[P
 
 @_rule("POL042")
 def _deployments_are_gated(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
-    for serving in serving_resources(template):
-        evaluations = [
-            evaluation
-            for evaluation in template.of_type(ENDPOINT_EVALUATION)
-            if any(map(serving.is_named_by, as_object(evaluation.get("Request", "Dimensions")).values()))
-        ]
+    for serving in endpoints.serving_resources(template):
+        evaluations: list[Resource] = []
+        for evaluation in template.of_type(ENDPOINT_EVALUATION):
+            dimensions = as_object(evaluation.get("Request", "Dimensions")).values()
+            if any(endpoints.is_name_of(serving, value) for value in dimensions):
+                evaluations.append(evaluation)
         if not any(evaluation.get("Request", "Gate") for evaluation in evaluations):
             lack = "its evaluation requires nothing" if evaluations else "nothing evaluates it"
             reason = f"{lack}, so a deployment that makes it worse stays"
             yield _lacking(serving, reason, "endpoint.evaluate(...).require(...)")
 
 
-def _lacking(serving: ServingResource, reason: str, fix: str) -> PolicyFinding:
-    return PolicyFinding(serving.resource, f"Properties.{serving.name_property}", _IN_THE_REASON, reason, fix)
+def _lacking(serving: Resource, reason: str, fix: str) -> PolicyFinding:
+    return PolicyFinding(serving, f"Properties.{endpoints.NAME_PROPERTIES[serving.type]}", _IN_THE_REASON, reason, fix)
 
 
 def _dimensions(alarm: Resource) -> Iterator[Any]:

@@ -4,7 +4,6 @@ Nothing here knows the AWS CDK or calls AWS. Planning takes a millisecond, and i
 """
 
 from .errors import RecipeError, Violation
-from .keys import artifact_key
 from .plan_data import Plan
 from .planning import plan
 from .recipe import Model, Recipe
@@ -35,6 +34,5 @@ __all__ = [
     "Technique",
     "TrainingCompute",
     "Violation",
-    "artifact_key",
     "plan",
 ]

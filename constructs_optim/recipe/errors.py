@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from .tokens import without_tokens
 
@@ -26,7 +26,7 @@ class Described(str):
         return str(self)
 
 
-class Violation(BaseModel):
+class Violation(BaseModel, frozen=True):
     """One broken rule.
 
     Attributes:
@@ -37,8 +37,6 @@ class Violation(BaseModel):
         suggestion: what would.
         link: where the rule comes from.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     rule: str
     location: str

@@ -1,11 +1,7 @@
-"""Will it fit? Weights and KV cache against the accelerators' memory, in GB (10^9 bytes).
+"""Estimates of weights and KV cache against the accelerators' memory, in GB (10^9 bytes).
 
-What a served model takes: weights in their precision, a draft's as well, and the KV cache of the requests in flight.
-LMI lets vLLM use nine tenths of each accelerator's memory (``gpu_memory_utilization``); a copy of the model has the
-memory of the accelerators that it is spread over.
-
-vLLM does not start where the KV cache cannot hold one request of the longest context, which is the model's own unless
-``OPTION_MAX_MODEL_LEN`` says otherwise. What is left for the cache is what weights and workspace leave.
+LMI lets vLLM use nine tenths of each accelerator's memory (``gpu_memory_utilization``). vLLM does not start where the
+KV cache cannot hold one request of the longest context: the model's own, or ``OPTION_MAX_MODEL_LEN``.
 """
 
 from __future__ import annotations
@@ -16,8 +12,7 @@ from typing import NamedTuple
 from .catalog import instances, models
 from .plan_data import MemoryEstimate
 from .recipe import Recipe
-from .techniques import Medusa, Technique
-from .techniques.speculative_decoding import JumpStartDraft
+from .techniques import Medusa, SpeculativeDecoding, Technique
 
 USABLE = 0.9
 MAX_MODEL_LEN = "OPTION_MAX_MODEL_LEN"
@@ -108,11 +103,10 @@ class Context(NamedTuple):
 
 
 def context(recipe: Recipe) -> Context | None:
-    """The longest request of a recipe that vLLM serves.
+    """The longest request of a recipe that vLLM serves; None of any other.
 
-    None of any other, where the model is not known enough, where the environment gives the cache other settings than
-    the ones reckoned with (16 bits a value, and nine tenths of the memory), or where it gives a length that is known at
-    deployment only.
+    None as well where the model is not known enough, or the environment changes the cache's settings (16 bits a value,
+    nine tenths of the memory) or has a length that is known at deployment only.
 
     Source: vLLM, ``check_enough_kv_cache_memory`` of ``v1/core/kv_cache_utils.py``; before V1,
     ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
@@ -176,7 +170,8 @@ def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
         if isinstance(technique, Medusa):
             return technique.added_parameters(row) * 2 / 1e9
         if technique.draft_provider:
-            draft = models.find(technique.model_id) if isinstance(technique, JumpStartDraft) else None
+            of_the_hub = SpeculativeDecoding.jumpstart_draft
+            draft = models.find(technique.model_id) if isinstance(technique, of_the_hub) else None
             billions = draft.parameters_billion if draft is not None else None
             return (billions or _DRAFT_PARAMETERS_BILLION) * 2
     return 0.0

@@ -12,6 +12,8 @@ from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.tokens import is_token, without_tokens
 
 PUBLIC_HUB = "SageMakerPublicHub"
+CODE_CHANNEL = "code"
+"""The input channel of a training job that has this library's code."""
 # The API's upper limit: weights of 35 GB and more are downloaded and loaded at the start of every instance.
 _STARTUP_SECONDS = 3600
 
@@ -113,8 +115,8 @@ class JobPlan(_Data):
 
     ``image`` is None where the service chooses it. ``pre_compiled``: SageMaker has the compiled artifact, which the job
     only fetches. ``reads`` is what decides the artifact besides its source, for instance training data.
-    ``model_channel`` is None where the service fetches the source, ``code_channel`` where none of this library's code
-    runs. ``recommends_image``: the service says in the end which image serves the artifact.
+    ``model_channel`` is None where the service fetches the source. A training job runs this library's code; the service
+    recommends an image that serves the artifact when an optimization job has ended.
     """
 
     kind: Literal["OptimizationJob", "TrainingJob"] = "OptimizationJob"
@@ -128,9 +130,11 @@ class JobPlan(_Data):
     pre_compiled: bool = False
     reads: tuple[S3Source, ...] = ()
     model_channel: str | None = None
-    code_channel: str | None = None
-    keeps_checkpoints: bool = False
-    recommends_image: bool = True
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is a training job."""
+        return self.kind == "TrainingJob"
 
 
 class ChannelPlan(_Data):

@@ -225,9 +225,6 @@ class _Planner:
             "image": image.name,
             "request": request,
             "model_channel": training.model_channel,
-            "code_channel": "code",
-            "keeps_checkpoints": True,
-            "recommends_image": False,
         }
 
     def _container(self) -> ContainerPlan:

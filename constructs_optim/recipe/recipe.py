@@ -70,7 +70,7 @@ class Recipe:
     ``region`` chooses the registry of the container images; None where only the deployment knows it. ``environment``
     has more variables for the model's container, which win over the plan's own. ``max_runtime_seconds`` is that of
     every job; by default 36,000 (10 hours, as in the SageMaker SDK), 432,000 for EAGLE heads, and 86,400 for training
-    jobs. ``containers`` are the recorded images (:class:`constructs_optim.recipe.lock.Lock`), which are preferred.
+    jobs. ``containers`` are the images of the lock file (:mod:`constructs_optim.recipe.catalog.lock`): preferred.
     """
 
     model: Model

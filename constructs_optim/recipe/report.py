@@ -8,20 +8,17 @@ from typing import Any
 from .catalog import images, instances, models
 from .errors import Violation
 from .metrics import by_name as metrics_by_name
-from .plan_data import ArtifactSource, HubDraftSource, Plan, S3Source, Source
+from .plan_data import CODE_CHANNEL, ArtifactSource, HubDraftSource, Plan, S3Source, Source
 from .planning import channel
 from .rules import all_rules
 
-# The hosts of what is known only when a stack is deployed.
+# Stand for what is known only when a stack is deployed.
 _STORE = "s3://artifact-store"
 _HUB = "s3://resolved-at-deployment"
 
 
 def plan_report(plan: Plan) -> dict[str, Any]:
-    """The plan with whole requests, aside from job name and role.
-
-    What is known only when a stack is deployed is below ``s3://artifact-store`` and ``s3://resolved-at-deployment``.
-    """
+    """The plan with whole requests, aside from job name and role."""
     memory = plan.memory
     if memory is not None:
         memory = {**memory.model_dump(), "total_gb": round(memory.total_gb, 3)}
@@ -94,7 +91,7 @@ def _request(plan: Plan, index: int) -> dict[str, Any]:
     channels = [
         {"ChannelName": job.model_channel, "DataSource": {"S3DataSource": {**uri, "S3DataType": "S3Prefix"}}},
         *job.request["InputDataConfig"],
-        *([channel(job.code_channel, f"{_STORE}/code/")] if job.code_channel is not None else []),
+        channel(CODE_CHANNEL, f"{_STORE}/code/"),
     ]
     return {
         **job.request,

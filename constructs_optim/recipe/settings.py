@@ -30,11 +30,7 @@ _BOUNDS = {
 
 
 class Settings(BaseModel):
-    """Settings of one thing. They do not change once they are made.
-
-    Raises:
-        RecipeError: with every setting that is misspelt, missing, of another type or out of range.
-    """
+    """Immutable settings. Raises RecipeError with all that are misspelt, missing, of another type or out of range."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from .json_values import as_array, as_object, is_array
 from .references import referenced_ids
@@ -12,12 +12,14 @@ from .resource_types import ENDPOINT, ENDPOINT_CONFIG, INFERENCE_COMPONENT, SCAL
 from .template import Resource, Template
 from .text import text_of
 
-
-class LocatedValue(NamedTuple):
-    """A value and its location: a path in its resource, or words that name another one."""
-
-    location: str
-    value: Any
+LocatedValue = tuple[str, Any]
+"""A value after its location: a path in its resource, or words that name another one."""
+NAME_PROPERTIES = {
+    ENDPOINT: "EndpointName",
+    ENDPOINT_CONFIG: "EndpointConfigName",
+    INFERENCE_COMPONENT: "InferenceComponentName",
+}
+"""The property that names a resource, by its type."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,10 @@ class Variant:
         pools = self.properties.get("InstancePools")
         if is_array(pools):
             return [
-                LocatedValue(f"{self.location}.InstancePools.{index}.InstanceType", as_object(pool).get("InstanceType"))
+                (f"{self.location}.InstancePools.{index}.InstanceType", as_object(pool).get("InstanceType"))
                 for index, pool in enumerate(pools)
             ]
-        return [LocatedValue(f"{self.location}.InstanceType", self.properties.get("InstanceType", pools))]
+        return [(f"{self.location}.InstanceType", self.properties.get("InstanceType", pools))]
 
     @property
     def hosts_components(self) -> bool:
@@ -68,37 +70,20 @@ def variants_of(config: Resource, name: str) -> Iterator[Variant]:
 def endpoints_of(template: Template, config: Resource) -> list[Resource]:
     """The endpoints that have this configuration."""
     return [
-        endpoint
-        for endpoint in template.of_type(ENDPOINT)
-        if _is_name_of(config, "EndpointConfigName", endpoint.properties.get("EndpointConfigName"))
+        endpoint for endpoint in template.of_type(ENDPOINT) if is_name_of(config, endpoint.get("EndpointConfigName"))
     ]
 
 
-@dataclass(frozen=True)
-class ServingResource:
-    """Something that serves a model: an endpoint of variants, or an inference component."""
-
-    resource: Resource
-    name_property: str
-
-    def is_named_by(self, value: Any) -> bool:
-        """Whether a value is its name, or made of a reference to it."""
-        return _is_name_of(self.resource, self.name_property, value)
-
-
-def serving_resources(template: Template) -> Iterator[ServingResource]:
-    """Everything that serves a model; LoRA adapters live in their component and are not listed."""
+def serving_resources(template: Template) -> list[Resource]:
+    """The endpoints of variants and the inference components; LoRA adapters live in their component."""
     hosts = {
         endpoint.logical_id
         for variant in variants(template)
         if variant.hosts_components
         for endpoint in endpoints_of(template, variant.config)
     }
-    for endpoint in template.of_type(ENDPOINT):
-        if endpoint.logical_id not in hosts:
-            yield ServingResource(endpoint, "EndpointName")
-    for component in components(template):
-        yield ServingResource(component, "InferenceComponentName")
+    endpoints = [endpoint for endpoint in template.of_type(ENDPOINT) if endpoint.logical_id not in hosts]
+    return [*endpoints, *components(template)]
 
 
 def components(template: Template) -> list[Resource]:
@@ -145,24 +130,26 @@ def is_scaled(template: Template, target: Resource) -> bool:
 
 def instance_limits(template: Template, variant: Variant) -> list[LocatedValue]:
     """The numbers of instances that a variant may have: at the start, and what may launch more."""
-    limits = [LocatedValue(f"{variant.location}.InitialInstanceCount", variant.properties.get("InitialInstanceCount"))]
+    limits: list[LocatedValue] = [
+        (f"{variant.location}.InitialInstanceCount", variant.properties.get("InitialInstanceCount"))
+    ]
     managed = as_object(variant.properties.get("ManagedInstanceScaling"))
     if managed.get("Status", "ENABLED") == "ENABLED" and "MaxInstanceCount" in managed:
         location = f"{variant.location}.ManagedInstanceScaling.MaxInstanceCount"
-        limits.append(LocatedValue(location, managed["MaxInstanceCount"]))
+        limits.append((location, managed["MaxInstanceCount"]))
     for target in targets_of_variant(template, variant):
-        limits.append(LocatedValue(f"MaxCapacity of {target.logical_id}", target.properties.get("MaxCapacity")))
+        limits.append((f"MaxCapacity of {target.logical_id}", target.properties.get("MaxCapacity")))
         actions = target.properties.get("ScheduledActions")
         if actions is not None and not is_array(actions):
-            limits.append(LocatedValue(f"ScheduledActions of {target.logical_id}", actions))
+            limits.append((f"ScheduledActions of {target.logical_id}", actions))
         for action in as_array(actions):
             raised = as_object(as_object(action).get("ScalableTargetAction"))
             if "MaxCapacity" in raised:
-                limits.append(LocatedValue(f"a schedule of {target.logical_id}", raised["MaxCapacity"]))
+                limits.append((f"a schedule of {target.logical_id}", raised["MaxCapacity"]))
     return limits
 
 
-def _is_name_of(resource: Resource, name_property: str, value: Any) -> bool:
+def is_name_of(resource: Resource, value: Any) -> bool:
     """Whether a value is the name of a resource, or made of a reference to it."""
-    name = resource.properties.get(name_property)
+    name = resource.get(NAME_PROPERTIES[resource.type])
     return resource.logical_id in referenced_ids(value) or (name is not None and name == value)

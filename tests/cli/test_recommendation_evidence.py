@@ -12,7 +12,7 @@ import pytest
 
 from constructs_optim.cli.aws import Account
 from constructs_optim.cli.recipes.evidence import PublishedModel, artifact_keys, evaluated, published, published_model
-from constructs_optim.recipe.recommendation.data import Benchmark
+from constructs_optim.recipe.recommendation import Benchmark
 from constructs_optim.runtime.errors import DeploymentError
 
 from ..operations.stores import Store, artifact_key

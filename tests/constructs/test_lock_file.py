@@ -12,7 +12,7 @@ from aws_cdk import App, Stack
 from constructs_optim.constructs.artifacts.planned_recipe import LOCK_FILE_CONTEXT
 from constructs_optim.recipe import planning
 from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.lock import LOCK_FILE, Lock
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 
 from .stacks import endpoint, stack, template_of
 

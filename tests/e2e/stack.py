@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from constructs_optim.constructs.artifacts.planned_recipe import LOCK_FILE_CONTEXT
-from constructs_optim.recipe.lock import LOCK_FILE
+from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
 CHECKOUT = Path(__file__).parent.parent.parent

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.policy import PlatformPolicy, PolicyError, all_policy_rules, check, rules_table
+from constructs_optim.policy import RULES, PlatformPolicy, PolicyError, check, rules_table
 from constructs_optim.policy.settings import SETTING_BY_RULE
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
@@ -237,14 +237,14 @@ def test_every_rule_has_something_that_breaks_it() -> None:
         rule.id
         for mark in test_what_is_not_allowed_is_found.pytestmark  # type: ignore[attr-defined]
         for policy, _, _ in mark.args[1]
-        for rule in all_policy_rules()
+        for rule in RULES
         if policy.is_on(rule.setting)
     }
-    assert tried == {rule.id for rule in all_policy_rules()}
+    assert tried == {rule.id for rule in RULES}
 
 
 def test_every_setting_that_names_a_rule_has_it() -> None:
-    assert list(SETTING_BY_RULE.items()) == [(rule.id, rule.setting) for rule in all_policy_rules()]
+    assert list(SETTING_BY_RULE.items()) == [(rule.id, rule.setting) for rule in RULES]
 
 
 def test_a_recipe_of_a_job_and_its_model_is_validated_once() -> None:

@@ -59,7 +59,7 @@ BY_HAND = {
 
 
 def test_every_metric_of_an_evaluation_comes_out_as_worked_out_by_hand() -> None:
-    values = summarize([FAST, SLOW], 2.0, 2, instance_price_per_hour=3.6, instance_count=2, discount=0.25)
+    values = summarize([FAST, SLOW], 2.0, 2, instance_price_per_hour=7.2, discount=0.25)
     assert values == pytest.approx(BY_HAND)
     assert list(values) == [metric.name for metric in EVALUATION], "all of them, in the order they are told of"
 

@@ -27,11 +27,11 @@ def test_a_document_of_another_program_is_read_and_written_again() -> None:
     result = EvaluationResult.model_validate_json(json.dumps(DOCUMENT))
     assert result.started == dt.datetime(2026, 11, 21, 14, tzinfo=dt.UTC)
     assert not result.complete
-    written = json.loads(result.to_json())
+    written = json.loads(result.model_dump_json(exclude_none=True))
     assert written["schema"] == 1
     assert written["workload"]["parameters"] == {"max_tokens": 64, "ignore_eos": True}
     assert "url" not in written["subject"]
-    assert EvaluationResult.model_validate_json(result.to_json()) == result
+    assert EvaluationResult.model_validate_json(result.model_dump_json(exclude_none=True)) == result
 
 
 @pytest.mark.parametrize(

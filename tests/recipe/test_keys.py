@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import Model, Quantization, artifact_key
-from constructs_optim.recipe.keys import canonical
+from constructs_optim.recipe import Model, Quantization
+from constructs_optim.recipe.keys import artifact_key, canonical
 from constructs_optim.runtime.store import artifact_store
 
 from .recipes import LLAMA_70B, planned

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from constructs_optim.cli.main import app
 from constructs_optim.recipe import Model, Plan, Quantization, Recipe, RecipeError, plan
 from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.lock import LOCK_FILE, Lock
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 
 CHECKOUT = Path(__file__).parent.parent.parent
 NEWEST, OLDER = (image.name for image in images.rows()[:2])

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from constructs_optim.recipe import Model, PreOptimized, Recipe, RecipeError, plan
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.recommendation.data import (
+from constructs_optim.recipe.recommendation import (
+    HUB,
+    PRICE,
     Benchmark,
     Candidate,
     Evidence,
@@ -19,8 +21,8 @@ from constructs_optim.recipe.recommendation.data import (
     Goal,
     Recommendation,
     Wish,
+    recommend,
 )
-from constructs_optim.recipe.recommendation.ranking import HUB, PRICE, recommend
 from constructs_optim.recipe.techniques.parsing import parse
 
 LLAMA = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True)

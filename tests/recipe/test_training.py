@@ -99,10 +99,6 @@ def test_a_fine_tuned_model_is_quantized_by_the_job_after_it() -> None:
     assert made.container.model == ArtifactSource(job=1)
 
 
-def test_the_service_recommends_no_image_for_what_was_trained() -> None:
-    assert not medusa().jobs[0].recommends_image
-
-
 @pytest.mark.parametrize(
     "compute",
     [

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import artifact_key as planned_key
+from constructs_optim.recipe.keys import artifact_key as planned_key
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.store.artifact_store import (
     ArtifactStore,

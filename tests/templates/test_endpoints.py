@@ -10,6 +10,7 @@ from constructs_optim.templates.endpoints import (
     components,
     endpoints_of,
     instance_limits,
+    is_name_of,
     is_scaled,
     serving_resources,
     targets_of_component,
@@ -98,12 +99,12 @@ def test_a_variants_scalable_targets_are_found_by_their_resource_ids(resource_id
 def test_what_serves_is_an_endpoint_with_a_model_or_a_component_that_is_no_adapter() -> None:
     alone = template(Config=config(VARIANT), Endpoint=ENDPOINT)
     shared = template(Config=config(SHARED), Endpoint=ENDPOINT, Base=component("base"), Adapter=ADAPTER)
-    assert [one.resource.logical_id for one in serving_resources(alone)] == ["Endpoint"]
+    assert [resource.logical_id for resource in serving_resources(alone)] == ["Endpoint"]
     (serving,) = serving_resources(shared)
-    assert [serving.resource] == components(shared)
-    assert serving.is_named_by("base")
-    assert serving.is_named_by({"Fn::GetAtt": ["Base", "InferenceComponentName"]})
-    assert not serving.is_named_by("chat")
+    assert [serving] == components(shared)
+    assert is_name_of(serving, "base")
+    assert is_name_of(serving, {"Fn::GetAtt": ["Base", "InferenceComponentName"]})
+    assert not is_name_of(serving, "chat")
 
 
 def test_a_target_is_scaled_by_a_policy_or_a_schedule() -> None:

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Subject
 from constructs_optim.recipe.plan_data import PUBLIC_HUB
-from constructs_optim.recipe.recommendation.data import Benchmark
+from constructs_optim.recipe.recommendation import Benchmark
 from constructs_optim.runtime.errors import code_of
 from constructs_optim.runtime.jobs.hub_document import hub_content
 from constructs_optim.runtime.store.json_records import objects

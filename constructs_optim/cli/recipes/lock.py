@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.lock import LOCK_FILE, Lock
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 
 from ..presentation import print_table, say
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, plan
-from constructs_optim.recipe.lock import LOCK_FILE
+from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.report import plan_report, refusal_report
 from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
 

@@ -13,8 +13,7 @@ from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.memory import MemoryEstimate
-from constructs_optim.recipe.recommendation.data import AtBest, Candidate, Evidence, Goal, Recommendation, Wish
-from constructs_optim.recipe.recommendation.ranking import recommend
+from constructs_optim.recipe.recommendation import AtBest, Candidate, Evidence, Goal, Recommendation, Wish, recommend
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
 from ..explain import LISTED, PRICES_HELP, stated_prices

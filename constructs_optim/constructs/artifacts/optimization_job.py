@@ -23,7 +23,7 @@ from constructs_optim.constructs.stack.handler import JobRunner
 from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model
-from constructs_optim.recipe.plan_data import ArtifactSource, HubSource, JobPlan
+from constructs_optim.recipe.plan_data import CODE_CHANNEL, ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.planning import data_source
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import Technique
@@ -126,7 +126,7 @@ class OptimizationJob(RecipeArtifact):
             )
             in_vpc = self.network is not None
             self.job_role.permit(job_statements(plan, self.artifact_store, self._registry, in_vpc=in_vpc))
-            if any(job.code_channel is not None for job in plan.jobs):
+            if any(job.trains for job in plan.jobs):
                 self.job_role.permit(self._service.training_code.statements())
             runner = self._service.job_runner(plan, self.artifact_store, role_arn=self.job_role.role_arn)
             self.log_group_names = runner.handler.log_group_name, runner.watcher.log_group_name
@@ -146,8 +146,8 @@ class OptimizationJob(RecipeArtifact):
             text = f"{job.deployment_hash}\n{bucket}{waits}"
             signal = JobSignal(self, job=text, seconds=seconds, prefix=prefix)
         request = dict(job.request)
-        if job.code_channel is not None:
-            code = {"ChannelName": job.code_channel, "DataSource": data_source(self._service.training_code.uri)}
+        if job.trains:
+            code = {"ChannelName": CODE_CHANNEL, "DataSource": data_source(self._service.training_code.uri)}
             request["InputDataConfig"] = [*request["InputDataConfig"], code]
         if self.network is not None:
             request["VpcConfig"] = self.network.to_property("SecurityGroupIds")
@@ -163,7 +163,7 @@ class OptimizationJob(RecipeArtifact):
             RoleArn=role.role_arn,
             Bucket=store.bucket_name,
             KmsKeyArn=store.encryption_key_arn,
-            ServingRepositories=self._registry.serving_repositories(self.plan) if job.recommends_image else None,
+            ServingRepositories=self._registry.serving_repositories(self.plan) if not job.trains else None,
             **(signal.properties if signal is not None else {}),
         )
         resource = TaggedResource(self, prefix or "Resource", type=f"Custom::{job.kind}", properties=properties)
@@ -180,5 +180,5 @@ class OptimizationJob(RecipeArtifact):
         # The signal's data is ``|image|model data URI|job name|``.
         signal.await_from(resource)
         uri = Token.as_string(signal.part(2))
-        image = Token.as_string(signal.part(1)) if job.recommends_image else image
+        image = Token.as_string(signal.part(1)) if not job.trains else image
         return Artifact(resource, uri, image, lambda: Token.as_string(signal.part(3)))

@@ -89,7 +89,7 @@ class OptimizedArtifact(RecipeArtifact):
             # What a chain's last job starts from is known by a key alone.
             Source=model_source.properties(job.source) if not isinstance(job.source, ArtifactSource) else None,
             Bucket=store.bucket_name,
-            ServingRepositories=self._registry.serving_repositories(plan) if job.recommends_image else None,
+            ServingRepositories=self._registry.serving_repositories(plan) if not job.trains else None,
             KmsKeyArn=store.encryption_key_arn,
         )
         resource = CfnResource(self, "Resource", type="Custom::OptimizedArtifact", properties=properties)
@@ -99,7 +99,7 @@ class OptimizedArtifact(RecipeArtifact):
         artifact = Artifact(
             resource,
             resource.get_att("ModelDataUri").to_string(),
-            resource.get_att("Image").to_string() if job.recommends_image else str(plan.container.image),
+            resource.get_att("Image").to_string() if not job.trains else str(plan.container.image),
             lambda: resource.get_att("JobName").to_string(),
         )
         # Without the earlier ones of a chain.

@@ -18,7 +18,7 @@ from constructs_optim.constructs.stack.container_registry import ContainerRegist
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, plan
-from constructs_optim.recipe.lock import LOCK_FILE, Lock
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.plan_data import HubSource, JobPlan, S3Source
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY

@@ -35,11 +35,11 @@ from .artifact_store import IArtifactStore, store_statements
 
 def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool) -> list[Statement]:
     """All that a plan's jobs need of their role."""
-    trains = any(job.kind == "TrainingJob" for job in plan.jobs)
+    trains = any(job.trains for job in plan.jobs)
     return [
         *model_source.read_statements(*plan.job_sources),
         *store_statements(store, "train models" if trains else "write models"),
-        *(store_statements(store, "keep checkpoints") if any(job.keeps_checkpoints for job in plan.jobs) else ()),
+        *(store_statements(store, "keep checkpoints") if trains else ()),
         *_image_statements([job.image for job in plan.jobs], registry),
         *running_statements(in_vpc=in_vpc),
     ]

@@ -475,6 +475,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
 
 def _techniques(pools: Sequence[Pool]) -> tuple[Technique, ...]:
-    """The techniques of all pools; anything but a list is refused by a rule."""
+    """The techniques of all pools; rules of recipes refuse anything else."""
     lists = [pool.techniques for pool in pools if isinstance(pool.techniques, list | tuple)]
-    return tuple(technique for techniques in lists for technique in techniques)
+    return tuple(technique for techniques in lists for technique in techniques if isinstance(technique, Technique))

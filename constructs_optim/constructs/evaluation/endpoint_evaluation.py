@@ -332,7 +332,7 @@ class EndpointEvaluation(Construct):
 
 
 def _gate(required: Requirements) -> dict[str, Any]:
-    quality, regression = required.quality, required.regression
+    quality = required.quality
     return drop_none(
         Limits=[
             drop_none(
@@ -344,12 +344,12 @@ def _gate(required: Requirements) -> dict[str, Any]:
             )
             for limit in required.limits
         ],
-        MaxRegression=regression.most if regression is not None else None,
+        MaxRegression=required.max_regression,
         Compared=[
             {"Metric": name, "Title": metrics.find(name).title, "Better": "higher" if higher else "lower"}
-            for name, higher in regression.metrics
+            for name, higher in required.compared
         ]
-        if regression is not None
+        if required.max_regression is not None
         else None,
         AtConcurrency=required.at_concurrency,
         Quality={to_pascal(name): value for name, value in quality} if quality is not None else None,

@@ -20,7 +20,7 @@ from aws_cdk import (
 )
 from constructs import IConstruct
 
-from constructs_optim.policy import PlatformPolicy, PolicyFinding, all_policy_rules, check
+from constructs_optim.policy import RULES, PlatformPolicy, PolicyFinding, check
 from constructs_optim.templates.template import Template
 
 # The plugin's name, and what its rules' ids follow in acknowledgements: constructs-optim-policy::POL001.
@@ -52,7 +52,7 @@ class PolicyValidation:
     @property
     def rule_ids(self) -> list[str]:
         """The rules that the policy switches on."""
-        return [rule.id for rule in all_policy_rules() if self._policy.is_on(rule.setting)]
+        return [rule.id for rule in RULES if self._policy.is_on(rule.setting)]
 
     def validate(self, context: IPolicyValidationContext) -> PolicyValidationPluginReport:
         """Validate each template, and each that it nests, once."""
@@ -77,7 +77,7 @@ class PolicyValidation:
         Raises:
             ValueError: where there is no such rule, or no reason.
         """
-        known = [known.id for known in all_policy_rules()]
+        known = [known.id for known in RULES]
         if rule not in known:
             raise ValueError(f"acknowledge: there is no rule {rule!r} of policies; there are {', '.join(known)}")
         if not reason.strip():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from . import load
 
@@ -12,10 +12,8 @@ INFERENCE_COMPONENT = "AWS::SageMaker::InferenceComponent"
 WORKLOAD_CONFIG = "AWS::SageMaker::AIWorkloadConfig"
 
 
-class RecommendationJobs(BaseModel):
+class RecommendationJobs(BaseModel, frozen=True):
     """What a recommendation job takes, with the API's metric for each goal, and the regions that have them."""
-
-    model_config = ConfigDict(frozen=True)
 
     instance_types: tuple[str, ...]
     most_instance_types: int
@@ -24,10 +22,8 @@ class RecommendationJobs(BaseModel):
     regions: tuple[str, ...]
 
 
-class Layer(BaseModel):
+class Layer(BaseModel, frozen=True):
     """One version of a Lambda layer, the release of the library in it, and the account that has it by region."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     version: int

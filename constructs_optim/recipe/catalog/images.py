@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from . import load
 
@@ -13,14 +13,12 @@ SERVING = "serving"
 """How a lock file records an image that needs no capability but to serve."""
 
 
-class ImageRow(BaseModel):
+class ImageRow(BaseModel, frozen=True):
     """A Deep Learning Container image, without its registry.
 
     ``degree_variable`` is what its server reads a copy's number of accelerators from, None where nothing in it serves;
     ``missing_in`` has the regions whose registry lacks it.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     repository: str
     tag: str

@@ -7,7 +7,7 @@ leaves a choice, this is it:
   endpoint that fails fast is not a fast endpoint.
 - Inter-token latency is a request's time from its first token to its last, for each token after the first piece. Tokens
   that arrive in one piece, as with speculative decoding, are still tokens; those of the first piece took no time that
-  anybody saw, and an answer that arrived in one piece has no inter-token latency.
+  anybody saw, and a response that arrived in one piece has no inter-token latency.
 - Tokens a second of a request are the mean tokens of a request over its mean client latency, so that they follow from
   means alone, which is all that aiperf's summaries have.
 - Percentiles lie on the line between the two values next to them, as NumPy's and a spreadsheet's do.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from constructs_optim.recipe import pricing
-from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Part, Unit
+from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit
 
 
 class ErrorKind(StrEnum):
@@ -69,7 +69,7 @@ class Request:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it succeeded, with an answer of no token or of none that the tokenizer could parse."""
+        """Whether it succeeded, with a response of no token or of none that the tokenizer could parse."""
         if self.error is not None:
             return False
         return self.first_token is None or self.output_tokens == 0 or (self.tokenizer_failed and not self.output_tokens)
@@ -81,7 +81,7 @@ class Request:
 
     @property
     def client_latency(self) -> float:
-        """Milliseconds from sending it to its whole answer."""
+        """Milliseconds from sending it to its whole response."""
         return (self.end - self.start) * 1000
 
     @property
@@ -91,7 +91,7 @@ class Request:
 
     @property
     def inter_token_latency(self) -> float | None:
-        """Milliseconds a token after the first piece; None for an answer that arrived in one piece."""
+        """Milliseconds a token after the first piece; None for a response that arrived in one piece."""
         if self.first_token is None or self.output_tokens is None or self.arrived_whole:
             return None
         last = self.end if self.last_token is None else self.last_token
@@ -111,14 +111,12 @@ def summarize(
     concurrency: int,
     *,
     instance_price_per_hour: float | None = None,
-    instance_count: int = 1,
     discount: float = 0.0,
 ) -> dict[str, float]:
     """Every metric of an evaluation at one concurrency that can be calculated, by name, in its published unit.
 
     ``requests`` has those that failed as well; ``seconds`` is from the first request to the last response. There are no
-    prices without ``instance_price_per_hour``, of one instance. Raises ValueError for a price, discount or time that is
-    none.
+    prices without ``instance_price_per_hour``, of all instances. Raises ValueError for a wrong price, discount or time.
     """
     pricing.check_price(instance_price_per_hour, discount)
     sent = list(requests)
@@ -133,14 +131,16 @@ def summarize(
         "empty_inference_response": sum(request.is_empty for request in sent),
     }
     for name in ("time_to_first_token", "inter_token_latency", "client_latency"):
-        latencies = [value for request in measured if (value := getattr(request, name)) is not None]
-        values |= _distribution(name, latencies)
+        latencies = sorted(value for request in measured if (value := getattr(request, name)) is not None)
+        if latencies:
+            values[name] = sum(latencies) / len(latencies)
+            values |= {f"{name}_{which}": percentile(latencies, float(which[1:])) for which in PERCENTILES}
     for kind in ("input_tokens", "output_tokens"):
         values |= _tokens(kind, measured, seconds)
     if values.get("inter_token_latency_p50", 0) > 0:
         values["total_throughput"] = pricing.total_throughput(concurrency, values["inter_token_latency_p50"])
     if instance_price_per_hour is not None:
-        values |= _prices(values, instance_price_per_hour * instance_count, discount)
+        values |= _prices(values, instance_price_per_hour, discount)
     return {metric.name: float(values[metric.name]) for metric in EVALUATION if metric.name in values}
 
 
@@ -178,14 +178,6 @@ def relative_change(before: Mapping[str, float], after: Mapping[str, float], nam
     return None if before[name] == 0 else after[name] / before[name] - 1
 
 
-def _distribution(name: str, values: list[float]) -> dict[str, float]:
-    if not values:
-        return {}
-    ordered = sorted(values)
-    mean = {name: sum(ordered) / len(ordered)}
-    return mean | {f"{name}_{which}": percentile(ordered, float(which[1:])) for which in PERCENTILES}
-
-
 def _tokens(kind: str, measured: Sequence[Request], seconds: float) -> dict[str, float]:
     counted = [(count, request) for request in measured if (count := getattr(request, kind)) is not None]
     if not counted:
@@ -206,7 +198,3 @@ def _prices(values: Mapping[str, float], hourly: float, discount: float) -> dict
         price = pricing.blended_price_per_million_tokens(hourly, values["total_throughput"], discount)
         prices["blended_price_per_million_tokens"] = price
     return prices
-
-
-PARTS = (Part.EVALUATION_LATENCY, Part.EVALUATION_THROUGHPUT, Part.EVALUATION_PRICE)
-"""In which reports show metrics, in that order."""

@@ -60,25 +60,17 @@ class Requirement:
     at_least: float | None = None
 
 
-@dataclass(frozen=True)
-class Regression:
-    """How much worse than before each metric may be, as a share; each with whether higher values are better."""
-
-    most: float
-    metrics: tuple[tuple[str, bool], ...]
-
-
 class QualityRequirement(Settings):
-    """A comparison of answers with those of what is replaced, to the same prompts.
+    """A comparison of completions with those of what is replaced, to the same prompts.
 
     Attributes:
         prompts: a JSON Lines file in S3; lines have ``text``, ``prompt``, ``inputs`` or ``messages``, and may have a
             ``reference`` to compare with instead.
-        min_identical: the share of answers that must be the same, where neither side changes the weights. Default:
+        min_identical: the share of completions that must be the same, where neither side changes the weights. Default:
             0.9, since half precision rounds now and then in favour of another token.
         max_difference: how far the others may be from the baseline's on average, as a share of their words.
-        max_tokens: of an answer.
-        most_prompts: how many of the prompts are asked.
+        max_tokens: of a completion.
+        most_prompts: how many of the prompts are sent.
     """
 
     # A technique that leaves the weights alone verifies several tokens in one pass, so its sums are rounded in another
@@ -94,10 +86,15 @@ class QualityRequirement(Settings):
 
 @dataclass(frozen=True)
 class Requirements:
-    """All that is required of one endpoint; ``at_concurrency``: where limits hold, everywhere if None."""
+    """All that is required of one endpoint; ``at_concurrency``: where limits hold, everywhere if None.
+
+    ``max_regression`` is how much worse than before ``compared`` metrics may be, as a share; they are listed with
+    whether higher values are better.
+    """
 
     limits: tuple[Requirement, ...]
-    regression: Regression | None = None
+    max_regression: float | None = None
+    compared: tuple[tuple[str, bool], ...] = ()
     quality: QualityRequirement | None = None
     at_concurrency: int | None = None
 
@@ -110,11 +107,7 @@ def requirements_of(
     at_concurrency: int | None = None,
     quality: QualityRequirement | None = None,
 ) -> Requirements:
-    """The requirements that the arguments of ``require`` stand for.
-
-    Raises:
-        ValueError: where a name is none of :class:`Limits`, or none of a metric.
-    """
+    """The requirements of ``require``'s arguments. Raises ValueError for an unknown limit or metric."""
     unknown = sorted(set(limits) - set(Limits.__annotations__))
     if unknown:
         raise ValueError(
@@ -123,11 +116,14 @@ def requirements_of(
         )
     # An endpoint that fails is quick to respond.
     values: dict[str, float] = {"max_error_rate": 0.01, **cast("Mapping[str, float]", limits)}
-    regression = None
-    if max_regression is not None:
-        regression = Regression(max_regression, tuple((name, _is_better_higher(name)) for name in regression_metrics))
-    requirements = tuple(_requirement(name, values[name]) for name in Limits.__annotations__ if name in values)
-    return Requirements(requirements, regression, quality, at_concurrency)
+    compared = regression_metrics if max_regression is not None else ()
+    return Requirements(
+        limits=tuple(_requirement(name, values[name]) for name in Limits.__annotations__ if name in values),
+        max_regression=max_regression,
+        compared=tuple((name, _is_better_higher(name)) for name in compared),
+        quality=quality,
+        at_concurrency=at_concurrency,
+    )
 
 
 def _requirement(name: str, limit: float) -> Requirement:

@@ -1,5 +1,4 @@
-"""What an evaluation found, as data: one document for what was measured from a laptop and what was measured in the
-cloud.
+"""The result of an evaluation, as data: one document for what was measured from a laptop and in the cloud.
 
 A document is of one subject, at every concurrency. Its metrics have the names and units of ``evaluation_metrics``:
 latencies in milliseconds, prices in US dollars, rates a second. What could not be measured is left out, and ``notes``
@@ -14,9 +13,6 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from constructs_optim.recipe.metrics import EVALUATION
-
-SCHEMA_VERSION = 1
-"""Goes up when a document of before could be misread; a field that is added keeps it."""
 
 _METRICS = frozenset(metric.name for metric in EVALUATION)
 
@@ -105,7 +101,8 @@ class EvaluationResult(_Part):
     ``price`` is None where it is not known, with the reason in ``notes``.
     """
 
-    schema_version: Literal[1] = Field(default=SCHEMA_VERSION, alias="schema")
+    # Goes up when an older document could be misread; a field that is added keeps it.
+    schema_version: Literal[1] = Field(default=1, alias="schema")
     subject: Subject
     workload: Workload
     started: dt.datetime
@@ -125,7 +122,3 @@ class EvaluationResult(_Part):
     def complete(self) -> bool:
         """Whether nothing was interrupted."""
         return all(level.complete for level in self.levels)
-
-    def to_json(self) -> str:
-        """The document, to be written to a file."""
-        return self.model_dump_json(indent=1, exclude_none=True) + "\n"

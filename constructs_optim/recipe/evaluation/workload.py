@@ -22,13 +22,13 @@ class Workload(Settings):
     """Users who send requests all the time, each as soon as the last one is answered.
 
     Without ``prompts``, text is made up whose length is that of the AWS Machine Learning Blog's introduction of the
-    inference optimization toolkit: 622 tokens on average, and 250 tokens are asked for.
+    inference optimization toolkit: 622 tokens on average, and 250 tokens are requested.
 
     Attributes:
         concurrency: users at the same time, one measurement each.
         input_tokens: mean length of a made-up prompt, in tokens.
         input_tokens_stddev: its standard deviation.
-        output_tokens: tokens that are asked for.
+        output_tokens: tokens that are requested.
         output_tokens_stddev: their standard deviation.
         prompts: a JSON Lines file of your own prompts in S3 (``s3://bucket/key.jsonl``), each line with ``text``.
             Default: made-up prompts.
@@ -37,7 +37,7 @@ class Workload(Settings):
         warmup_requests: sent before, and not counted.
         tokenizer: the Hugging Face id of the model's tokenizer. Default: what the service takes.
         token_secret_arn: a Secrets Manager secret that holds a Hugging Face token, for a gated tokenizer.
-        request_timeout_seconds: how long an answer may take.
+        request_timeout_seconds: how long a response may take.
         seed: of all that is random.
         parameters: more parameters of the workload, as the service names them; they win over those above.
     """
@@ -69,7 +69,9 @@ class Workload(Settings):
             "prompt_input_tokens_mean": self.input_tokens,
             **({"prompt_input_tokens_stddev": self.input_tokens_stddev} if self.input_tokens_stddev else {}),
         }
-        prompts = {"custom_dataset_type": "single_turn", "input_file": f"/opt/ml/input/data/{CHANNEL}/{self._file}"}
+        # The name of a file that is known only at deployment cannot be taken apart: the folder is named instead.
+        name = "" if self.prompts is None or is_token(self.prompts) else self.prompts.rpartition("/")[2]
+        prompts = {"custom_dataset_type": "single_turn", "input_file": f"/opt/ml/input/data/{CHANNEL}/{name}"}
         requests = self.requests or max(100, 3 * max(self.concurrencies))
         duration = {"benchmark_duration": self.duration_seconds}
         optional = {
@@ -95,8 +97,3 @@ class Workload(Settings):
             **({"secrets": {"hf_token": self.token_secret_arn}} if self.token_secret_arn is not None else {}),
             "tooling": {"api_standard": "openai"},
         }
-
-    @property
-    def _file(self) -> str:
-        # A name that is known only at deployment cannot be taken apart: the folder is named instead.
-        return "" if self.prompts is None or is_token(self.prompts) else self.prompts.rpartition("/")[2]

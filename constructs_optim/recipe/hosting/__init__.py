@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from constructs_optim.recipe.catalog import instances
@@ -40,7 +40,7 @@ class Hosting:
     minimum_instance_count: int | None = None
     maximum_instance_count: int | None = None
     routing: Routing | None = None
-    update: UpdateSettings | None = None
+    update: UpdateSettings = field(default_factory=UpdateSettings)
     capture_percentage: int | None = None
     asynchronous: bool = False
     concurrent_invocations: int | None = None
@@ -63,12 +63,7 @@ class Hosting:
         """Whether models are inference components: because that is set, or nothing else works."""
         if self.inference_component is not None:
             return bool(self.inference_component)
-        return not self.has_model or any(technique.inference_component for technique in self.known_techniques)
-
-    @cached_property
-    def known_techniques(self) -> list[Technique]:
-        """The techniques, without what else rules refuse."""
-        return [technique for technique in self.techniques if isinstance(technique, Technique)]
+        return not self.has_model or any(technique.inference_component for technique in self.techniques)
 
     @cached_property
     def rows(self) -> list[instances.InstanceRow]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from constructs_optim.recipe.settings import Settings
@@ -88,10 +88,8 @@ class Alarms(Settings):
         }
 
 
-class Query(BaseModel):
+class Query(BaseModel, frozen=True, extra="forbid"):
     """A metric by its name in :mod:`constructs_optim.recipe.metrics`, or metric math over the queries before it."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     metric: str | None = None
@@ -99,15 +97,13 @@ class Query(BaseModel):
     expression: str | None = None
 
 
-class Alarm(BaseModel):
+class Alarm(BaseModel, frozen=True, extra="forbid"):
     """One alarm of one endpoint; ``alarms.toml`` says what its fields are.
 
     A critical one is noticed by users: somebody is woken. A warning is for the working day: it does not mend itself.
     ``missing`` is ``breaching``, ``notBreaching`` or ``ignore``. A new alarm waits ``warm_up_minutes`` for its first
     data. ``rolls_back``: whether an update of the endpoint should be rolled back by it.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     id: str
@@ -153,7 +149,7 @@ def default_period(name: str) -> int:
 
 
 def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:
-    """The alarms of one endpoint, which rules have found nothing against."""
+    """The alarms of one endpoint, which break no rule."""
     settings = alarms.switched_on()
     names = [name for name in _DEFINITIONS if name in settings and name != "failed_job"]
     return [alarm for name in names if (alarm := _alarm(name, settings[name], watched)) is not None]

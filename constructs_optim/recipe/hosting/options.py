@@ -60,7 +60,7 @@ class UpdateSettings:
     Alarms are watched for ``bake_seconds`` after each step.
     """
 
-    strategy: str
+    strategy: str = "ALL_AT_ONCE"
     size: int | None = None
     size_unit: str = "CAPACITY_PERCENT"
     bake_seconds: int = 0

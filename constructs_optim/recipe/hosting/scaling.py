@@ -10,16 +10,14 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.memory import DEFAULT_BATCH_SIZE
+from constructs_optim.recipe.plan_data import Plan
 from constructs_optim.recipe.settings import Settings
-
-if TYPE_CHECKING:
-    from constructs_optim.recipe.plan_data import Plan
 
 HEADROOM = 0.7
 """How full copies are kept: a new one is minutes in coming, and the others take what comes meanwhile."""

@@ -13,7 +13,6 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from constructs_optim.recipe.catalog import instances
@@ -25,10 +24,9 @@ PUBLISHING_SECONDS = 60
 """How often instances report their utilization, unless ``MetricsConfig`` of the endpoint's configuration differs."""
 EVALUATION_NAMESPACE = "ConstructsOptim/Evaluation"
 """Where an evaluation publishes what it measured."""
-BY_VARIANT = ("EndpointName", "VariantName")
-"""The dimensions of what a production variant serves."""
-BY_COMPONENT = ("InferenceComponentName",)
-"""The dimensions of what an inference component serves."""
+# The dimensions of what a production variant serves, an inference component, and an evaluation's besides.
+_BY_VARIANT = ("EndpointName", "VariantName")
+_BY_COMPONENT = ("InferenceComponentName",)
 _BY_EVALUATION = ("Concurrency", "ArtifactKey")
 
 
@@ -42,21 +40,6 @@ class Unit(StrEnum):
     MILLISECONDS = "Milliseconds"
     PERCENT = "Percent"
     US_DOLLARS = "US dollars"
-
-
-class Part(StrEnum):
-    """What a metric tells of."""
-
-    TRAFFIC = "traffic and latency"
-    CONCURRENCY = "concurrency and throughput"
-    ERRORS = "errors"
-    ACCELERATORS = "accelerators"
-    HOST = "host"
-    SCALING = "scaling"
-    COST = "cost"
-    EVALUATION_LATENCY = "evaluation: latency"
-    EVALUATION_THROUGHPUT = "evaluation: throughput"
-    EVALUATION_PRICE = "evaluation: price"
 
 
 @dataclass(frozen=True)
@@ -76,15 +59,16 @@ class Series:
 class MetricDefinition:
     """One metric: ``published_unit`` is that of CloudWatch's values, ``shown_unit`` what users are shown.
 
-    ``statistic`` is the default one. ``variant`` and ``component`` are its series by what serves the model. Only
-    instances with GPUs publish it where ``gpus_only``: SageMaker documents no utilization metric of NeuronCores.
+    ``part`` is what it tells of, ``statistic`` the default one. ``variant`` and ``component`` are its series by what
+    serves the model. Only instances with GPUs publish it where ``gpus_only``: SageMaker documents no utilization metric
+    of NeuronCores.
     ``formula`` is metric math over names of metrics and parameters of ``pricing``, ``aiperf`` the same of aiperf's
     metrics.
     """
 
     name: str
     title: str
-    part: Part
+    part: str
     definition: str
     statistic: str
     published_unit: Unit
@@ -113,12 +97,11 @@ class MetricDefinition:
 
 
 def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
-    series = {
-        owner: {"dimensions": dimensions, **row[owner]}
-        for owner, dimensions in (("variant", BY_VARIANT), ("component", BY_COMPONENT))
-        if owner in row
-    }
-    return _DEFINITION.validate_python({**row, **series, "name": name, "source": _DATA["sources"][row["source"]]})
+    columns: dict[str, Any] = {**row, "name": name, "source": _DATA["sources"][row["source"]]}
+    for owner, dimensions in (("variant", _BY_VARIANT), ("component", _BY_COMPONENT)):
+        if owner in row:
+            columns[owner] = {"dimensions": dimensions, **row[owner]}
+    return MetricDefinition(**columns)
 
 
 def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
@@ -135,16 +118,13 @@ def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
             changes["aiperf"] = row["aiperf"].replace(".avg", f".{statistic}")
         published = row.get("metric_name", "".join(word.capitalize() for word in metric.split("_")))
         series = {"namespace": EVALUATION_NAMESPACE, "metric_name": published}
-        changes["variant"] = {**series, "dimensions": (*BY_VARIANT, *_BY_EVALUATION)}
-        changes["component"] = {**series, "dimensions": (*BY_COMPONENT, *_BY_EVALUATION)}
+        changes["variant"] = {**series, "dimensions": (*_BY_VARIANT, *_BY_EVALUATION)}
+        changes["component"] = {**series, "dimensions": (*_BY_COMPONENT, *_BY_EVALUATION)}
         yield _definition(metric, {**row, **changes})
 
 
-_DEFINITION = TypeAdapter(MetricDefinition)
 _DATA = tomllib.loads((files(__name__) / "definitions.toml").read_text(encoding="utf-8"))
 
-LIVE: tuple[MetricDefinition, ...] = tuple(_definition(name, row) for name, row in _DATA["live"].items())
-"""What SageMaker publishes of a running endpoint, and what follows from it."""
 EVALUATION: tuple[MetricDefinition, ...] = tuple(
     metric for name, row in _DATA["evaluation"].items() for metric in _evaluated(name, row)
 )
@@ -154,7 +134,8 @@ EVALUATION: tuple[MetricDefinition, ...] = tuple(
 @cache
 def by_name() -> MappingProxyType[str, MetricDefinition]:
     """Every metric, in the order of pages and dashboards."""
-    return MappingProxyType({metric.name: metric for metric in (*LIVE, *EVALUATION)})
+    live = (_definition(name, row) for name, row in _DATA["live"].items())
+    return MappingProxyType({metric.name: metric for metric in (*live, *EVALUATION)})
 
 
 def find(name: str) -> MetricDefinition:

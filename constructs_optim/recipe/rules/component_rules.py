@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import availability
 from constructs_optim.recipe.hosting import Hosting, instances_for_copies
-from constructs_optim.recipe.techniques.speculative_decoding import SageMakerDraft
+from constructs_optim.recipe.techniques import SpeculativeDecoding
 from constructs_optim.recipe.tokens import is_token, is_whole
 
 from .registry import API, GUIDE, Finding, rule
@@ -56,8 +56,8 @@ def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
 @rule("OPT132", f"{GUIDE}model-optimize.html")
 def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
     """SageMaker's draft is served by a variant: SageMaker's draft models exclude inference components."""
-    for technique in hosting.known_techniques:
-        if isinstance(technique, SageMakerDraft) and hosting.serves_components:
+    for technique in hosting.techniques:
+        if isinstance(technique, SpeculativeDecoding.sagemaker_draft) and hosting.serves_components:
             yield Finding("inference_component", technique.name, "inference_component=False, or a draft of your own")
 
 
@@ -68,7 +68,7 @@ def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Fin
     """
     if hosting.serves_components:
         return
-    needing = [technique.name for technique in hosting.known_techniques if technique.inference_component]
+    needing = [technique.name for technique in hosting.techniques if technique.inference_component]
     if needing or hosting.components or hosting.adapters or not hosting.has_model:
         value = needing[0] if needing else hosting.inference_component
         yield Finding("inference_component", value, "OptimizedEndpoint(..., inference_component=True)")

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.lock import LOCK_FILE
+from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.tokens import is_token
 
 from .registry import API, Finding, rule
 
+_LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 # What every plan adds to the given variables of a job: tensor parallel degree and model location.
 _ADDED = 2
@@ -40,7 +41,7 @@ _RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
 _NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
 
 
-@rule("OPT030", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
+@rule("OPT030", f"{_LMI}index.html")
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     """An image has all that the techniques need: no container image carries these techniques together."""
     if recipe.located_techniques and images.select(recipe.capabilities) is None:
@@ -49,7 +50,7 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("techniques", names, fix)
 
 
-@rule("OPT035", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
+@rule("OPT035", f"{_LMI}index.html")
 def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     """A recorded container can do what its techniques need: the lock file records an image that does not carry these
     techniques.
@@ -105,7 +106,7 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"{location}.{longest}", f"{len(value)} characters", fix)
 
 
-@rule("OPT033", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html")
+@rule("OPT033", f"{_LMI}deployment_guide/configurations.html")
 def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
     """The environment does not contradict the artifact: the job writes the tensor parallel degree into the artifact's
     serving.properties, which wins over the variable: another value would be ignored without a word.
@@ -117,11 +118,7 @@ def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(f"environment.{variable}", value, fix)
 
 
-@rule(
-    "OPT036",
-    "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/configurations.html",
-    advisory=True,
-)
+@rule("OPT036", f"{_LMI}deployment_guide/configurations.html", advisory=True)
 def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Finding]:
     """The environment leaves techniques as they are: the container takes a variable of the environment instead of the
     technique's own, and serves something else than was declared.

@@ -7,13 +7,7 @@ from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import load, models
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.techniques import PreOptimized
-from constructs_optim.recipe.techniques.speculative_decoding import (
-    CustomDraft,
-    EagleHeads,
-    JumpStartDraft,
-    SageMakerDraft,
-)
+from constructs_optim.recipe.techniques import PreOptimized, SpeculativeDecoding
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .model_rules import ARCHIVES, VERSION
@@ -43,7 +37,9 @@ def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
     """SageMaker's draft is for JumpStart models: the draft fits the tokenizer and weights that JumpStart publishes, not
     a model fine-tuned elsewhere.
     """
-    for location, draft in recipe.techniques_of(SageMakerDraft) if recipe.s3_model is not None else ():
+    for location, draft in (
+        recipe.techniques_of(SpeculativeDecoding.sagemaker_draft) if recipe.s3_model is not None else ()
+    ):
         yield Finding(location, draft.name, "Model.jumpstart(...), or SpeculativeDecoding.custom_draft(...)")
 
 
@@ -53,7 +49,7 @@ def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
     regions = load("jumpstart")["draft_model_regions"]
     if recipe.region is None or recipe.region in regions:
         return
-    for location, draft in recipe.techniques_of(SageMakerDraft):
+    for location, draft in recipe.techniques_of(SpeculativeDecoding.sagemaker_draft):
         fix = f"one of the regions {', '.join(regions)}, or a draft of your own"
         yield Finding(location, draft.name, fix, f"there is no bucket of draft models in {recipe.region}")
 
@@ -63,7 +59,7 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
     """SageMaker's draft runs with JumpStart's own code: SageMaker's draft models exclude custom inference code and
     trust_remote_code.
     """
-    for location, _ in recipe.techniques_of(SageMakerDraft):
+    for location, _ in recipe.techniques_of(SpeculativeDecoding.sagemaker_draft):
         for name, excluded in _EXCLUDED_BY_DRAFT.items():
             value = recipe.variables.get(name)
             if value is not None and excluded in (None, value.lower()):
@@ -73,7 +69,7 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT063", f"{GUIDE}model-optimize-create-job.html")
 def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
     """A draft of the hub is named by a model id: a hub's model is named by letters, digits and hyphens."""
-    for location, draft in recipe.techniques_of(JumpStartDraft):
+    for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
         if not _MODEL_ID.fullmatch(draft.model_id):
             yield Finding(f"{location}.model_id", draft.model_id, "for instance meta-textgeneration-llama-3-2-1b")
         if draft.version is not None and not VERSION.fullmatch(draft.version):
@@ -83,7 +79,7 @@ def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT064", f"{GUIDE}model-optimize-create-job.html")
 def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     """A gated draft's licence is accepted in the code: the draft has its own licence, which only you can accept."""
-    for location, draft in recipe.techniques_of(JumpStartDraft):
+    for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
         row = models.find(draft.model_id)
         # Every Llama is gated, whether or not the catalog lists it.
         gated = row.gated if row is not None else "llama" in draft.model_id
@@ -96,10 +92,10 @@ def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT065", f"{GUIDE}model-optimize-eagle.html")
 def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
     """Drafts and training data of your own are S3 prefixes: it is read as uncompressed files under an S3 prefix."""
-    for location, draft in recipe.techniques_of(CustomDraft):
+    for location, draft in recipe.techniques_of(SpeculativeDecoding.custom_draft):
         if not is_prefix(draft.uri):
             yield Finding(f"{location}.uri", draft.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
-    for location, heads in recipe.techniques_of(EagleHeads):
+    for location, heads in recipe.techniques_of(SpeculativeDecoding.eagle):
         if heads.training_data is not None and not is_prefix(heads.training_data):
             fix = "a URI such as 's3://my-bucket/prompts/'"
             yield Finding(f"{location}.training_data", heads.training_data, fix)
@@ -111,7 +107,7 @@ def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
     were trained on.
     """
     length = recipe.variables.get("OPTION_MAX_MODEL_LEN", "")
-    for _ in recipe.techniques_of(EagleHeads):
+    for _ in recipe.techniques_of(SpeculativeDecoding.eagle):
         if length.isdigit() and int(length) > 4096:
             yield Finding("environment.OPTION_MAX_MODEL_LEN", length, "Longer requests speculate worse, not wrongly")
 
@@ -136,7 +132,7 @@ def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
     served = recipe.model_row
     if served is None or served.vocabulary_size is None:
         return
-    for location, draft in recipe.techniques_of(JumpStartDraft):
+    for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
         row = models.find(draft.model_id)
         if row is None or row.vocabulary_size in (None, served.vocabulary_size):
             continue

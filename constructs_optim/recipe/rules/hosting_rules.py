@@ -208,8 +208,6 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
     % of it, a rolling batch 5 to 50 %.
     """
     update = hosting.update
-    if update is None:
-        return
     least = _SMALLEST_STEP.get(update.strategy)
     sizes = [("size", update.size, _LARGEST_STEP)] if least is not None else []
     if update.rollback_size is not None:
@@ -228,8 +226,6 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
     to 8 hours, more than its waits.
     """
     update = hosting.update
-    if update is None:
-        return
     waits = {"bake_time": update.bake_seconds, "termination_wait": update.termination_wait_seconds}
     for name, seconds in waits.items():
         if not is_whole(seconds, 0, 3600):
@@ -259,7 +255,7 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
     is none.
     """
     update = hosting.update
-    if update is not None and update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
+    if update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
         fix = "Start with two instances, auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()"
         yield Finding("update_policy", update.strategy, fix)
 
@@ -270,8 +266,6 @@ def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
     goes back.
     """
     update = hosting.update
-    if update is None:
-        return
     bake, termination = update.bake_seconds, update.termination_wait_seconds
     steps, limit = _steps(update, hosting.initial_instance_count), update.timeout_seconds or _LONGEST_UPDATE_SECONDS
     if steps is None or not all(is_whole(wait, 0, 3600) for wait in (bake, termination)) or not is_whole(limit, 600):

@@ -16,6 +16,9 @@ from .model_rules import too_late
 from .registry import API, Finding, rule
 
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
+_IMAGE_CONFIG = (
+    "https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config"
+)
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/instance-type-selection.html"
 _LONGEST_RUNTIME = 28 * 86_400
 _EXAMPLE = "a type such as ml.g5.12xlarge"
@@ -86,10 +89,7 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("region", region, fix)
 
 
-@rule(
-    "OPT015",
-    "https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config",
-)
+@rule("OPT015", _IMAGE_CONFIG)
 def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
     """The region has the images: that region's registry lacks the container image that has what the techniques need."""
     region = recipe.region if isinstance(recipe.region, str) else None

@@ -100,7 +100,7 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
                 yield Finding("require.max_error_rate", value, "a share from 0 on and below 1, such as 0.01 for 1 %")
         elif not (is_number(value) and value > 0):
             yield Finding(f"require: {limit.title}", value, "a number above zero")
-    most = required.regression.most if required.regression is not None else None
+    most = required.max_regression
     if most is not None and not (is_number(most) and 0 <= most <= 1):
         yield Finding("require.max_regression", most, "a share such as 0.05 for 5 %")
     users = required.at_concurrency

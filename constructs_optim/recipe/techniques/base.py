@@ -78,10 +78,8 @@ class Technique(Settings):
             Default: all of the instance.
     """
 
-    rule: ClassVar[str] = "OPT021"
-    rule_link: ClassVar[str] = (
-        "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
-    )
+    rule = "OPT021"
+    rule_link = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html"
 
     kind: ClassVar[str] = ""
     """A recipe has one technique of a kind, for instance ``quantization``."""
@@ -116,6 +114,8 @@ class Technique(Settings):
     """Whether its result is served as an inference component only."""
     lossless: ClassVar[bool] = True
     """Whether completions are the model's own, rounding aside."""
+    in_group: ClassVar[bool] = True
+    """Whether it is written as a member of its group, for instance ``Quantization.awq``."""
     hub_configuration: ClassVar[bool] = False
     """Whether the hub's own configuration says how the model is served."""
     draft_provider: ClassVar[str] = ""
@@ -133,7 +133,7 @@ class Technique(Settings):
     def called(cls) -> str:
         """How it is written in code, for instance ``Quantization.awq``."""
         group = "".join(word.capitalize() for word in cls.kind.split("_"))
-        return f"{group}.{cls.name}"
+        return f"{group}.{cls.name}" if cls.in_group else cls.__name__
 
     @property
     def label(self) -> str:

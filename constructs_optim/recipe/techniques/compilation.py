@@ -9,18 +9,19 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from .base import OPTIMIZE, Option, Stage, Technique, TechniqueGroup
+from .base import OPTIMIZE, Option, Technique, TechniqueGroup
 
+_Tokens = Annotated[int, Field(ge=1, le=131_072)]
 _BATCH_SIZE = Option("OPTION_MAX_ROLLING_BATCH_SIZE", always=True)
 
 
 class _Compilation(Technique):
-    kind: ClassVar[str] = "compilation"
-    stage: ClassVar[Stage | None] = OPTIMIZE
+    kind = "compilation"
+    stage = OPTIMIZE
     # What is compiled is the quantized model.
-    order_in_job: ClassVar[int] = 1
-    job_member: ClassVar[str] = "ModelCompilationConfig"
-    recommended: ClassVar[tuple[str, ...]] = ("",)
+    order_in_job = 1
+    job_member = "ModelCompilationConfig"
+    recommended = ("",)
     rolling_batch: ClassVar[str]
 
     def job_environment(self) -> dict[str, str]:
@@ -38,18 +39,16 @@ class NeuronCompilation(_Compilation):
         optimize_level: the Neuron compiler's ``-O``: 1 compiles fastest, 3 runs fastest. Default: 2.
     """
 
-    name: ClassVar[str] = "neuron"
-    title: ClassVar[str] = "Neuron (batch {maximum_batch_size}, length {maximum_sequence_length}, {dtype})"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"neuron"})
-    accelerators: ClassVar[Literal["gpu", "neuron"]] = "neuron"
-    rolling_batch: ClassVar[str] = "auto"
+    name = "neuron"
+    title = "Neuron (batch {maximum_batch_size}, length {maximum_sequence_length}, {dtype})"
+    capabilities = frozenset({"neuron"})
+    accelerators = "neuron"
+    rolling_batch = "auto"
 
     dtype: Annotated[Literal["fp16", "bf16", "fp32"], Option("OPTION_DTYPE", always=True)] = "fp16"
     maximum_batch_size: Annotated[int, _BATCH_SIZE] = Field(default=4, ge=1, le=256)
     optimize_level: Annotated[Literal[1, 2, 3], Option("OPTION_NEURON_OPTIMIZE_LEVEL", always=True)] = 2
-    maximum_sequence_length: Annotated[int, Option("OPTION_N_POSITIONS", always=True)] = Field(
-        default=2048, ge=1, le=131_072
-    )
+    maximum_sequence_length: Annotated[_Tokens, Option("OPTION_N_POSITIONS", always=True)] = 2048
 
     def serving_environment(self) -> dict[str, str]:
         """The same: another shape would be compiled anew when the container starts."""
@@ -69,20 +68,14 @@ class TensorRtLlmCompilation(_Compilation):
         maximum_batch_size: requests at once. Default: 64.
     """
 
-    name: ClassVar[str] = "tensorrt_llm"
-    title: ClassVar[str] = (
-        "TensorRT-LLM (batch {maximum_batch_size}, {maximum_input_length} tokens in, {maximum_output_length} out)"
-    )
-    capabilities: ClassVar[frozenset[str]] = frozenset({"tensorrt_llm"})
-    sdk_lists_only: ClassVar[bool] = True
-    rolling_batch: ClassVar[str] = "trtllm"
+    name = "tensorrt_llm"
+    title = "TensorRT-LLM (batch {maximum_batch_size}, {maximum_input_length} tokens in, {maximum_output_length} out)"
+    capabilities = frozenset({"tensorrt_llm"})
+    sdk_lists_only = True
+    rolling_batch = "trtllm"
 
-    maximum_input_length: Annotated[int, Option("OPTION_MAX_INPUT_LEN", always=True)] = Field(
-        default=1024, ge=1, le=131_072
-    )
-    maximum_output_length: Annotated[int, Option("OPTION_MAX_OUTPUT_LEN", always=True)] = Field(
-        default=512, ge=1, le=131_072
-    )
+    maximum_input_length: Annotated[_Tokens, Option("OPTION_MAX_INPUT_LEN", always=True)] = 1024
+    maximum_output_length: Annotated[_Tokens, Option("OPTION_MAX_OUTPUT_LEN", always=True)] = 512
     maximum_batch_size: Annotated[int, _BATCH_SIZE] = Field(default=64, ge=1, le=2048)
 
     def serving_environment(self) -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from .base import Technique
 
 
@@ -14,16 +12,12 @@ class PreOptimized(Technique):
         config: its name in the model's hub document. Default: ``lmi-optimized``.
     """
 
-    kind: ClassVar[str] = "pre_optimized"
-    name: ClassVar[str] = "pre_optimized"
-    title: ClassVar[str] = "pre-optimized ({config})"
-    hub_configuration: ClassVar[bool] = True
+    kind = "pre_optimized"
+    name = "pre_optimized"
+    title = "pre-optimized ({config})"
+    in_group = False
+    hub_configuration = True
     # The provider may have quantized it.
-    lossless: ClassVar[bool] = False
+    lossless = False
 
     config: str = "lmi-optimized"
-
-    @classmethod
-    def called(cls) -> str:
-        """``PreOptimized``."""
-        return cls.__name__

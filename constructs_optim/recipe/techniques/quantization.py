@@ -6,20 +6,20 @@ TensorRT-LLM user guide for SmoothQuant.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import OPTIMIZE, Names, Option, Stage, Technique, TechniqueGroup
+from .base import OPTIMIZE, Names, Option, Technique, TechniqueGroup
 
 _WITH_DRAFT = "speculative_decoding=sagemaker_draft"
 
 
 class _Quantization(Technique):
-    kind: ClassVar[str] = "quantization"
-    stage: ClassVar[Stage | None] = OPTIMIZE
-    job_member: ClassVar[str] = "ModelQuantizationConfig"
-    lossless: ClassVar[bool] = False
+    kind = "quantization"
+    stage = OPTIMIZE
+    job_member = "ModelQuantizationConfig"
+    lossless = False
 
     def job_environment(self) -> dict[str, str]:
         """``OPTION_QUANTIZE``, and the settings that differ from the container's own."""
@@ -37,14 +37,14 @@ class AwqQuantization(_Quantization):
         ignored_layers: names of layers left as they are. Default: none.
     """
 
-    name: ClassVar[str] = "awq"
-    title: ClassVar[str] = "AWQ INT4 (group size {group_size})"
-    support: ClassVar[str] = "quantization"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"awq"})
+    name = "awq"
+    title = "AWQ INT4 (group size {group_size})"
+    support = "quantization"
+    capabilities = frozenset({"awq"})
     # INT4 kernels need compute capability 7.5.
-    compute_capability: ClassVar[tuple[float, float]] = (7.5, 9.0)
-    recommended: ClassVar[tuple[str, ...]] = ("", _WITH_DRAFT)
-    weight_bits: ClassVar[int | None] = 4
+    compute_capability = (7.5, 9.0)
+    recommended = ("", _WITH_DRAFT)
+    weight_bits = 4
 
     group_size: Annotated[Literal[32, 64, 128], Option("OPTION_AWQ_BLOCK_SIZE")] = 128
     ignored_layers: Annotated[Names, Option("OPTION_AWQ_IGNORE_LAYERS")] = ()
@@ -60,10 +60,10 @@ class Fp8Quantization(_Quantization):
         calibration_length: tokens of a sample. Default: 2048.
     """
 
-    name: ClassVar[str] = "fp8"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"fp8"})
-    recommended: ClassVar[tuple[str, ...]] = ("", _WITH_DRAFT, "compilation=tensorrt_llm")
-    weight_bits: ClassVar[int | None] = 8
+    name = "fp8"
+    capabilities = frozenset({"fp8"})
+    recommended = ("", _WITH_DRAFT, "compilation=tensorrt_llm")
+    weight_bits = 8
 
     scheme: Annotated[Literal["FP8", "FP8_DYNAMIC"], Option("OPTION_FP8_SCHEME")] = "FP8"
     ignored_layers: Annotated[Names, Option("OPTION_FP8_IGNORE")] = ("lm_head",)
@@ -88,12 +88,12 @@ class SmoothQuantization(_Quantization):
         calibration_size: samples to calibrate on. Default: 512.
     """
 
-    name: ClassVar[str] = "smoothquant"
-    title: ClassVar[str] = "SmoothQuant INT8 (alpha {alpha})"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"smoothquant"})
-    sdk_lists_only: ClassVar[bool] = True
-    recommended: ClassVar[tuple[str, ...]] = ("compilation=tensorrt_llm",)
-    weight_bits: ClassVar[int | None] = 8
+    name = "smoothquant"
+    title = "SmoothQuant INT8 (alpha {alpha})"
+    capabilities = frozenset({"smoothquant"})
+    sdk_lists_only = True
+    recommended = ("compilation=tensorrt_llm",)
+    weight_bits = 8
 
     alpha: Annotated[float, Option("OPTION_SMOOTHQUANT_ALPHA")] = Field(default=0.8, ge=0, le=1)
     per_token: Annotated[bool, Option("OPTION_SMOOTHQUANT_PER_TOKEN")] = False

@@ -5,8 +5,6 @@ Sources: ``sm_neo_shard.py`` of djl-serving; Amazon SageMaker developer guide, "
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from .base import Stage, Technique, TechniqueGroup
 
 
@@ -16,15 +14,15 @@ class FastLoadSharding(Technique):
     They are served by an inference component; there is a shard for each accelerator of ``tensor_parallel_degree``.
     """
 
-    kind: ClassVar[str] = "sharding"
-    name: ClassVar[str] = "fast_load"
-    title: ClassVar[str] = "fast load shards"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"fast_load"})
-    stage: ClassVar[Stage | None] = Stage(3)
-    job_member: ClassVar[str] = "ModelShardingConfig"
+    kind = "sharding"
+    name = "fast_load"
+    title = "fast load shards"
+    capabilities = frozenset({"fast_load"})
+    stage = Stage(3)
+    job_member = "ModelShardingConfig"
     # The loader reads S3 itself, and the service deploys its output to inference components only.
-    network_isolation: ClassVar[bool] = False
-    inference_component: ClassVar[bool] = True
+    network_isolation = False
+    inference_component = True
 
 
 class Sharding(metaclass=TechniqueGroup):

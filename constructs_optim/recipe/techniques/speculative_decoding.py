@@ -8,7 +8,7 @@ djl-serving. Images up to LMI 14 read ``OPTION_SPECULATIVE_DRAFT_MODEL``; later 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -20,8 +20,8 @@ _CHANNELS = "/opt/ml/additional-model-data-sources"
 
 
 class _DraftModel(Technique):
-    kind: ClassVar[str] = "speculative_decoding"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"draft_model"})
+    kind = "speculative_decoding"
+    capabilities = frozenset({"draft_model"})
 
     speculative_length: Annotated[int | None, Option("OPTION_SPECULATIVE_LENGTH")] = Field(default=None, ge=1, le=32)
 
@@ -37,11 +37,11 @@ class SageMakerDraft(_DraftModel):
         speculative_length: tokens it proposes at once. Default: the container's own.
     """
 
-    name: ClassVar[str] = "sagemaker_draft"
-    title: ClassVar[str] = "SageMaker draft model"
-    support: ClassVar[str] = "sagemaker_draft_model"
-    recommended: ClassVar[tuple[str, ...]] = ("",)
-    draft_provider: ClassVar[str] = "sagemaker"
+    name = "sagemaker_draft"
+    title = "SageMaker draft model"
+    support = "sagemaker_draft_model"
+    recommended = ("",)
+    draft_provider = "sagemaker"
 
     def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan:
         """The draft, named by the served model's hub document."""
@@ -60,9 +60,9 @@ class JumpStartDraft(_DraftModel):
         speculative_length: tokens it proposes at once. Default: the container's own.
     """
 
-    name: ClassVar[str] = "jumpstart_draft"
-    support: ClassVar[str] = "speculative_decoding"
-    draft_provider: ClassVar[str] = "jumpstart"
+    name = "jumpstart_draft"
+    support = "speculative_decoding"
+    draft_provider = "jumpstart"
 
     model_id: str
     version: str | None = None
@@ -88,10 +88,10 @@ class CustomDraft(_DraftModel):
         speculative_length: tokens it proposes at once. Default: the container's own.
     """
 
-    name: ClassVar[str] = "custom_draft"
-    title: ClassVar[str] = "custom draft model"
-    support: ClassVar[str] = "speculative_decoding"
-    draft_provider: ClassVar[str] = "custom"
+    name = "custom_draft"
+    title = "custom draft model"
+    support = "speculative_decoding"
+    draft_provider = "custom"
 
     uri: str
     accept_eula: bool = False
@@ -111,15 +111,15 @@ class EagleHeads(Technique):
         speculative_tokens: tokens they propose at once. Default: 5.
     """
 
-    kind: ClassVar[str] = "speculative_decoding"
-    name: ClassVar[str] = "eagle"
-    title: ClassVar[str] = "EAGLE heads ({speculative_tokens} tokens)"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"eagle", "speculative_config"})
-    stage: ClassVar[Stage | None] = Stage(4, runtime_seconds=432_000, makes_model=False)
-    job_member: ClassVar[str] = "ModelSpeculativeDecodingConfig"
-    takes_image: ClassVar[bool] = False
-    recommended: ClassVar[tuple[str, ...]] = ("",)
-    draft_provider: ClassVar[str] = "custom"
+    kind = "speculative_decoding"
+    name = "eagle"
+    title = "EAGLE heads ({speculative_tokens} tokens)"
+    capabilities = frozenset({"eagle", "speculative_config"})
+    stage = Stage(4, runtime_seconds=432_000, makes_model=False)
+    job_member = "ModelSpeculativeDecodingConfig"
+    takes_image = False
+    recommended = ("",)
+    draft_provider = "custom"
 
     training_data: str | None = None
     speculative_tokens: int = Field(default=5, ge=1, le=32)
@@ -163,11 +163,11 @@ class NgramSpeculation(Technique):
         prompt_lookup_max: the longest sequence of tokens that is looked up. Default: 4.
     """
 
-    kind: ClassVar[str] = "speculative_decoding"
-    name: ClassVar[str] = "ngram"
-    title: ClassVar[str] = "n-gram speculation ({speculative_tokens} tokens)"
-    support: ClassVar[str] = "speculative_decoding"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"speculative_config"})
+    kind = "speculative_decoding"
+    name = "ngram"
+    title = "n-gram speculation ({speculative_tokens} tokens)"
+    support = "speculative_decoding"
+    capabilities = frozenset({"speculative_config"})
 
     speculative_tokens: int = Field(default=5, ge=1, le=32)
     prompt_lookup_max: int = Field(default=4, ge=1, le=32)

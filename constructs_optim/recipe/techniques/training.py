@@ -34,7 +34,8 @@ class TrainedTechnique(Technique):
         compute: instances, spot capacity and warm pool. Default: one instance of the endpoint's type.
     """
 
-    support: ClassVar[str] = "trainable"
+    support = "trainable"
+    in_group = False
     hyperparameter_type: ClassVar[type[TrainingSettings]]
     """Names, defaults and ranges of the hyperparameters."""
     named_hyperparameters: ClassVar[tuple[str, ...]] = ()
@@ -48,11 +49,6 @@ class TrainedTechnique(Technique):
     validation_data: str | None = None
     hyperparameters: Mapping[str, str | int | float | bool] = {}
     compute: TrainingCompute = TrainingCompute()
-
-    @classmethod
-    def called(cls) -> str:
-        """The name of the class."""
-        return cls.__name__
 
     @field_validator("hyperparameters")
     @classmethod
@@ -109,14 +105,14 @@ class FineTune(TrainedTechnique):
         method: ``qlora`` (adapters on weights of 4 bits), ``lora`` or ``full``. Default: ``qlora``.
     """
 
-    kind: ClassVar[str] = "fine_tuning"
-    name: ClassVar[str] = "fine_tune"
-    stage: ClassVar[Stage | None] = Stage(1, runtime_seconds=86_400)
-    lossless: ClassVar[bool] = False
-    hyperparameter_type: ClassVar[type[TrainingSettings]] = FineTuningSettings
-    named_hyperparameters: ClassVar[tuple[str, ...]] = ("method",)
-    script: ClassVar[str] = "fine_tune.py"
-    model_channel: ClassVar[str] = "model"
+    kind = "fine_tuning"
+    name = "fine_tune"
+    stage = Stage(1, runtime_seconds=86_400)
+    lossless = False
+    hyperparameter_type = FineTuningSettings
+    named_hyperparameters = ("method",)
+    script = "fine_tune.py"
+    model_channel = "model"
 
     method: Literal["qlora", "lora", "full"] = "qlora"
 
@@ -155,14 +151,14 @@ class Medusa(TrainedTechnique):
         base: ``FineTune(...)``, of which the model is made that the heads are trained on. Default: the model as it is.
     """
 
-    kind: ClassVar[str] = "speculative_decoding"
-    name: ClassVar[str] = "medusa"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"medusa"})
-    stage: ClassVar[Stage | None] = Stage(5, runtime_seconds=86_400)
-    hyperparameter_type: ClassVar[type[TrainingSettings]] = HeadTrainingSettings
-    named_hyperparameters: ClassVar[tuple[str, ...]] = ("heads", "layers")
-    script: ClassVar[str] = "train_heads.py"
-    model_channel: ClassVar[str] = "finetuned"
+    kind = "speculative_decoding"
+    name = "medusa"
+    capabilities = frozenset({"medusa"})
+    stage = Stage(5, runtime_seconds=86_400)
+    hyperparameter_type = HeadTrainingSettings
+    named_hyperparameters = ("heads", "layers")
+    script = "train_heads.py"
+    model_channel = "finetuned"
 
     heads: int = Field(default=5, ge=1, le=16)
     layers: int = Field(default=1, ge=1, le=8)

@@ -1,7 +1,6 @@
-"""The lock file of an app: the container image that each combination of techniques has, recorded on first use.
+"""The lock file of an app: the container image of each combination of techniques, recorded on first use.
 
-A newer release of the library may prefer newer images. An artifact's key follows from the image that makes it, so the
-record keeps artifacts and containers as they are until the app's owner changes it.
+A newer release of the library may prefer newer images, which would give artifacts other keys.
 """
 
 from __future__ import annotations
@@ -11,20 +10,14 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 LOCK_FILE = "optim.lock.json"
 """Where it is, in the app's own folder, beside ``cdk.json``."""
 
 
-class Lock(BaseModel):
-    """The images chosen for an app by what they have to be capable of, to be committed with it.
-
-    For instance ``{"awq": "djl-inference:0.32.0-lmi14.0.0-cu126"}``; ``awq@us-iso-east-1`` where the registry of that
-    region lacks it.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Lock(BaseModel, frozen=True, extra="forbid"):
+    """Images by capabilities: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``, or by ``awq@<region>``."""
 
     version: Literal[1] = 1
     containers: dict[str, str] = Field(default_factory=dict)

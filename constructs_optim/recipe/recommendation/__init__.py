@@ -1,1 +1,0 @@
-"""Which recipes to try for a model, best first."""
