@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -112,30 +112,26 @@ def _by_id(resources: Iterable[Resource]) -> dict[str, Resource]:
 # Capacity
 
 
-def capacities(endpoint: Endpoint) -> tuple[Capacity, ...]:
+def capacities(endpoint: Endpoint) -> Iterator[Capacity]:
     """The capacity of each production variant."""
-    return tuple(_capacity(endpoint.template, variant) for variant in endpoint.variants)
-
-
-def _capacity(template: Template, variant: Variant) -> Capacity:
-    managed = as_object(variant.properties.get("ManagedInstanceScaling"))
-    reservation = as_object(variant.properties.get("CapacityReservationConfig"))
-    targets = targets_of_variant(template, variant)
-    if managed.get("Status") == "ENABLED":
-        least, most = number(managed.get("MinInstanceCount")), number(managed.get("MaxInstanceCount"))
-        reason = "SageMaker launches them for the copies of its components"
-    elif targets:
-        least, most, reason = _scaled_range(targets[0])
-    else:
-        least = most = number(variant.properties.get("InitialInstanceCount"))
-        reason = "not scaled"
-    return Capacity(
-        instance_types=tuple(name for _, name in variant.instance_types if isinstance(name, str)),
-        least=least,
-        most=most,
-        reason=reason,
-        is_reserved=reservation.get("CapacityReservationPreference") == "capacity-reservations-only",
-    )
+    for variant in endpoint.variants:
+        managed = as_object(variant.properties.get("ManagedInstanceScaling"))
+        reservation = as_object(variant.properties.get("CapacityReservationConfig"))
+        if managed.get("Status") == "ENABLED":
+            least, most = number(managed.get("MinInstanceCount")), number(managed.get("MaxInstanceCount"))
+            reason = "SageMaker launches them for the copies of its components"
+        elif targets := targets_of_variant(endpoint.template, variant):
+            least, most, reason = _scaled_range(targets[0])
+        else:
+            least = most = number(variant.properties.get("InitialInstanceCount"))
+            reason = "not scaled"
+        yield Capacity(
+            instance_types=tuple(name for _, name in variant.instance_types if isinstance(name, str)),
+            least=least,
+            most=most,
+            reason=reason,
+            is_reserved=reservation.get("CapacityReservationPreference") == "capacity-reservations-only",
+        )
 
 
 def _scaled_range(target: Resource) -> tuple[int | None, int | None, str]:

@@ -131,7 +131,7 @@ def _endpoint(
     parts = {name: change for name, change in changes.items() if name in ids}
     names = [endpoint.resource, *(before.components.values() if before is not None else ())]
     own = [parts[resource.logical_id] for resource in names if resource.logical_id in parts]
-    old_capacity, new_capacity = (capacities(side) if side is not None else () for side in (before, after))
+    old_capacity, new_capacity = (tuple(capacities(side)) if side is not None else () for side in (before, after))
     prices = evidence.prices
     change: Change = "changed" if parts else "unchanged"
     old_recipes, new_recipes = (_recipes(side) if side is not None else {} for side in (before, after))

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 from constructs_optim.templates.json_values import as_array, is_array, is_object
@@ -32,6 +31,7 @@ _DECISIVE = {
     for name in (*JOBS, OPTIMIZED_ARTIFACT)
 }
 _CUSTOM = ("Custom::", "AWS::CloudFormation::CustomResource")
+_SCHEMAS: dict[str, list[str]] = json.loads(Path(__file__).with_name("create_only.json").read_text(encoding="utf-8"))
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
@@ -89,7 +89,7 @@ def compare(before: Template, after: Template, *, deployed: bool = False) -> dic
 
 def same_value(before: object, after: object, *, deployed: bool = False) -> bool:
     """Whether two values of templates are the same to CloudFormation; ``deployed`` as for :func:`compare`."""
-    return _canonical(before) == _canonical(after, ascii_only=deployed)
+    return _canonical(before, ascii_only=False) == _canonical(after, ascii_only=deployed)
 
 
 def _compared(before: Resource, after: Resource, deployed: bool) -> ResourceChange | None:
@@ -186,16 +186,11 @@ def _changed_inputs(before: Template, after: Template) -> Iterator[str]:
             yield f"Mappings.{name}"
 
 
-@cache
-def _schemas() -> dict[str, list[str]]:
-    return json.loads((Path(__file__).parent / "create_only.json").read_text(encoding="utf-8"))
-
-
 def _create_only(resource: Resource) -> list[str]:
     """The paths of the properties that replace a resource, with a question mark where they may."""
     if resource.type == OPTIMIZED_MODEL:
         return [name for name in resource.properties if name not in _INDECISIVE]
-    return _schemas().get(resource.type, [])
+    return _SCHEMAS.get(resource.type, [])
 
 
 def _values(value: object, names: list[str]) -> Iterator[object]:
@@ -209,7 +204,7 @@ def _values(value: object, names: list[str]) -> Iterator[object]:
         yield from _values(value[names[0]], names[1:])
 
 
-def _canonical(value: object, *, ascii_only: bool = False) -> object:
+def _canonical(value: object, ascii_only: bool) -> object:
     """A value as CloudFormation compares it: numbers and booleans are the same as their text."""
     match value:
         case bool():
@@ -221,11 +216,8 @@ def _canonical(value: object, *, ascii_only: bool = False) -> object:
         case str():
             return _NOT_ASCII.sub("?", value) if ascii_only else value
         case Mapping():
-            return {
-                _canonical(name, ascii_only=ascii_only): _canonical(item, ascii_only=ascii_only)
-                for name, item in value.items()
-            }
+            return {_canonical(name, ascii_only): _canonical(item, ascii_only) for name, item in value.items()}
         case _ if is_array(value):
-            return [_canonical(item, ascii_only=ascii_only) for item in value]
+            return [_canonical(item, ascii_only) for item in value]
         case _:
             return value

@@ -15,7 +15,6 @@ from constructs_optim.runtime.store.artifact_store import Owner
 
 JOB_NAME = re.compile(r"optim-(?P<key>[0-9a-f]{32})-[0-9a-f]{8}-(?P<attempt>\d+)")
 """``sagemaker_jobs.job_name``: the first half of the artifact's key, the store, the attempt."""
-_PAGE = 100
 
 
 class JobStatus(StrEnum):
@@ -86,7 +85,7 @@ def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job
             (OPTIMIZATION, sagemaker.get_paginator("list_optimization_jobs")),
             (TRAINING, sagemaker.get_paginator("list_training_jobs")),
         )
-        for page in pages.paginate(NameContains="optim-", PaginationConfig={"PageSize": _PAGE})
+        for page in pages.paginate(NameContains="optim-", PaginationConfig={"PageSize": 100})
         for summary in page[f"{kind.name}Summaries"]
         if (job := _job(summary, kind)).attempt is not None and (not statuses or job.status in statuses)
     ]

@@ -6,7 +6,6 @@ Source: AWS Price List Query API, ``GetProducts``; attributes of ``AmazonSageMak
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..documents import nested, object_in
@@ -26,15 +25,11 @@ def lowest_prices(pricing: PricingClient, **attributes: str) -> dict[str, float]
     )
     prices: dict[str, float] = {}
     for product in (json.loads(text) for page in pages for text in page["PriceList"]):
-        if name := nested(product, "product", "attributes", "instanceName"):
-            for price in _hourly_prices(product):
-                prices[str(name)] = min(price, prices.get(str(name), price))
+        name = str(nested(product, "product", "attributes", "instanceName") or "")
+        for term in object_in(nested(product, "terms", "OnDemand")).values():
+            for dimension in object_in(nested(term, "priceDimensions")).values():
+                price = float(str(nested(dimension, "pricePerUnit", "USD") or 0))
+                is_hourly = str(nested(dimension, "unit")).lower() in ("hrs", "hours", "hour")
+                if name and is_hourly and price > 0:
+                    prices[name] = min(price, prices.get(name, price))
     return prices
-
-
-def _hourly_prices(product: Mapping[str, object]) -> Iterator[float]:
-    for term in object_in(nested(product, "terms", "OnDemand")).values():
-        for dimension in object_in(nested(term, "priceDimensions")).values():
-            price = float(str(nested(dimension, "pricePerUnit", "USD") or 0))
-            if str(nested(dimension, "unit")).lower() in ("hrs", "hours", "hour") and price > 0:
-                yield price
