@@ -56,15 +56,15 @@ from .recipe import (
 )
 from .recipe.evaluation.requirements import QualityRequirement as QualityRequirement
 from .recipe.evaluation.workload import Workload as Workload
-from .recipe.hosting import (
+from .recipe.hosting.alarms import (
+    AlarmSettings as AlarmSettings,
+    Alarms as Alarms,
+)
+from .recipe.hosting.options import (
     Adapters as Adapters,
     CapacityReservation as CapacityReservation,
     Observability as Observability,
     Routing as Routing,
-)
-from .recipe.hosting.alarms import (
-    AlarmSettings as AlarmSettings,
-    Alarms as Alarms,
 )
 from .recipe.hosting.scaling import ScalingStep as ScalingStep
 

@@ -18,11 +18,10 @@ from constructs_optim.recipe.hosting import (
     CapacityReservation,
     Component,
     Hosting,
-    Observability,
-    Routing,
     UpdateSettings,
     instances_for_copies,
 )
+from constructs_optim.recipe.hosting.options import Observability, Routing
 from constructs_optim.recipe.rules import all_rules, check, warnings
 
 _G5 = "ml.g5.12xlarge"

@@ -242,7 +242,12 @@ class ArtifactStore(Construct):
             if kind == "account":
                 statement.add_aws_account_principal(id)
             else:
-                _add_organization(statement, consumers)
+                if len(consumers) == 1:
+                    statement.add_any_principal()
+                # The fixed value makes a statement for everybody not public, in the eyes of S3's public access block.
+                statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(consumers)})
+                # Within its own account such a statement would be enough without any policy of a role.
+                statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
             key_actions += grant.actions if not grant.below else ()
         if self.bucket.policy is not None:
             # A bucket that is retained goes on serving its consumers: their endpoints read it whenever they scale out.
@@ -271,16 +276,6 @@ class ArtifactStore(Construct):
         elif self._key is not None:
             self._is_our_key = self._key.add_to_resource_policy(statement).statement_added
         return statement
-
-
-def _add_organization(statement: iam.PolicyStatement, ids: list[str]) -> None:
-    """Apply a statement to organizations, of which the last is new."""
-    if len(ids) == 1:
-        statement.add_any_principal()
-    # The fixed value is what makes a statement for everybody not public, in the eyes of S3's public access block.
-    statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(ids)})
-    # Within its own account such a statement would be enough without any policy of a role.
-    statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
 
 
 def store_statements(store: IArtifactStore, group: str) -> list[Statement]:

@@ -14,7 +14,8 @@ from constructs_optim.constructs.stack.arguments import KEY
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.hosting import Hosting, Routing
+from constructs_optim.recipe.hosting import Hosting
+from constructs_optim.recipe.hosting.options import Routing
 from constructs_optim.recipe.settings import Settings
 
 from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions
@@ -58,7 +59,6 @@ class EndpointConfiguration(Settings):
             initial_instance_count=1 if variant.initial_instance_count is None else variant.initial_instance_count,
             minimum_instance_count=variant.min_instance_count,
             maximum_instance_count=variant.max_instance_count,
-            routing=variant.routing,
             update=self.update_policy.settings,
             rollback_alarms=len(self.update_policy.rollback_alarms),
             capture_percentage=capture.sampling_percentage if capture is not None else None,
@@ -71,7 +71,6 @@ class EndpointConfiguration(Settings):
             encrypted_volume=self.encryption_key is not None,
             ami_version=variant.inference_ami_version,
             capacity_reservation=variant.capacity_reservation,
-            observability=self.monitoring.observability,
             **of_the_endpoint,
         )
 

@@ -18,8 +18,8 @@ from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.arguments import ALARM_ACTION, ALARMS, BUCKET, DURATION, KEY, SIZE, TOPIC
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement
-from constructs_optim.recipe.hosting import CapacityReservation, Observability, Routing
 from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.options import CapacityReservation, Observability, Routing
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.settings import Settings
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.techniques import Technique
 
-from .options import Adapter, Adapters, CapacityReservation, Component, Observability, Routing, UpdateSettings
+from .options import Adapter, Adapters, CapacityReservation, Component, UpdateSettings
 
 COMPONENT_STARTUP_SECONDS = 2700
 """How long a component's model may take to be downloaded, and then to be loaded, by default.
@@ -39,7 +39,6 @@ class Hosting:
     initial_instance_count: int = 1
     minimum_instance_count: int | None = None
     maximum_instance_count: int | None = None
-    routing: Routing | None = None
     update: UpdateSettings = field(default_factory=UpdateSettings)
     capture_percentage: int | None = None
     asynchronous: bool = False
@@ -51,7 +50,6 @@ class Hosting:
     encrypted_volume: bool = False
     ami_version: str | None = None
     capacity_reservation: CapacityReservation | None = None
-    observability: Observability | None = None
     rollback_alarms: int = 0
     components: Sequence[Component] = ()
     adapters: Sequence[Adapter] = ()
