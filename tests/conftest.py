@@ -54,13 +54,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what is imported by now out of every garbage collection: it is some millions of objects."""
+    """Keep the objects of imported modules out of every garbage collection of the run."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
-    """At exit, pytest collects garbage twice."""
+    """Keep all objects out of the two garbage collections with which pytest ends."""
     gc.freeze()
 
 

@@ -129,7 +129,7 @@ def _template(name: str, group_size: int) -> str:
 def local_cloud() -> LocalCloud:
     """A local cloud in which everything is over soon, with what the stacks need.
 
-    A job takes longer than all the SDK's retries of one trial: it runs as often as a watcher looks in a clean run.
+    A job takes longer than the SDK's retries in one trial, so that a watcher polls it as often as in a clean run.
     """
     cloud = LocalCloud(job_seconds=(1.0, 1.0), endpoint_seconds=0.2, time_scale=0.02).start()
     prepare(cloud)
