@@ -4,8 +4,11 @@
   EventInvokeConfig says. Sources: CloudFormation user guide, "Lambda-backed custom resources"; Lambda developer guide,
   "How Lambda handles errors and retries with asynchronous invocation".
 - AWS answers with a pre-signed URL, which says when it was made.
-- AWS deletes a custom resource whose creation failed: with the physical id of its answer, or, where there was none,
+- AWS deletes a custom resource whose creation failed: with the physical id of its response, or, where there was none,
   with one that CloudFormation made up. Source: CloudFormation user guide, "Custom resource request types".
+- AWS cancels a creation whose stack is deleted, and invokes the function with Delete while Create may still run.
+  Sources: https://github.com/aws/aws-cdk/issues/13782 (a stack deleted while its custom resource is created),
+  https://github.com/aws/aws-cdk/issues/26139 ("Resource creation cancelled", then Delete before Create is done).
 - AWS keeps what a resource depends on that could not be deleted, and a stack whose rollback failed keeps the resource:
   deleting the stack again finds both. Source: CloudFormation user guide, "Delete stack fails" and "Rollback failed".
 
@@ -14,12 +17,14 @@ And the process of a deleted function ends: hundreds of stacks, one after the ot
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import secrets
 import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from constructs_optim_local.faults import Faults
@@ -32,17 +37,19 @@ _SECOND_DELIVERY_SECONDS = 0.5
 _LONGEST_END_SECONDS = 2.0
 # As long as a function may run at most (Lambda developer guide, "Lambda quotas").
 _LONGEST_RUN_SECONDS = 900.0
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
+_CANCELLED = "Resource creation cancelled"
 
 
 def behave_like_aws(faults: Faults) -> None:
     """Change ministack's CloudFormation for this process."""
-    failed = _FailedCreates()
+    creations = _Creations()
     _invoke_asynchronously(faults)
     _let_functions_end()
-    _remember_failed_creates(failed)
-    _delete_failed_creates(failed)
+    _follow_creations(creations)
+    _delete_failed_creations(creations)
     _keep_what_failed_deletions_need()
+    _cancel_creations(creations)
     _end_deleted_functions()
     refuse_like_aws()
 
@@ -52,39 +59,71 @@ def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class _FailedCreates:
-    """Custom resources whose creation failed: their properties, and the physical ids they responded with."""
+_Location = tuple[str, str]
+
+
+class _Creations:
+    """Custom resources that are being created, and those whose creation failed, by stack and logical id.
+
+    A failed creation is kept as a resource of its stack, as ministack records one: it is to be deleted.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._records: dict[tuple[str, str], dict[str, Any]] = {}
-        self._physical_ids: dict[tuple[str, str], str] = {}
+        self._cancelled: set[str] = set()
+        self._tokens: dict[_Location, str] = {}
+        self._physical_ids: dict[_Location, str] = {}
+        self._failed: dict[_Location, dict[str, Any]] = {}
+
+    def is_cancelled(self, stack_id: str) -> bool:
+        return stack_id in self._cancelled
+
+    def refuse_cancelled(self, stack_id: str) -> None:
+        if self.is_cancelled(stack_id):
+            raise RuntimeError(_CANCELLED)
+
+    def begin(self, location: _Location) -> None:
+        with self._lock:
+            self.refuse_cancelled(location[0])
+            self._physical_ids.pop(location, None)
+
+    def record_token(self, location: _Location, token: str) -> None:
+        with self._lock:
+            self._tokens[location] = token
 
     def record_response(self, response: dict[str, Any]) -> None:
         with self._lock:
             location = (str(response.get("StackId")), str(response.get("LogicalResourceId")))
             self._physical_ids[location] = str(response.get("PhysicalResourceId") or "")
 
-    def began(self, stack_id: str, logical_id: str) -> None:
+    def end(self, location: _Location) -> None:
         with self._lock:
-            self._physical_ids.pop((stack_id, logical_id), None)
+            self._tokens.pop(location, None)
 
-    def add(self, stack_id: str, stack_name: str, logical_id: str, type_name: str, properties: dict[str, Any]) -> None:
+    def fail(self, location: _Location, stack_name: str, type_name: str, properties: dict[str, Any]) -> None:
         with self._lock:
-            made_up = f"{stack_name}-{logical_id}-{secrets.token_hex(6).upper()}"
-            self._records[(stack_id, logical_id)] = {
-                "PhysicalResourceId": self._physical_ids.pop((stack_id, logical_id), "") or made_up,
+            made_up = f"{stack_name}-{location[1]}-{secrets.token_hex(6).upper()}"
+            self._failed[location] = {
+                "PhysicalResourceId": self._physical_ids.pop(location, "") or made_up,
                 "ResourceType": type_name,
                 "ResourceStatus": "CREATE_FAILED",
-                "LogicalResourceId": logical_id,
+                "LogicalResourceId": location[1],
                 "Properties": properties,
                 "Attributes": {},
                 "Timestamp": _now(),
             }
 
-    def take(self, stack_id: str, logical_id: str | None) -> dict[str, Any] | None:
+    def cancel(self, stack_id: str) -> dict[str, str]:
+        """Let no other creation of a stack begin. Returns the response tokens of those in progress, by logical id."""
         with self._lock:
-            return self._records.pop((stack_id, logical_id or ""), None)
+            self._cancelled.add(stack_id)
+            return {location[1]: token for location, token in self._tokens.items() if location[0] == stack_id}
+
+    def take_failed(self, stack_id: str) -> dict[str, dict[str, Any]]:
+        """The failed creations of a stack by logical id, each once."""
+        with self._lock:
+            locations = [location for location in self._failed if location[0] == stack_id]
+            return {location[1]: self._failed.pop(location) for location in locations}
 
 
 def _invoke_asynchronously(faults: Faults) -> None:
@@ -144,10 +183,11 @@ def _let_functions_end() -> None:
     replace("services.cloudformation.custom_resource.invoke_custom_resource", invoke_custom_resource)
 
 
-def _remember_failed_creates(failed: _FailedCreates) -> None:
+def _follow_creations(creations: _Creations) -> None:
     from ministack.services.cloudformation import custom_resource
 
     invoke, deliver = custom_resource.invoke_custom_resource, custom_resource.deliver_response
+    creating: ContextVar[_Location | None] = ContextVar("creating", default=None)
 
     def invoke_custom_resource(
         request_type: str,
@@ -159,21 +199,31 @@ def _remember_failed_creates(failed: _FailedCreates) -> None:
         physical_id: str | None = None,
         old_props: dict[str, Any] | None = None,
     ) -> tuple[str, dict[str, Any]]:
-        failed.began(stack_id, logical_id)
+        arguments = (logical_id, props, stack_name, stack_id, resource_type, physical_id, old_props)
+        if request_type != "Create":
+            return invoke(request_type, *arguments)
+        location = (stack_id, logical_id)
+        creations.begin(location)
+        context = creating.set(location)
         try:
-            return invoke(request_type, logical_id, props, stack_name, stack_id, resource_type, physical_id, old_props)
+            return invoke(request_type, *arguments)
         except Exception:
-            if request_type == "Create":
-                failed.add(stack_id, stack_name, logical_id, resource_type, props)
+            creations.fail(location, stack_name, resource_type, props)
             raise
+        finally:
+            creating.reset(context)
+            creations.end(location)
 
     def deliver_response(token: str, response: dict[str, Any]) -> bool:
-        failed.record_response(response)
+        creations.record_response(response)
         return deliver(token, response)
 
     response_url = custom_resource._response_url
 
     def dated_response_url(token: str) -> str:
+        location = creating.get()
+        if location is not None:
+            creations.record_token(location, token)
         now = dt.datetime.now(dt.UTC)
         return f"{response_url(token)}?X-Amz-Date={now:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200"
 
@@ -182,7 +232,7 @@ def _remember_failed_creates(failed: _FailedCreates) -> None:
     replace("services.cloudformation.custom_resource._response_url", dated_response_url)
 
 
-def _delete_failed_creates(failed: _FailedCreates) -> None:
+def _delete_failed_creations(creations: _Creations) -> None:
     from ministack.services.cloudformation import handlers, stacks
 
     roll_back = stacks._roll_back_operation
@@ -190,18 +240,11 @@ def _delete_failed_creates(failed: _FailedCreates) -> None:
     async def roll_back_operation(
         stack_name: str, stack_id: str, stack: dict[str, Any], operation: dict[str, Any], reason_override: str = ""
     ) -> None:
-        logical_id = operation.get("failed_logical_id")
-        record = failed.take(stack_id, logical_id)
-        if record is not None:
-            stack.setdefault("_resources", {})[logical_id] = record
-            operation["created"] = [*operation.get("created", []), logical_id]
-        if stack["StackStatus"].startswith("DELETE_") and not operation.get("is_update"):
-            # A creation that fails because its stack is deleted: the deletion has it all but what failed just now.
-            if record is not None:
-                stacks._delete_resource(
-                    record["ResourceType"], record["PhysicalResourceId"], record["Properties"], stack_name, logical_id
-                )
+        if stack["StackStatus"].startswith("DELETE_"):
             return
+        failed = creations.take_failed(stack_id)
+        stack.setdefault("_resources", {}).update(failed)
+        operation["created"] = [*operation.get("created", []), *failed]
         await roll_back(stack_name, stack_id, stack, operation, reason_override)
         if stack["StackStatus"] == "ROLLBACK_FAILED":
             stack["_template"] = operation.get("template") or {}
@@ -209,6 +252,57 @@ def _delete_failed_creates(failed: _FailedCreates) -> None:
                 stack["_resources"][name] = {"LogicalResourceId": name, "Attributes": {}, "Timestamp": _now(), **left}
 
     replace("services.cloudformation.stacks._roll_back_operation", roll_back_operation, stacks, handlers)
+
+
+def _cancel_creations(creations: _Creations) -> None:
+    """The deletion of a stack cancels what its deployment waits for, and follows the deployment's end."""
+    from ministack.services import cloudformation
+    from ministack.services.cloudformation import changesets, custom_resource, handlers, stacks, wait_conditions
+
+    deploy, provision, delete = (
+        stacks._deploy_stack_async,
+        stacks._provision_keeping_seed,
+        stacks._delete_stack_async,
+    )
+    deploying: set[str] = set()
+
+    def provision_keeping_seed(
+        type_name: str, logical_id: str, properties: dict[str, Any], stack_name: str
+    ) -> tuple[Made, str]:
+        creations.refuse_cancelled(cloudformation._stacks[stack_name]["StackId"])
+        return provision(type_name, logical_id, properties, stack_name)
+
+    def cancel(stack_id: str) -> None:
+        for logical_id, token in creations.cancel(stack_id).items():
+            failure = {"StackId": stack_id, "LogicalResourceId": logical_id, "Status": "FAILED", "Reason": _CANCELLED}
+            custom_resource.deliver_response(token, failure)
+        for (waiting, logical_id), condition in list(wait_conditions._waiting.items()):
+            if waiting == stack_id:
+                failure = {"UniqueId": logical_id, "Status": "FAILURE", "Reason": _CANCELLED, "Data": ""}
+                wait_conditions.deliver_signal(condition["token"], failure)
+
+    async def deploy_stack_async(stack_name: str, stack_id: str, *arguments: Any, **more: Any) -> None:
+        deploying.add(stack_id)
+        try:
+            await deploy(stack_name, stack_id, *arguments, **more)
+        finally:
+            deploying.remove(stack_id)
+            if creations.is_cancelled(stack_id):
+                cloudformation._stacks[stack_name]["StackStatus"] = "DELETE_IN_PROGRESS"
+
+    async def delete_stack_async(stack_name: str, stack_id: str, *arguments: Any, **more: Any) -> None:
+        stack = cloudformation._stacks[stack_name]
+        if stack_id in deploying:
+            stack["StackStatus"] = "DELETE_IN_PROGRESS"
+            cancel(stack_id)
+            while stack_id in deploying:
+                await asyncio.sleep(_POLL_SECONDS)
+        stack.setdefault("_resources", {}).update(creations.take_failed(stack_id))
+        await delete(stack_name, stack_id, *arguments, **more)
+
+    replace("services.cloudformation.stacks._provision_keeping_seed", provision_keeping_seed)
+    replace("services.cloudformation.stacks._deploy_stack_async", deploy_stack_async, stacks, handlers, changesets)
+    replace("services.cloudformation.stacks._delete_stack_async", delete_stack_async, stacks, handlers)
 
 
 def _keep_what_failed_deletions_need() -> None:
@@ -274,7 +368,7 @@ def _end_deleted_functions() -> None:
             if key.startswith(location)
             for worker in list(workers)
         ):
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         lambda_runtime.invalidate_worker(name, account=account, region=region)
 
     def delete(physical_id: str, properties: Any) -> None:

@@ -107,15 +107,15 @@ PATCHES: Mapping[str, Patch] = {
     ),
     "services.cloudformation.custom_resource.invoke_custom_resource": Patch(
         "640560d12c3a",
-        "Waits for the end of the function, and remembers resources whose creation failed.",
+        "Waits for the end of the function, and records creations that failed.",
     ),
     "services.cloudformation.custom_resource.deliver_response": Patch(
         "083b967778b4",
-        "Remembers the physical id that a failed creation responded with.",
+        "Records the physical id that a failed creation responded with.",
     ),
     "services.cloudformation.custom_resource._response_url": Patch(
         "e774d9d594ba",
-        "A response URL is pre-signed: it says when it was made.",
+        "A response URL is pre-signed: it has a date. The creation that waits for it can be cancelled.",
     ),
     "services.cloudformation.stacks._roll_back_operation": Patch(
         "7408fa7576d8",
@@ -123,7 +123,15 @@ PATCHES: Mapping[str, Patch] = {
     ),
     "services.cloudformation.stacks._delete_stack_async": Patch(
         "617ce2d66a8d",
-        "The deletion of a stack keeps what a resource that could not be deleted depends on.",
+        "The deletion of a stack cancels its creation, and keeps what a resource that could not be deleted depends on.",
+    ),
+    "services.cloudformation.stacks._deploy_stack_async": Patch(
+        "770fbcffa0ef",
+        "The deletion of a stack follows the end of its deployment.",
+    ),
+    "services.cloudformation.stacks._provision_keeping_seed": Patch(
+        "85c2ada48d8d",
+        "A deployment whose stack is deleted creates nothing more.",
     ),
     "services.cloudformation.stacks._runs_on_worker_thread": Patch(
         "dfb97ed924da",
