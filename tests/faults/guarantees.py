@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import operator
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.waiting import settled
 from .stacks import STORE
 
 SETTLES_SECONDS = 15
@@ -77,10 +78,7 @@ class Guarantees:
 
     def broken_for_good(self, known: Collection[str] = ()) -> list[str]:
         """What does not hold, beside what is ``known``, and does not come to hold when what is on its way happens."""
-        deadline = time.monotonic() + SETTLES_SECONDS
-        while (broken := sorted(set(self.broken()) - set(known))) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        return broken
+        return settled(lambda: sorted(set(self.broken()) - set(known)), operator.not_, SETTLES_SECONDS)
 
     def seen(self) -> Seen:
         """All claims and records, read now."""

@@ -11,7 +11,6 @@ import io
 import json
 import tempfile
 import threading
-import time
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,8 @@ from constructs_optim import (
 )
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.ministack.application import ACCOUNT
+
+from ..support.waiting import settled, until
 
 STORE, MODELS = "faults-artifacts", "faults-models"
 FUNCTION_SECONDS, ANSWER_SECONDS, WAIT_SECONDS = 60, 130, 90
@@ -213,16 +214,22 @@ class FaultStack:
         self.start()
         return self.ended()
 
+    def deploy_without_end(self) -> None:
+        """Create it, with a job that never finishes: until the job runs, and the stack if it does not wait for it."""
+        self.cloud.inject("job_never_finishes")
+        self.start()
+        if not KINDS[self.kind].waits:
+            self.ended()
+        until(lambda: any(fault["struck"] for fault in self.cloud.faults()), bool, _LONGEST)
+
     def destroy(self) -> str:
         self.cloudformation.delete_stack(StackName=self.name)
         return self.ended()
 
     def ended(self) -> str:
         """Wait for the end of what is under way."""
-        deadline = time.monotonic() + _LONGEST
-        while (status := self.status).endswith("_IN_PROGRESS"):
-            assert time.monotonic() < deadline, f"{self.name} hangs in {status}: {self.reasons}"
-            time.sleep(0.2)
+        status = settled(lambda: self.status, lambda status: not status.endswith("_IN_PROGRESS"), _LONGEST)
+        assert not status.endswith("_IN_PROGRESS"), f"{self.name} hangs in {status}: {self.reasons}"
         return status
 
     @property

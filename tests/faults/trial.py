@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import time
 import traceback
@@ -11,6 +12,7 @@ from typing import Any
 
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.waiting import settled
 from .guarantees import SETTLES_SECONDS, Guarantees
 from .stacks import FaultStack
 
@@ -188,9 +190,7 @@ class Trials:
 
     def end_faults(self) -> None:
         """Clear the faults once each has struck (watchers go on after the stack); one that never did shows nothing."""
-        deadline = time.monotonic() + SETTLES_SECONDS
-        while (idle := self._idle_faults()) and time.monotonic() < deadline:
-            time.sleep(0.2)
+        idle = settled(self._idle_faults, operator.not_, SETTLES_SECONDS)
         self.cloud.clear_faults()
         for fault in idle:
             self.problem(f"a fault did not strike (often enough): {fault}")
@@ -242,11 +242,8 @@ class Trials:
         self._deleted(trial, stack)
 
     def abandon(self, trial: Trial, stack: FaultStack) -> None:
-        """The faults strike while a stack is deleted whose job runs."""
-        self.cloud.inject("job_never_finishes")
-        stack.deploy()
-        while not any(fault["struck"] for fault in self.cloud.faults()):
-            time.sleep(0.05)
+        """The faults strike while a stack is deleted whose job runs: it was created, or waits for the job."""
+        stack.deploy_without_end()
         self._deleted(trial, stack)
 
     def _deleted(self, trial: Trial, stack: FaultStack) -> None:
@@ -274,6 +271,7 @@ _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "update": Trials.update,
     "delete": Trials.delete,
     "abandon": Trials.abandon,
+    "cancel": Trials.abandon,
     "create model": Trials.create,
     "update model": Trials.update,
     "delete model": Trials.delete,

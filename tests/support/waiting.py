@@ -1,13 +1,14 @@
-"""Waiting for what a local cloud comes to: by its clock where that can be advanced, by the machine's where not."""
+"""Waiting for a state of the local cloud: by its clock where that can be advanced, by the machine's where not."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 _STEP_SECONDS, _ADVANCE_SECONDS = 0.05, 0.25
+State = TypeVar("State")
 
 
 class Clock(Protocol):
@@ -21,7 +22,7 @@ _clocks: list[Clock] = []
 
 @contextmanager
 def by_the_clock(clock: Clock) -> Iterator[None]:
-    """Within it, :func:`until` advances a clock instead of sleeping."""
+    """Within it, waiting advances a clock instead of sleeping."""
     _clocks.append(clock)
     try:
         yield
@@ -29,15 +30,19 @@ def by_the_clock(clock: Clock) -> Iterator[None]:
         _clocks.remove(clock)
 
 
-def until(look: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float = 20) -> Any:
-    """What ``look`` gives once it is ``wanted``; fails when it is not in time."""
+def settled(read: Callable[[], State], expected: Callable[[State], bool], seconds: float = 20) -> State:
+    """The first state that is expected, or the last one read when the time is up."""
     deadline = time.monotonic() + seconds
-    while True:
-        found = look()
-        if wanted(found):
-            return found
-        assert time.monotonic() < deadline, f"still {found}"
+    while not expected(state := read()) and time.monotonic() < deadline:
         for clock in _clocks:
             clock.advance(_ADVANCE_SECONDS)
         if not _clocks:
             time.sleep(_STEP_SECONDS)
+    return state
+
+
+def until(read: Callable[[], State], expected: Callable[[State], bool], seconds: float = 20) -> State:
+    """The first state that is expected; fails when there is none in time."""
+    state = settled(read, expected, seconds)
+    assert expected(state), f"still {state} after {seconds:g} s"
+    return state
