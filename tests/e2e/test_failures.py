@@ -1,12 +1,15 @@
-"""What becomes of a deployment when a job fails, or nobody wants it any more."""
+"""Deployments whose job fails, or that are deleted while it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from botocore.exceptions import ClientError
+
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployments import job_names, wait_for_job
+from ..support.waiting import until
 from .stack import DeployedStack
 
 MakeStack = Callable[..., DeployedStack]
@@ -77,16 +80,11 @@ def test_a_job_that_another_stack_waits_for_survives_the_end_of_the_first(
 
 def second_waits(stack: DeployedStack) -> None:
     """Until the stack's own custom resource has answered, so that it has joined the claim."""
-    import time
 
-    from botocore.exceptions import ClientError
-
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+    def joined() -> bool:
         try:
-            if "Custom::OptimizationJob" in stack.resources and stack.artifact_key:
-                return
+            return "Custom::OptimizationJob" in stack.resources and bool(stack.artifact_key)
         except (ClientError, KeyError, ValueError):
-            pass
-        time.sleep(0.3)
-    raise AssertionError("the second stack never got to its job")
+            return False
+
+    until(joined, bool, 120)

@@ -1,4 +1,4 @@
-"""Shared by tests of ``benchmark_jobs`` and others."""
+"""Endpoints for benchmark jobs to measure."""
 
 from __future__ import annotations
 

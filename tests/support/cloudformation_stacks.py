@@ -1,4 +1,4 @@
-"""Shared by tests of ``resource_types`` and others."""
+"""Stacks of hand-written resources, driven through CloudFormation's API."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Shared by tests of ``lifecycle`` and others."""
+"""The jobs of a local cloud, by the names that SageMaker lists."""
 
 from __future__ import annotations
 
-import time
-
 from constructs_optim_local.cloud import LocalCloud
+
+from .waiting import until
 
 
 def job_names(cloud: LocalCloud) -> list[str]:
@@ -12,10 +12,10 @@ def job_names(cloud: LocalCloud) -> list[str]:
 
 
 def wait_for_job(cloud: LocalCloud, known: list[str], status: str) -> str:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        for job in cloud.jobs():
-            if job["name"] not in known and job["history"][-1]["status"] == status:
-                return job["name"]
-        time.sleep(0.3)
-    raise AssertionError(f"no new job became {status}: {cloud.jobs()}")
+    """The name of a job that is not ``known``, once it has a status."""
+
+    def new_jobs() -> list[str]:
+        jobs = (job for job in cloud.jobs() if job["history"][-1]["status"] == status)
+        return [job["name"] for job in jobs if job["name"] not in known]
+
+    return until(new_jobs, bool, 120)[0]

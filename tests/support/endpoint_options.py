@@ -1,4 +1,4 @@
-"""Shared by tests of ``endpoint_options`` and others."""
+"""A value for every option of an endpoint."""
 
 from __future__ import annotations
 

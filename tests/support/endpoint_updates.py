@@ -1,4 +1,4 @@
-"""Shared by tests of ``endpoint_updates`` and others."""
+"""Updates of an endpoint: deployment configurations, the alarms they watch, and the stages they go through."""
 
 from __future__ import annotations
 

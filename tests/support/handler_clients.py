@@ -1,4 +1,4 @@
-"""Shared by tests of ``job_handler`` and others."""
+"""The AWS clients of a handler under test: they record requests, and die where a test has them die."""
 
 from __future__ import annotations
 

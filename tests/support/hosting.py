@@ -1,4 +1,4 @@
-"""Shared by tests of ``hosting`` and others."""
+"""Models, endpoint configurations and endpoints, made through SageMaker's API."""
 
 from __future__ import annotations
 

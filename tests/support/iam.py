@@ -1,4 +1,4 @@
-"""Shared by tests of ``iam`` and others."""
+"""Roles, policy documents and refusals of IAM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by tests of ``inference_components`` and others."""
+"""Endpoints with inference components, as a test requests and observes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by tests of ``template_checks`` and others."""
+"""Findings of cdk-nag in a synthesized app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by tests of ``optimization_jobs`` and others."""
+"""Requests for optimization jobs, and their ends."""
 
 from __future__ import annotations
 

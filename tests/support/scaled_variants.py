@@ -1,4 +1,4 @@
-"""Shared by tests of ``scaling`` and others."""
+"""Scalable targets of a variant, their policies and alarms, and what Application Auto Scaling did."""
 
 from __future__ import annotations
 

@@ -1,20 +1,22 @@
-"""Shared by tests of ``sharing`` and others."""
+"""Artifact stores that several stacks share."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from ..e2e.stack import DeployedStack
+from .waiting import until
 
 
 def manifest_of(stack: DeployedStack, key: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+    """The manifest of an artifact, once it is written."""
+
+    def manifest() -> dict[str, Any]:
         try:
             return stack.manifest(key)
         except ClientError:
-            time.sleep(0.5)
-    raise AssertionError(f"no manifest of {key}")
+            return {}
+
+    return until(manifest, bool, 120)

@@ -1,4 +1,4 @@
-"""Shared by tests of ``hosting`` and others."""
+"""Stacks synthesized from constructs, driven through CloudFormation's API."""
 
 from __future__ import annotations
 
