@@ -87,7 +87,9 @@ def with_reports() -> list[Tool]:
 
 def _own_packages() -> list[str]:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    return [*project["optional-dependencies"]["evaluate"], "boto3", "pydantic", "rich", "typer"]
+    extras = project["optional-dependencies"]
+    evaluate = [package for package in extras["evaluate"] if not package.startswith("constructs-optim")]
+    return [*evaluate, *extras["cli"], "boto3", "pydantic"]
 
 
 def installed(tool: Tool) -> None:
