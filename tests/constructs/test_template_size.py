@@ -73,9 +73,12 @@ def test_a_template_that_is_too_large_is_refused_once_with_the_bytes_that_are_wr
     assert not any("Template size" in warning for warning in _annotations(scope, "warning"))
 
 
-def test_white_space_is_what_to_leave_out_where_that_is_enough(tmp_path: Path) -> None:
-    indented, size = _written(_INDENTED, tmp_path / "indented", 40)
-    compact, less = _written(_COMPACT, tmp_path / "compact", 40)
+def test_white_space_is_what_to_leave_out_where_that_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_size, "_WATCHED_FROM", 4)
+    monkeypatch.setattr(template_size, "_MOST_BYTES", 125_000)
+    indented, size = _written(_INDENTED, tmp_path / "indented", 4)
+    compact, less = _written(_COMPACT, tmp_path / "compact", 4)
+    assert less < 125_000 < size
     (error,) = _errors(indented)
     assert 'set "@aws-cdk/core:suppressTemplateIndentation": true in the context of cdk.json' in error
     assert _said(error) == [pytest.approx(size, abs=1000), pytest.approx(less, abs=1000)]

@@ -12,6 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from constructs_optim_local.cloud import LocalCloud
 
+from . import trial
 from .scenarios import SCENARIOS
 from .scenarios.registry import files_of
 from .stacks import STORE, local_cloud
@@ -34,8 +35,8 @@ def trials(cloud: LocalCloud) -> Trials:
 
 
 def test_a_fault_in_the_middle_of_a_deployment_is_survived(trials: Trials) -> None:
-    trial = Trial("update", (Strike("function_dies_after", Step("update", "CreateOptimizationJob")),))
-    assert trials.run(trial).problems == ()
+    dies = Trial("update", (Strike("function_dies_after", Step("update", "CreateOptimizationJob")),))
+    assert trials.run(dies).problems == ()
 
 
 @pytest.mark.exhaustive
@@ -44,7 +45,8 @@ def test_what_happens_beside_a_deployment_is_survived(trials: Trials, name: str)
     assert trials.judge(name, lambda: SCENARIOS[name](trials)).problems == ()
 
 
-def test_a_fault_that_never_strikes_is_reported(trials: Trials) -> None:
+def test_a_fault_that_never_strikes_is_reported(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "SETTLES_SECONDS", 1)
     never = Trial("create", (Strike("throttled", Step("create", "DeleteModel")),))
     assert "did not strike" in " ".join(trials.run(never).problems)
 
