@@ -1,4 +1,4 @@
-"""The text of a value, with its intrinsic functions evaluated as far as that goes before a deployment."""
+"""The text of a value, with its intrinsic functions evaluated as far as possible before a deployment."""
 
 from __future__ import annotations
 

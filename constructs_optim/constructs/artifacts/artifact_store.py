@@ -26,7 +26,7 @@ _OWN_RECORDS = "owners/${aws:PrincipalAccount}/"
 
 @dataclass(frozen=True)
 class _Grant:
-    """Actions on the bucket, or on what is below prefixes of it; on the key that encrypts it where there is none."""
+    """Actions on the bucket, on objects below prefixes of it, or, without either, on the key that encrypts it."""
 
     name: str
     actions: tuple[str, ...]
@@ -250,7 +250,7 @@ class ArtifactStore(Construct):
                 statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
             key_actions += grant.actions if not grant.below else ()
         if self.bucket.policy is not None:
-            # A bucket that is retained goes on serving its consumers: their endpoints read it whenever they scale out.
+            # Consumers keep using a retained bucket: their endpoints read it whenever they scale out.
             self.bucket.policy.apply_removal_policy(self._removal_policy)
         if self._key is not None and key_actions and not self._is_our_key:
             Annotations.of(self).add_warning_v2(
@@ -263,7 +263,7 @@ class ArtifactStore(Construct):
     def _add_statement(self, sid: str, grant: _Grant) -> iam.PolicyStatement:
         """A new statement in the policy of the bucket, or of the key."""
         resources = [self.bucket.bucket_arn + below for below in grant.below] or ["*"]
-        # Not the bucket's ARN as the encryption context: key and bucket would each wait for the other.
+        # Not the bucket's ARN as the encryption context: key and bucket would depend on each other.
         through_s3 = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.amazonaws.com"}}
         statement = iam.PolicyStatement(
             sid=sid,

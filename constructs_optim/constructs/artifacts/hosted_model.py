@@ -67,7 +67,7 @@ class HostedModel:
 
     @property
     def artifact_key(self) -> str | None:
-        """The artifact's key (it may be a token); None where the recipe makes none."""
+        """The artifact's key (may be a token); None for a recipe without an artifact."""
         return self.artifact.artifact_key if self.plan.jobs else None
 
     @property
@@ -110,7 +110,7 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
 
 
 def _store_of_reference(artifact_key: str, options: ModelOptions) -> IArtifactStore:
-    """The store of an artifact that no job makes; options of jobs are refused."""
+    """The store of an artifact referred to by its key; options of jobs are refused."""
     if unused := [f"jobs.{name}" for name, value in vars(options.jobs).items() if value is not None]:
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and with it no job runs and nothing is waited for: leave "

@@ -51,7 +51,7 @@ def _s3_arn(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Artifact:
-    """An artifact: the custom resource that makes or finds it, its S3 prefix, image and job; all may be tokens."""
+    """An artifact: the custom resource that creates or looks it up, its S3 prefix, image and job; all may be tokens."""
 
     resource: CfnResource
     uri: str
@@ -86,7 +86,7 @@ def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyT
 
 
 def lookup_statements(*sources: Source) -> list[Statement]:
-    """What a handler may look up to resolve sources; it reads none."""
+    """The permissions to resolve sources, without reading their files."""
     statements: list[Statement] = []
     for source in sources:
         if isinstance(source, S3Source):

@@ -1,6 +1,6 @@
-"""What runs jobs, once a stack: the custom resources' handlers, the watcher and its state machine.
+"""The service that runs a stack's jobs: the custom resources' handlers, the watcher and its state machine.
 
-However many endpoints a stack has, there is one of each that it needs; a plan only adds permissions to them.
+A stack has one of each, for any number of endpoints; a plan only adds permissions to them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PACKAGE = Path(__file__).parent.parent.parent
 
 
 class TrainingCode(Construct):
-    """What runs in training containers, as one zip archive. ``uri`` is its object's ``s3://`` URI (a token)."""
+    """The code for training containers, as one zip archive. ``uri`` is its object's ``s3://`` URI (a token)."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
@@ -37,7 +37,7 @@ class TrainingCode(Construct):
         self.uri: str = f"s3://{self._bucket}/{self._key}"
 
     def statements(self) -> list[Statement]:
-        """What an execution role needs for the archive as an input channel, whose objects SageMaker lists."""
+        """The permissions for the archive as an input channel, whose objects SageMaker lists."""
         bucket = ["arn:", {"Ref": "AWS::Partition"}, ":s3:::", self._bucket]
         return [
             Statement("ReadTrainingCode", ("s3:GetObject",), ({"Fn::Join": ["", [*bucket, f"/{self._key}"]]},)),
@@ -67,17 +67,17 @@ class OptimizationService(Construct):
 
     @cached_property
     def execution_role(self) -> ExecutionRole:
-        """What SageMaker assumes for models: a stack of jobs has none."""
+        """The role of models: a stack of jobs alone has none."""
         return ExecutionRole(self, "ExecutionRole", description="What SageMaker may do for models and endpoints")
 
     @cached_property
     def job_role(self) -> ExecutionRole:
-        """What SageMaker assumes for jobs: a stack that only refers to artifacts has none."""
+        """The role of jobs: a stack that only refers to artifacts has none."""
         return ExecutionRole(self, "JobRole", description="What SageMaker may do for optimization and training jobs")
 
     @cached_property
     def training_code(self) -> TrainingCode:
-        """What runs in training containers."""
+        """The code for training containers."""
         return TrainingCode(self, "TrainingCode")
 
     @staticmethod
@@ -87,7 +87,7 @@ class OptimizationService(Construct):
         return context.once(OptimizationService, lambda: OptimizationService(context.stack, "OptimizationService"))
 
     def job_runner(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> JobRunner:
-        """What runs the jobs of ``plan``, allowed to look up its sources, pass the role and use the store."""
+        """The runner of ``plan``'s jobs, allowed to look up its sources, pass the role and use the store."""
         kinds = sorted({job.kind for job in plan.jobs})
         manage = [job_statement(_of_kind("ManageJobs", kind), kind, *MANAGE) for kind in kinds]
         describe = [job_statement(_of_kind("WatchJobs", kind), kind, "Describe") for kind in kinds]
@@ -116,7 +116,7 @@ class OptimizationService(Construct):
         return self._jobs
 
     def artifact_handler(self, store: IArtifactStore, plan: Plan) -> Handler:
-        """The handler of references to artifacts by key, allowed to look into ``store`` and keep its references."""
+        """The handler of references to artifacts by key, allowed to read ``store`` and to keep references in it."""
         kind = plan.jobs[-1].kind
         self._artifacts.permit(
             [
@@ -156,5 +156,5 @@ class OptimizationService(Construct):
 
 
 def _of_kind(sid: str, kind: str) -> str:
-    """An id of each kind's own, for statements of one id are merged."""
+    """A separate id for each kind: statements with the same id are merged."""
     return sid if kind == "OptimizationJob" else sid.replace("Jobs", f"{kind}s")

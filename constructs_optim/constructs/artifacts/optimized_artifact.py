@@ -1,4 +1,4 @@
-"""An artifact that is in the store already, as a resource: looked up by its key when the stack is deployed."""
+"""An existing artifact as a resource: looked up in the store by its key when the stack is deployed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class OptimizedArtifact(RecipeArtifact):
 
         Raises:
             RecipeError: with every rule the recipe breaks.
-            ValueError: when the key is none, or not the one of this recipe.
+            ValueError: when the key is malformed or belongs to another recipe.
         """
         STORE.check("artifact_store", artifact_store)
         ROLE.check("role", role)

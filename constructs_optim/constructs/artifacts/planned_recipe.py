@@ -61,7 +61,7 @@ class ModelRecipe:
         return []
 
     def plan_in(self, scope: Construct, max_runtime: Duration | None = None) -> Plan:
-        """Its plan for the stack's region, or for any where the stack has none; made once a stack."""
+        """Its plan for the stack's region, or for any region; planned once per stack."""
         context = StackContext.of(scope)
         stack, region = context.stack, context.known_region
         seconds = int(max_runtime.to_seconds()) if max_runtime is not None and self.artifact_key is None else None
@@ -147,7 +147,7 @@ def recipe_metadata(plan: Plan, artifact_key: str | None) -> dict[str, Any]:
 def _ingredients(plan: Plan) -> dict[str, Any]:
     """Models and techniques, each by the name that policies give it (``constructs_optim.policy``)."""
     models: list[dict[str, str]] = []
-    # A draft that comes with its model has the model's licence and version, and is left out.
+    # A draft model that ships with its model has that model's licence and version, and is left out.
     for source in (plan.source, *plan.container.sources):
         if isinstance(source, HubSource):
             version = {"Version": str(source.version)} if source.version is not None else {}

@@ -1,4 +1,4 @@
-"""What a recipe serves: the artifacts of its jobs, the role that reads them, and how long a model of them may start."""
+"""The artifacts that a recipe serves, the role that reads them, and the startup timeouts of their models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .roles import SageMakerRole, sagemaker_role, serving_statements
 
 @dataclass(frozen=True)
 class StartupTimeouts:
-    """How many seconds downloading and loading a model may take; tokens where the hub's document says."""
+    """How many seconds downloading and loading a model may take; tokens for a model of the hub."""
 
     download: float
     startup: float
@@ -36,7 +36,7 @@ class StartupTimeouts:
         return StartupTimeouts(*(Token.as_number({"Fn::GetAtt": [of, name]}) for name in names))
 
     def within(self, longest: int | None) -> StartupTimeouts:
-        """The same, shortened to ``longest``; what the hub's document says is known at deployment, and stays."""
+        """The same, shortened to ``longest``; tokens are kept, for their values are known at deployment only."""
         # A token is no whole number of Python's, and asking the CDK is a round trip.
         if longest is None or not isinstance(self.download, int):
             return self
@@ -44,7 +44,7 @@ class StartupTimeouts:
 
 
 class RecipeArtifact(Construct):
-    """What a recipe serves: what its jobs make, or an artifact that is in the store already.
+    """The artifacts that a recipe serves, written by its jobs or already in the store.
 
     Attributes:
         plan: all that follows from the recipe.
@@ -89,7 +89,7 @@ class RecipeArtifact(Construct):
 
     @cached_property
     def execution_role(self) -> SageMakerRole:
-        """What SageMaker assumes for the model, allowed to read what is served."""
+        """The role that SageMaker assumes for the model, which may read the artifacts."""
         role = sagemaker_role(self, self._role, lambda: self._service.execution_role)
         in_vpc = self.network is not None
         role.permit(serving_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))

@@ -88,7 +88,7 @@ class SageMakerRole(Construct):
 
     @cached_property
     def role(self) -> iam.IRole:
-        """The role as one that other constructs can grant things to."""
+        """The role as a grantee for other constructs."""
         raise NotImplementedError
 
     def permit(self, statements: Sequence[Statement]) -> None:
@@ -122,7 +122,7 @@ class SageMakerRole(Construct):
 
 
 class ExecutionRole(SageMakerRole):
-    """A role of the stack's own. What others grant it is a policy beside its own."""
+    """A role that this library creates. Grants of other constructs are a separate policy."""
 
     def __init__(self, scope: Construct, id: str, *, description: str) -> None:
         room = MOST_INLINE_CHARACTERS - INLINE_CHARACTERS
@@ -183,7 +183,7 @@ class UserRole(SageMakerRole):
     @staticmethod
     def of(scope: Construct, role: iam.IRole) -> UserRole:
         """``role`` as all of ``scope``'s stack uses it."""
-        # By its path: of one construct, jsii makes another object at each access (function.role is not function.role).
+        # By its path: jsii returns a new object at each access of one construct (function.role is not function.role).
         context, path = StackContext.of(scope), path_of(role)
         return context.once((UserRole, path), lambda: UserRole(context.stack, f"PermissionsOf{sha256(path)[:8]}", role))
 
@@ -208,12 +208,12 @@ class UserRole(SageMakerRole):
 
 
 def _policy_name(scope: Construct, of: str) -> str:
-    """One that no other stack gives a policy of the same role: CloudFormation would write over it."""
+    """A name that no other stack uses for a policy of the same role, which CloudFormation would overwrite."""
     return f"constructs-optim-{sha256(of)[:8]}-{StackContext.of(scope).uuid}"
 
 
 class SeveralRoles(iam.CompositePrincipal):
-    """Roles that are granted things together; the CDK's own class says it grants them, and adds no policy."""
+    """Roles that receive the same grants; the CDK's own class reports success and adds no policy."""
 
     def __init__(self, roles: Sequence[iam.IRole]) -> None:
         super().__init__(*roles)
@@ -225,7 +225,7 @@ class SeveralRoles(iam.CompositePrincipal):
         return self._roles[0].principal_account
 
     def add_to_principal_policy(self, statement: iam.PolicyStatement) -> iam.AddToPrincipalPolicyResult:
-        """Let each role do what the statement says."""
+        """Add the statement to every role."""
         added = [role.add_to_principal_policy(statement.copy()) for role in self._roles]
         policies = [result.policy_dependable for result in added if result.policy_dependable is not None]
         return iam.AddToPrincipalPolicyResult(

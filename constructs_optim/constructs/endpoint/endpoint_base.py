@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class IOptimizedEndpoint(MeasuredResource):
-    """An endpoint of this app, or one that exists already: its metrics, and who may use it."""
+    """An endpoint of this app or an existing one: its metrics and grants."""
 
     variant_name: str
     """The production variant's name."""
@@ -239,7 +239,7 @@ def name_in_arn(name: str) -> str:
 
 
 def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]) -> iam.Grant:
-    """Grant actions whose requests name an endpoint of the caller's own account; other accounts are refused.
+    """Grant actions on an endpoint to principals of its own account; those of other accounts are refused.
 
     The policies of endpoints allow other accounts' requests "through an inference router" alone (SageMaker API
     reference, PutEndpointPolicy). A warning says so where only the grantee's account is known.

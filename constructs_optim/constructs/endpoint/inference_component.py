@@ -163,7 +163,7 @@ class _ComponentResource(Resource):
 
 
 class InferenceComponent(_ComponentResource, ModelServer):
-    """A model on an endpoint that it shares with others. It has its own copies, scaling, metrics and grants.
+    """A model on an endpoint that other models share, with its own copies, scaling, metrics and grants.
 
     Created by ``OptimizedEndpoint.add_component``, or by the endpoint itself.
     """

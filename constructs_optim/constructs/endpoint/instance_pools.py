@@ -1,4 +1,4 @@
-"""Instance types that stand in for each other when one has no capacity, and the recipe of each."""
+"""Instance pools: instance types in order of preference, used when one has no capacity, and the recipe of each."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             endpoint_name=self._literal_name,
         )
         if rollback_alarms := self._configuration.update_policy.rollback_alarms:
-            # Apart: an alarm may be about another endpoint, whose model waits for the role's other permissions.
+            # A separate policy: an alarm may watch another endpoint whose model waits for the role's other permissions.
             watched = watch_statements([alarm.alarm_arn for alarm in rollback_alarms])
             endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
         for described in (self._config, endpoint):

@@ -1,4 +1,4 @@
-"""How an endpoint moves to a changed configuration, and when it is rolled back."""
+"""How an endpoint is updated to a changed configuration, and when the update is rolled back."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class UpdatePolicy(Settings):
     def all_at_once(**options: Unpack[UpdateOptions]) -> UpdatePolicy:
         """A second fleet of the same size, which takes all traffic once it is in service.
 
-        The default: it works for one instance as well. The old fleet stays for ``bake_time``.
+        The default: it works for one instance as well. The old fleet is kept for ``bake_time``.
 
         Args:
             options: see :class:`UpdateOptions`.
@@ -170,7 +170,7 @@ def deployment_config(settings: UpdateSettings, alarm_names: Sequence[str]) -> d
 def component_deployment_config(settings: UpdateSettings, alarm_names: Sequence[str]) -> dict[str, Any]:
     """The ``deploymentConfig`` property of an inference component, whose copies are replaced in batches.
 
-    The batches of a rolling policy are the copies' as well. For any other policy they are a quarter of the copies, and
+    Batches of a rolling policy apply to copies as well. For any other policy they are a quarter of the copies, and
     so of a single copy all of it: a number of copies may be too large a share of what scaling has left of them.
     """
     if settings.strategy != "ROLLING":

@@ -317,7 +317,7 @@ class EndpointEvaluation(Construct):
             },
         )
         if self._resource is not None:
-            # Gone before it: whatever the schedule has begun by then is stopped with it.
+            # Deleted first: the deletion of the evaluation then stops every run that the schedule has started.
             scheduled.add_resource_dependency(self._resource)
         return scheduled
 

@@ -1,4 +1,4 @@
-"""What runs evaluations, once a stack, and the workload that their jobs, and those of recommendations, send."""
+"""The service that runs a stack's evaluations, and the workload of benchmark and recommendation jobs."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class EvaluationService(Construct):
             ),
             watcher=("Runs benchmarks of endpoints, reads and publishes what they measured", run),
         )
-        # A role does not exist yet when its own inline policy is written. What evaluates starts this state machine, and
-        # so has a role that may pass itself on.
+        # A role does not exist yet when its own inline policy is written. Every evaluation starts this state machine,
+        # so the role may pass itself by then.
         passes_itself = iam.CfnPolicy(
             self.role,
             "PassItself",
@@ -90,7 +90,7 @@ class EvaluationService(Construct):
         ).arn
 
     def workload_config(self, workload: Workload) -> sagemaker.CfnAIWorkloadConfig:
-        """The configuration of ``workload``: one, however many endpoints of the stack are sent the same."""
+        """The configuration of ``workload``, which all endpoints of the stack with the same workload share."""
         context = StackContext.of(self)
         sent = context.stack.resolve([workload.spec, workload.prompts or ""])
         workload_id = f"Workload{sha256(json.dumps(sent, sort_keys=True))[:_NAME_DIGITS]}"
@@ -98,10 +98,10 @@ class EvaluationService(Construct):
 
 
 def workload_config(scope: Construct, workload: Workload, id: str = "Workload") -> sagemaker.CfnAIWorkloadConfig:
-    """Declare ``workload`` below ``scope``; an id other than the usual one is part of the name."""
+    """Declare ``workload`` below ``scope``; an id other than the default is part of the name."""
     context, inline, prompts = StackContext.of(scope), workload.spec, workload.prompts
     spec = context.stack.resolve(inline)
-    # A name of its own for a configuration that differs: what is there is neither changed nor in the way.
+    # A configuration that differs has another name: the existing one is neither changed nor in the way.
     content = [path_of(scope), spec, *([id] if id != "Workload" else [])]
     name = sha256(json.dumps(content, sort_keys=True))[:_NAME_DIGITS]
     stack_digits = Fn.join("", Fn.split("-", context.uuid, 5))
@@ -110,7 +110,7 @@ def workload_config(scope: Construct, workload: Workload, id: str = "Workload") 
     return sagemaker.CfnAIWorkloadConfig(
         scope,
         id,
-        # Letters and digits alone, in lower case: a configuration of another name can be made and never deleted
+        # Letters and digits alone, in lower case: a configuration of another name can be created and never deleted
         # (CloudFormation reference, AWS::SageMaker::AIWorkloadConfig).
         ai_workload_config_name=f"optim{name}{stack_digits}",
         ai_workload_configs={"workloadSpec": {"inline": text}},
@@ -124,7 +124,7 @@ def workload_config_name(config: sagemaker.CfnAIWorkloadConfig) -> str:
 
 
 def workload_statements(workload: Workload) -> list[Statement]:
-    """What the role of a job needs for ``workload``: its prompts, and the secret with the tokenizer's token."""
+    """The permissions of a job's role for ``workload``: its prompts, and the secret with the tokenizer's token."""
     statements = channel_statements(workload.prompts) if workload.prompts is not None else []
     if workload.token_secret_arn is not None:
         statements.append(Statement("ReadToken", ("secretsmanager:GetSecretValue",), (workload.token_secret_arn,)))

@@ -39,7 +39,7 @@ _SNS_ACTION = "aws-cdk-lib.aws_cloudwatch_actions.SnsAction"
 
 
 class AlarmAction(Protocol):
-    """What an alarm does: any ``aws_cloudwatch.IAlarmAction``, whatever its ``bind`` calls its parameters."""
+    """An alarm's action: any ``aws_cloudwatch.IAlarmAction``, whatever the names of its ``bind``'s parameters."""
 
     def bind(self, scope: Construct, alarm: cloudwatch.IAlarm, /) -> cloudwatch.AlarmActionConfig:
         """What to do, for one alarm."""
@@ -134,7 +134,7 @@ class _ActingAlarm:
 class EndpointAlarms(Construct):
     """What an endpoint warns of. Without actions its alarms only show their state.
 
-    Each is one ``AWS::CloudWatch::Alarm`` whose description says what it means and what to do first.
+    Each is one ``AWS::CloudWatch::Alarm`` whose description explains it and names the first step.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class EndpointAlarms(Construct):
     ) -> None:
         """Follow how the endpoint scales and is evaluated, which may be declared after it.
 
-        The arguments are the class's; what is not set stays as it was.
+        The arguments are the class's; those left out keep their values.
         """
         if evaluation_concurrency is not None:
             self._concurrency = evaluation_concurrency

@@ -73,7 +73,7 @@ class MeasuredResource(Resource):
             options: as for any CDK metric.
 
         Raises:
-            ValueError: where there is no such metric, or SageMaker does not publish it for what is served.
+            ValueError: when no metric has the name, or SageMaker does not publish it for this endpoint.
         """
         definition = metrics.find(name)
         served = self.served

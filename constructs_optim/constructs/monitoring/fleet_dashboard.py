@@ -45,7 +45,8 @@ class FleetEndpoint:
 class FleetDashboard(Dashboard):
     """Requests, errors, instances and costs of all endpoints together, and a row of graphs for each.
 
-    Endpoints may be of other stacks, regions and, with CloudWatch's cross-account observability, accounts.
+    Endpoints may belong to other stacks, to other regions and, with CloudWatch's cross-account observability, to
+    other accounts.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ _AXES: Mapping[Unit, str] = {
     Unit.PERCENT: "%",
     Unit.US_DOLLARS: "US$",
 }
-# An evaluation ran some day before: its widgets look back further than a viewer's last hours.
+# An evaluation may be days old: its widgets cover more than the last hours of a viewer's time range.
 _EVALUATIONS_START = "-P3M"
 
 

@@ -116,5 +116,5 @@ def operands(formula: str) -> list[MetricDefinition]:
 
 
 def renamed(formula: str, names: Mapping[str, str]) -> str:
-    """A formula with some names replaced by other names, or by values."""
+    """A formula with names replaced by other names or by values."""
     return _IDENTIFIER.sub(lambda match: names.get(match[0], match[0]), formula)

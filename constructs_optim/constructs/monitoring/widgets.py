@@ -106,7 +106,7 @@ def text(name: str, markdown: str, *, width: int = GRID_COLUMNS, height: int = 2
 
 
 def arranged(segments: Iterable[Segment]) -> list[dict[str, Any]]:
-    """The segments below each other, their widgets from left to right; refuses more than CloudWatch shows."""
+    """Lays out segments from top to bottom and their widgets from left to right; refuses more than CloudWatch shows."""
     arranged_widgets: list[dict[str, Any]] = []
     names: set[str] = set()
     top = 0

@@ -200,7 +200,7 @@ class ModelRecommendation(Construct):
 
     @property
     def job_name(self) -> str:
-        """The name of the SageMaker job that finds it out, or did (a token)."""
+        """The name of the SageMaker job that recommends, or has recommended (a token)."""
         return self._resource.get_att("JobName").to_string()
 
     @property

@@ -219,7 +219,7 @@ class EndpointScaling(Construct):
         """Hold any metric, or metric math, near ``target``.
 
         The metric has to fall in proportion as capacity is added: a utilization, or a load for each instance or copy.
-        Application Auto Scaling reads it every minute, whatever the metric's period is.
+        Application Auto Scaling reads it every minute, regardless of the metric's period.
 
         Args:
             id: the policy's name.

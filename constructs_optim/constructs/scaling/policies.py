@@ -70,7 +70,7 @@ class ScalingTarget:
 
 
 def declare_wake_up(scope: Construct, scaling_target_id: str, metric: Mapping[str, Any], cooldown: int) -> None:
-    """Start capacity for the first request that finds none: target tracking cannot scale what is not there.
+    """Start capacity for the first request when there is none: target tracking cannot scale out from zero.
 
     Source: Amazon SageMaker developer guide, "Scale an endpoint to zero instances". The alarm there needs two failed
     requests in a minute; here the first one wakes.

@@ -117,10 +117,10 @@ def suggests_keywords(cls: _Class) -> _Class:
         try:
             constructor(*args, **kwargs)
         except RecipeError as refused:
-            # The library's own frames would bury what is wrong with the recipe.
+            # The library's own frames would bury the violations.
             raise refused.with_traceback(None) from None
         except RuntimeError as error:
-            # The CDK's own message comes at the end of Node's frames.
+            # The CDK's own message follows Node's frames.
             taken = _TAKEN_ID.search(str(error))
             if taken is None:
                 raise

@@ -1,4 +1,4 @@
-"""The AWS Deep Learning Container registry of the stack's region, and other accounts of AWS that differ by region.
+"""The AWS Deep Learning Container registry of the stack's region, and other AWS accounts that differ by region.
 
 A stack with a region gets the account as plain text; an environment-agnostic stack gets a CloudFormation mapping, so
 that one template can be deployed anywhere.
@@ -36,7 +36,7 @@ class ContainerRegistry:
     host: str
 
     def serving_repositories(self, plan: Plan) -> list[str]:
-        """The repositories that an artifact of ``plan`` may be served from: the execution role pulls from no other."""
+        """The repositories that serve artifacts of ``plan``, the only ones that the execution role pulls from."""
         return [f"{self.host}/{name}" for name in repositories_of([plan.container.image])]
 
     @staticmethod

@@ -32,7 +32,7 @@ def drop_none(**properties: Any) -> dict[str, Any]:
 
 @jsii.implements(ITaggableV2)
 class TaggedResource(CfnResource):
-    """Its handler gives what it makes the tags in its ``Tags`` property."""
+    """A custom resource whose handler tags what it creates with its ``Tags`` property."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class JobSignal:
     """
 
     def __init__(self, scope: Construct, *, job: str, seconds: int, prefix: str = "", name: str = "Ready") -> None:
-        """Declare the handle; ``job`` is text that changes with whatever the job does, ``prefix`` of both ids."""
+        """Declare the handle; ``job`` is text that changes when the job does, ``prefix`` starts both ids."""
         self._scope, self._seconds, digits = scope, seconds, sha256(job)[:8]
         self._condition_id = f"{prefix}{name}{digits}"
         self._handle: str = CfnWaitConditionHandle(scope, f"{prefix}Handle{digits}").ref

@@ -1,4 +1,4 @@
-"""A Lambda function of the stack's own, with its role, logs, metrics and traces; and those that run jobs."""
+"""A Lambda function with its role, logs, metrics and traces; and the functions and state machine that run jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .stack_context import StackContext, physical_name
 LAYER_CONTEXT = "constructs-optim:powertools-layer-arn"
 """Context key: the ARN of a team's own copy of the layer."""
 LOG_LEVEL_CONTEXT = "constructs-optim:log-level"
-"""Context key: the least level that the handlers log. Default: INFO."""
+"""Context key: the lowest level that the handlers log. Default: INFO."""
 NAMESPACE = "ConstructsOptim"
 """Of the handlers' metrics in CloudWatch."""
 
@@ -51,8 +51,8 @@ class Handler(Construct):
         log_group = log_group_of(self)
         self.log_group_name: str = log_group.ref
         # No page of Lambda's guide says that it sends account or ARN when it checks the role of a function that is
-        # being created; AWS publishes such policies (aws/agent-toolkit-for-aws). A function that could not be
-        # created would be the end of every deployment, and a function's role has to be of its own account anyway.
+        # being created; AWS publishes such policies (aws/agent-toolkit-for-aws). If it sent neither, a condition
+        # would fail every deployment, and Lambda accepts only roles of the function's own account anyway.
         self._role = ServiceRole(
             self,
             "Role",
@@ -89,8 +89,8 @@ class Handler(Construct):
             memory_size=256,
             role=self._role.arn,
             runtime="python3.14",
-            # Creating, resolving and claiming take seconds; the rest is room for retries over throttling, and for
-            # permissions that are on their way.
+            # Creating, resolving and claiming take seconds; the rest is room for retries after throttling, and for
+            # permissions that take time to propagate.
             timeout=180,
             tracing_config=lambda_.CfnFunction.TracingConfigProperty(mode="Active"),
         )
@@ -99,9 +99,9 @@ class Handler(Construct):
                 self,
                 "Invocations",
                 function_name=function.ref,
-                # CloudFormation invokes asynchronously: Lambda repeats a try that died or ran out of time after one
-                # minute and again after two, but begins none when the event is older than this. So the last try is over
-                # before CloudFormation gives up.
+                # CloudFormation invokes asynchronously: Lambda retries an invocation that failed or timed out after one
+                # minute and again after two, but never an event older than this. So the last attempt ends before
+                # CloudFormation gives up.
                 maximum_event_age_in_seconds=600,
                 maximum_retry_attempts=2,
                 qualifier="$LATEST",
@@ -114,7 +114,7 @@ class Handler(Construct):
 
 
 def log_group_of(scope: Construct, name: str | None = None) -> logs.CfnLogGroup:
-    """A log group that ends with its stack. Default of ``name``: CloudFormation makes one up."""
+    """A log group that is deleted with its stack. Default of ``name``: CloudFormation generates one."""
     group = logs.CfnLogGroup(scope, "Logs", log_group_name=name, retention_in_days=365)
     group.apply_removal_policy(RemovalPolicy.DESTROY)
     return group
@@ -152,8 +152,8 @@ def _log_level(scope: Construct) -> str:
     return level
 
 
-# Poll, wait as long as the watcher says, poll again. When polling itself keeps failing, the stack is signalled instead
-# of being left to its timeout.
+# Poll, wait as long as the watcher returns, poll again. When polling itself keeps failing, the stack is signalled
+# instead of being left to its timeout.
 _STATES: dict[str, Any] = json.loads((files("constructs_optim.constructs.stack") / "watching.asl.json").read_bytes())
 
 # How IAM names the jobs of an API's kind, and what their names follow from.
@@ -167,7 +167,7 @@ MANAGE = ("Create", "Describe", "Stop")
 
 
 def job_statement(sid: str, kind: str, *verbs: str) -> Statement:
-    """Do that with the jobs of a kind which this library names; whoever creates them adds tags."""
+    """Allow ``verbs`` on the jobs of a kind that this library names; to create them is to tag them, too."""
     name, reason = _JOBS[kind]
     tags = ("sagemaker:AddTags",) if "Create" in verbs else ()
     arn = sub(f"arn:${{AWS::Partition}}:sagemaker:${{AWS::Region}}:${{AWS::AccountId}}:{name}/optim-*")
@@ -214,7 +214,7 @@ class JobRunner:
             "ServiceTimeout": RESPONSE_SECONDS,
             "StateMachineArn": self.state_machine.ref,
         }
-        """What the custom resource of each of its jobs has."""
+        """Properties of every custom resource that runs such a job."""
 
 
 def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:

@@ -44,7 +44,7 @@ _MOST_ITEMS = 20
 _LATER = re.compile(
     r"\$\{(?:Token\[)?(?:(?P<pseudo>AWS(?:::|\.)(?:AccountId|Partition|Region|URLSuffix))\b)?[\w:.-]*\]?\}"
 )
-# Of a pseudo parameter, and of what is known when the stack is deployed otherwise: an ARN, at most about as long.
+# The length of a pseudo parameter's value, and an upper estimate for any other value known at deployment: an ARN.
 _PSEUDO_CHARACTERS, _LATER_CHARACTERS = 16, 128
 
 
@@ -131,7 +131,7 @@ def _table() -> Mapping[str, list[dict[str, Any]]]:
 def statements_of(group: str, **values: Arn | tuple[Arn, ...] | None) -> list[Statement]:
     """The statements of a group of ``statements.toml``, with values for the names in it.
 
-    What stands alone, such as ``${Key}``, may be several ARNs, or None: then the statement is left out.
+    A parameter that is a whole resource, such as ``${Key}``, may be several ARNs, or None, which omits the statement.
     """
 
     def filled(template: str) -> tuple[Arn, ...]:
@@ -213,7 +213,7 @@ class StatementList:
 
 
 class ServiceRole(StatementList):
-    """A role of the stack's own, which a service assumes; managed policies have what is too long for its inline one."""
+    """A role that a service assumes; managed policies hold the statements that its inline policy has no room for."""
 
     def __init__(
         self,

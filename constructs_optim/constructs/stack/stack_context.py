@@ -27,7 +27,7 @@ _Created = TypeVar("_Created")
 
 
 def is_token(text: object) -> bool:
-    """Whether text holds a token, as ``Token.is_unresolved`` tells of text."""
+    """Whether text holds a token: ``Token.is_unresolved`` for text, without a call to Node."""
     return isinstance(text, str) and "${Token[" in text and TOKEN.search(text) is not None
 
 
@@ -138,7 +138,7 @@ def late_text(produce: Callable[[], Any]) -> str:
 
 
 def endpoint_name_of(scope: Construct, id: str, name: str | None) -> str:
-    """The name of the endpoint ``id`` of ``scope``: ``name``, of which a stack has one, or one made of its path."""
+    """The name of the endpoint ``id`` of ``scope``: ``name``, unique in its stack, or a name built from its path."""
     if name is None:
         return physical_name(scope, id)
     if not is_token(name):

@@ -18,10 +18,10 @@ from constructs import Construct, IValidation
 
 from constructs_optim.constructs.stack.stack_context import StackContext
 
-# The rule about the bootstrap version comes later, less than 1 KB: within that the CDK's own warning has to do.
+# The rule about the bootstrap version is added later, less than 1 KB: within it the CDK's own warning remains.
 _MOST_BYTES = 1_000_000
-# An endpoint with everything on counts twice, with its job, and takes 20 resources and 100 KB at most: what is less
-# than this cannot reach a limit, and its template is not written a second time.
+# An endpoint with all features counts twice, with its job, and takes at most 20 resources and 100 KB: a stack with
+# fewer constructs cannot reach a limit, and its template is not written a second time.
 _WATCHED_FROM = 16
 _SPLIT = (
     "declare some of the stack's endpoints in another stack, which shares the artifact store with "
