@@ -35,7 +35,7 @@ _NAMED_FOR_DISKS = re.compile(r"ml\.[a-z]+\d+[a-z]*d[a-z]*\..+")
 _IN_THE_REASON = object()
 """The value of a finding whose reason names it."""
 _DEPLOY_TIME = "it is known only when the stack is deployed, and a policy is checked at synth"
-"""The reason of a finding where the template has no literal value: what cannot be seen does not pass."""
+"""The reason of a finding where the template has no literal value: an unknown value does not pass."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def _recipe_rule(rule_id: str, member: str) -> Callable[[_RecipeCheck], _Check]:
                     for index, value, reason, fix in check_recipe(policy, items):
                         yield PolicyFinding(resource, f"{location}{index}", value, reason, fix)
                 else:
-                    # A model of another library: what cannot be seen does not pass.
+                    # A model of another library: an unknown value does not pass.
                     reason = f"it has no {METADATA_KEY} metadata, in which this library's constructs describe the model"
                     fix = "an OptimizedEndpoint, which describes what it serves"
                     yield PolicyFinding(resource, location, None, reason, fix)

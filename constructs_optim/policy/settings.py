@@ -16,7 +16,7 @@ from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY
 
 Severity = Literal["error", "warning", "fatal"]
-"""What a finding does: ``error`` fails synthesis until it is acknowledged, ``fatal`` whether it is or not, and
+"""The effect of a finding: ``error`` fails synthesis until it is acknowledged, ``fatal`` whether it is or not, and
 ``warning`` is shown."""
 
 
@@ -75,7 +75,7 @@ _License = Annotated[str, AfterValidator(_license)]
 
 
 class PlatformPolicy(Settings):
-    """What a platform team allows. Each setting switches its rule on; ``docs/policy.md`` has the rules.
+    """The policy of a platform team. Each setting switches its rule on; ``docs/policy.md`` has the rules.
 
     Attributes:
         allowed_instance_types: what endpoints may run on: types, or patterns such as ``ml.g5.*``.

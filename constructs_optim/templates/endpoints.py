@@ -1,4 +1,4 @@
-"""The endpoints of a template: their variants, what serves models on them, and what scales them."""
+"""The endpoints of a template: their variants, models, inference components and scalable targets."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def is_scaled(template: Template, target: Resource) -> bool:
 
 
 def instance_limits(template: Template, variant: Variant) -> list[LocatedValue]:
-    """The numbers of instances that a variant may have: at the start, and what may launch more."""
+    """The instance counts of a variant: the initial one, and the resources that may launch more."""
     limits: list[LocatedValue] = [
         (f"{variant.location}.InitialInstanceCount", variant.properties.get("InitialInstanceCount"))
     ]

@@ -11,7 +11,7 @@ from .references import PLACEHOLDER, Reference, direct_reference, readable_id
 
 
 def placeholder(reference: Reference) -> str:
-    """``${Name}`` or ``${Name.Attribute}``, for what only a deployment knows."""
+    """``${Name}`` or ``${Name.Attribute}``, for a value that only a deployment knows."""
     name = readable_id(reference.target)
     return f"${{{name}}}" if reference.attribute is None else f"${{{name}.{reference.attribute}}}"
 

@@ -42,12 +42,12 @@ _READ = (
         ("",),
         {"StringLike": {"s3:prefix": ["artifacts/*", "checkpoints/*", f"{_OWN_RECORDS}*"]}},
     ),
-    # GetBucketLocation is about the bucket, GetObject about what is in it: one statement names the consumers once.
+    # GetBucketLocation applies to the bucket, GetObject to its objects: one statement names the consumers once.
     _Grant("ReadArtifacts", ("s3:GetBucketLocation", "s3:GetObject"), ("", "/artifacts/*")),
     _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), (f"/{_OWN_RECORDS}*",)),
     _Grant("UseArtifacts", ("kms:Decrypt", "kms:GenerateDataKey")),
 )
-# What a maker may do besides. One statement for both folders: names of consumers are what fills a bucket policy.
+# Further actions of makers. One statement for both folders: the names of consumers fill a bucket policy.
 _MAKE = (
     _Grant(
         "MakeArtifacts",
@@ -142,7 +142,7 @@ class ArtifactStore(Construct):
                     abort_incomplete_multipart_upload_after=Duration.days(7),
                     noncurrent_version_expiration=Duration.days(90),
                 ),
-                # What a training would go on from: of no use when it has ended, after 28 days at most.
+                # Checkpoints that a training resumes from: of no use when it has ended, after 28 days at most.
                 s3.LifecycleRule(
                     prefix="checkpoints/",
                     expiration=Duration.days(28),

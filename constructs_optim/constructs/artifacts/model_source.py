@@ -38,7 +38,7 @@ class S3Location:
         return f"{self.key.rstrip('/')}/" if self.key.strip("/") else ""
 
     def list_statement(self, sid: str, prefix: str) -> Statement:
-        """List what begins with ``prefix``; without one, all of the bucket."""
+        """List the keys that begin with ``prefix``; without one, all of the bucket."""
         if not prefix:
             return Statement(sid, ("s3:ListBucket",), (_s3_arn(self.bucket),))
         name = f"{sid}{sha256(self.bucket)[:8]}"
@@ -98,7 +98,7 @@ def lookup_statements(*sources: Source) -> list[Statement]:
 
 
 def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Statement]:
-    """What a role may read of sources."""
+    """The permissions to read sources."""
     statements: list[Statement] = []
     for source in sources:
         if not isinstance(source, S3Source):
@@ -116,7 +116,7 @@ def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Sta
 
 
 def channel_statements(uri: str) -> list[Statement]:
-    """What a job reads that gets the object at ``uri`` as a channel: SageMaker lists what a channel's URI begins."""
+    """The permissions of a job for the channel at ``uri``: SageMaker lists all objects with that prefix."""
     location = S3Location(uri)
     read = Statement("ReadChannels", ("s3:GetObject",), (location.object_arn,))
     return [read, location.list_statement("ListChannel", location.key)]

@@ -53,7 +53,7 @@ class JobOptions(Settings):
 
 @suggests_keywords
 class OptimizationJob(RecipeArtifact):
-    """One artifact: the job that makes it, and the condition that holds back what needs it.
+    """One artifact: the job that creates it, and the wait condition that its users depend on.
 
     The job runs only when no artifact of the same key is in the store. While it runs, resources that use
     ``model_data_uri`` or ``image_uri`` wait; when it fails, the stack rolls back with the service's own reason.

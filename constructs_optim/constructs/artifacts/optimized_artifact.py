@@ -86,7 +86,7 @@ class OptimizedArtifact(RecipeArtifact):
             JobKind=job.kind if job.kind != "OptimizationJob" else None,
             ArtifactKey=artifact_key,
             RecipeKey=job.recipe_key,
-            # What a chain's last job starts from is known by a key alone.
+            # The source of a chain's last job is known by a key alone.
             Source=model_source.properties(job.source) if not isinstance(job.source, ArtifactSource) else None,
             Bucket=store.bucket_name,
             ServingRepositories=self._registry.serving_repositories(plan) if not job.trains else None,
@@ -94,7 +94,7 @@ class OptimizedArtifact(RecipeArtifact):
         )
         resource = CfnResource(self, "Resource", type="Custom::OptimizedArtifact", properties=properties)
         add_recipe_metadata(resource, plan, artifact_key)
-        # What serves the artifact depends on this resource, and so starts when its role may read.
+        # Models of the artifact depend on this resource, and so start when their role may read.
         serving_role.delay(resource)
         artifact = Artifact(
             resource,

@@ -73,7 +73,7 @@ class ModelRecipe:
         recipe = Recipe(*key[:3], region, self.environment, seconds, _lock_file_of(scope).lock.containers)
 
         def identity(uri: str) -> str:
-            # A token's own text is numbered anew in every run, what it resolves to is not.
+            # A token's own text has another number in every run; the value that it resolves to stays the same.
             resolved = context.resolve(uri)
             return uri if resolved == uri else json.dumps(resolved, sort_keys=True, separators=(",", ":"))
 
@@ -134,7 +134,7 @@ def add_job_metadata(resource: CfnResource, plan: Plan, job: JobPlan) -> None:
 
 
 def add_recipe_metadata(resource: CfnResource, plan: Plan, artifact_key: str | None = None) -> None:
-    """Add the recipe of what a resource serves, and the key of its artifact."""
+    """Add a resource's recipe, and the key of its artifact."""
     resource.add_metadata(METADATA_KEY, recipe_metadata(plan, artifact_key) | _ingredients(plan))
 
 

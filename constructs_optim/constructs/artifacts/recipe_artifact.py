@@ -66,7 +66,7 @@ class RecipeArtifact(Construct):
         network: NetworkOptions,
         role: iam.IRole | None,
     ) -> None:
-        """Declare it; ``role`` is what SageMaker assumes for the model."""
+        """Declare it; SageMaker assumes ``role`` for the model."""
         super().__init__(scope, id)
         record_containers(self, plan.containers)
         watch_template_size(self)

@@ -66,7 +66,7 @@ def _image_statements(images: Sequence[str | None], registry: ContainerRegistry)
 
 
 def running_statements(*, in_vpc: bool) -> list[Statement]:
-    """What jobs and models need to run: logs and metrics, and network interfaces in a VPC."""
+    """The permissions of every job and model: logs and metrics, and network interfaces in a VPC."""
     return [*statements_of("running"), *(statements_of("running in a VPC") if in_vpc else ())]
 
 
@@ -111,7 +111,7 @@ class SageMakerRole(Construct):
         """Let a job or model wait for permissions that are not part of the role itself."""
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
-        """What becomes of the role when it is removed from the stack: nothing where it is not the stack's."""
+        """Set the role's removal policy; no effect on a role that is not the stack's."""
 
     def _check_length(self, more: int = 0) -> None:
         """Refuse separate policies, and one of ``more`` characters, that the role has no room for."""
@@ -152,7 +152,7 @@ class ExecutionRole(SageMakerRole):
         self._own.permit(statements)
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
-        """What becomes of the role when it is removed from the stack; once it is to be retained, it is."""
+        """Set the role's removal policy; RETAIN, once set, stays."""
         if not self._is_retained:
             for removed in (self._own, *self._separate_policies):
                 removed.apply_removal_policy(policy)

@@ -1,4 +1,4 @@
-"""What endpoints can do, of this app or not: metrics and grants, and of this app's own, scaling and evaluations."""
+"""Metrics and grants of any endpoint; scaling and evaluations of endpoints of this app."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class IOptimizedEndpoint(MeasuredResource):
         variant_name: str = "AllTraffic",
         inference_component_name: str | None = None,
     ) -> IOptimizedEndpoint:
-        """An endpoint that exists, by its name or its ARN, with what else is known of it.
+        """An existing endpoint, by its name or its ARN, with its known attributes.
 
         Args:
             scope: the construct to refer to it in.
@@ -170,7 +170,7 @@ class ModelServer(MeasuredResource):
 
     @property
     def artifact(self) -> RecipeArtifact:
-        """What is served, whether a job of this stack makes it or not; of the first pool, where there are several.
+        """The artifact that is served, from a job of this stack or not; of several pools, the first one's.
 
         Raises:
             ValueError: for an endpoint without a model of its own.
@@ -207,7 +207,7 @@ class ModelServer(MeasuredResource):
         return self._scaling
 
     def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
-        """Benchmark what is served: after each deployment that changes it, on a schedule, or both.
+        """Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
 
         The service's own benchmark job sends the requests. What it measures is published as CloudWatch metrics
         (docs/metrics.md) by endpoint or component, concurrency and artifact, shown on the dashboard, and kept in the
@@ -230,7 +230,7 @@ class ModelServer(MeasuredResource):
     @property
     @abstractmethod
     def evaluation_target(self) -> EvaluationTarget:
-        """What an evaluation sends its requests to."""
+        """The target of evaluations."""
 
 
 def name_in_arn(name: str) -> str:

@@ -40,7 +40,7 @@ class EndpointConfiguration(Settings):
     def served(
         self, models: Sequence[HostedModel], endpoint_name: str, component_name: str | None = None
     ) -> ServedModel:
-        """What serves ``models``, one for each instance type; alarms have names that are known before resources are."""
+        """The variant that serves ``models``, one per instance type, with alarm names known in advance."""
         observability = self.monitoring.observability
         return ServedModel(
             endpoint_name,

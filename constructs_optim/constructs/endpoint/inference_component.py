@@ -65,7 +65,7 @@ class EndpointResources:
         component_arn: str | None = None,
         share_of_instance: float | None = None,
     ) -> EvaluationTarget:
-        """What an evaluation of the variant, or of a component, sends its requests to."""
+        """The target of evaluations of the variant or of a component."""
         return EvaluationTarget(
             label=path_of(server),
             endpoint_arn=self.endpoint.ref,
@@ -90,7 +90,7 @@ class EndpointResources:
 
     @property
     def managed_range(self) -> tuple[int, int]:
-        """The fewest and the most instances: as set, or what the copies take, and one more for updates."""
+        """The minimum and maximum of instances: as set, or as many as the copies need, plus one for updates."""
         variant = self.configuration.variant
         initial, fewest, most = variant.initial_instance_count, variant.min_instance_count, variant.max_instance_count
         if not self.components:
@@ -123,7 +123,7 @@ class EndpointResources:
 def requirements_of(
     model: HostedModel, label: str, *, accelerators: int | None = None, memory: Size | None = None, copies: int = 1
 ) -> Component:
-    """What a copy of a model takes of an instance: as set, or as the model's plan has it."""
+    """The resources that a copy of a model reserves: as set, or from the model's plan."""
     planned = model.plan.copy_requirements
     return Component(
         label,
@@ -242,7 +242,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
 
     @property
     def served(self) -> ServedModel:
-        """What serves the model, as CloudWatch knows it."""
+        """The component that serves the model, as CloudWatch knows it."""
         endpoint_name = self._endpoint.endpoint.attr_endpoint_name
         return self._endpoint.configuration.served(self.models, endpoint_name, self.inference_component_name)
 
@@ -284,7 +284,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
 
     @property
     def evaluation_target(self) -> EvaluationTarget:
-        """What an evaluation sends its requests to."""
+        """The target of evaluations."""
         return self._endpoint.evaluation_target(
             self,
             self.alarms,

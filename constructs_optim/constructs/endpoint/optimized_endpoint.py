@@ -316,12 +316,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def artifacts(self) -> tuple[RecipeArtifact, ...]:
-        """What the pools serve, in their order."""
+        """The models of the pools, in their order."""
         return tuple(hosted.artifact for hosted in self.models)
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
-        """What SageMaker assumes for models and jobs: grants to the endpoint are grants to the roles of both."""
+        """The role of models and jobs: grants to the endpoint are grants to the roles of both."""
         of_jobs = [hosted.artifact.job_role for hosted in self.models]
         roles = dict.fromkeys([self._role, *(role for role in of_jobs if role is not None)])
         if len(roles) == 1:
@@ -346,7 +346,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def served(self) -> ServedModel:
-        """What serves the endpoint's own model, as CloudWatch knows it.
+        """The variant or component of the endpoint's own model, as CloudWatch knows it.
 
         Raises:
             ValueError: for an endpoint without a model of its own.
@@ -376,7 +376,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     @property
     def evaluation_target(self) -> EvaluationTarget:
-        """What an evaluation sends its requests to."""
+        """The target of evaluations."""
         if self.component is not None:
             return self.component.evaluation_target
         return self._resources.evaluation_target(self, self.alarms, self.dashboard)

@@ -91,7 +91,7 @@ class EvaluationOptions(TypedDict, total=False):
 
 @jsii.implements(ITaggableV2)
 class EndpointEvaluation(Construct):
-    """A benchmark of what an endpoint serves. :meth:`require` makes a deployment depend on its results.
+    """A benchmark of an endpoint's model. :meth:`require` makes a deployment depend on its results.
 
     Tags reach the benchmark jobs.
     """
@@ -156,7 +156,7 @@ class EndpointEvaluation(Construct):
 
     @property
     def cdk_tag_manager(self) -> TagManager:
-        """What the CDK collects tags in."""
+        """The tag manager of the CDK."""
         return self._tag_manager
 
     @property

@@ -42,7 +42,7 @@ class AlarmAction(Protocol):
     """An alarm's action: any ``aws_cloudwatch.IAlarmAction``, whatever the names of its ``bind``'s parameters."""
 
     def bind(self, scope: Construct, alarm: cloudwatch.IAlarm, /) -> cloudwatch.AlarmActionConfig:
-        """What to do, for one alarm."""
+        """The action for one alarm."""
         ...
 
 
@@ -110,7 +110,7 @@ class _ActingAlarm:
         added = [action for action in actions if all(action is not known for known, _ in bound)]
         if not added:
             return
-        # An action may name what it needs by the id of the alarm, such as a function's permission: it has to be unique.
+        # An action may name resources, such as a function's permission, by the id of the alarm: it must be unique.
         alarm_id, alarm = f"{self.alarm.name}{kind}{len(bound)}", None
         for action in added:
             arn = _topic_arns.get(action)
@@ -132,7 +132,7 @@ class _ActingAlarm:
 
 
 class EndpointAlarms(Construct):
-    """What an endpoint warns of. Without actions its alarms only show their state.
+    """The alarms of an endpoint. Without actions they only show their state.
 
     Each is one ``AWS::CloudWatch::Alarm`` whose description explains it and names the first step.
     """

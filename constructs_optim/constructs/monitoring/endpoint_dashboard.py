@@ -252,7 +252,7 @@ class EndpointDashboard(Dashboard):
     def show_evaluation(
         self, *, concurrencies: Sequence[int], baseline: EvaluatedModel | None = None, label: str = "optimized"
     ) -> EndpointDashboard:
-        """Show what evaluations measured of this endpoint, beside those of a baseline.
+        """Show the results of this endpoint's evaluations, beside those of a baseline.
 
         Args:
             concurrencies: the numbers of users that were simulated.
@@ -270,7 +270,7 @@ class EndpointDashboard(Dashboard):
         return self._checked()
 
     def show_costs(self, *, instance_price_per_hour: float, discount: float = 0) -> EndpointDashboard:
-        """Show what the running instances cost, and evaluations' prices at this price instead of what was published.
+        """Show the cost of the running instances, and evaluations' prices at this price instead of the published one.
 
         Args:
             instance_price_per_hour: what one instance costs in an hour, in US dollars.

@@ -16,7 +16,7 @@ from .served_model import ServedModel, operands
 
 
 class MetricOptions(TypedDict, total=False):
-    """What a metric's user may choose; the names and meanings are those of ``aws_cloudwatch.MetricOptions``.
+    """The options of a metric; names and meanings are those of ``aws_cloudwatch.MetricOptions``.
 
     ``period`` is 5 minutes by default, ``statistic`` the metric's own (docs/metrics.md).
     """
@@ -63,7 +63,7 @@ class MeasuredResource(Resource):
     @property
     @abstractmethod
     def served(self) -> ServedModel:
-        """What serves the model, by the names in CloudWatch."""
+        """The variant or component that serves the model, by its names in CloudWatch."""
 
     def metric(self, name: str, **options: Unpack[MetricOptions]) -> cloudwatch.Metric | cloudwatch.MathExpression:
         """A metric by its name in docs/metrics.md, for instance ``model_latency`` or ``error_rate``.
@@ -84,7 +84,7 @@ class MeasuredResource(Resource):
     def metric_evaluation(
         self, name: str, *, concurrency: int, artifact_key: str | None = None, **options: Unpack[MetricOptions]
     ) -> cloudwatch.Metric:
-        """What an evaluation measured, for instance ``time_to_first_token_p90``.
+        """A metric of evaluations, for instance ``time_to_first_token_p90``.
 
         Args:
             name: of a metric of an evaluation in docs/metrics.md.
@@ -120,7 +120,7 @@ class MeasuredResource(Resource):
     def metric_cost_per_hour(
         self, *, instance_price_per_hour: float, discount: float = 0, **options: Unpack[MetricOptions]
     ) -> cloudwatch.MathExpression:
-        """What the running instances cost in an hour, by metric math.
+        """The cost of the running instances per hour, by metric math.
 
         Args:
             instance_price_per_hour: of one instance.

@@ -98,7 +98,7 @@ def dashboards() -> Dashboards:
 
 @dataclass(frozen=True)
 class GraphContext:
-    """What the graphs of one endpoint or component share.
+    """Shared by the graphs of one endpoint or component.
 
     ``account`` is None for the dashboard's own. ``deployments`` are vertical annotations: pairs of a time in ISO 8601
     and a label. ``price`` is that of an instance in an hour, in US dollars; ``discount`` is a share of it.
@@ -207,7 +207,7 @@ def _rows(lines: Iterable[tuple[GraphContext, Line]], region: str, account: str 
         is_live = line.concurrency is None
         statistic = line.statistic or metric.statistic
         is_published = metric.series(component=served.is_component) is not None
-        # What an evaluation published counts where no price was stated.
+        # Without a stated price, the one that the evaluation published counts.
         if metric.formula and not (is_published and context.price is None and "price" in metric.formula):
             formula = served.expression(metric, price=context.price, discount=context.discount)
             ids = {operand.name: f"{operand.name}{line.suffix}" for operand in operands(formula)}

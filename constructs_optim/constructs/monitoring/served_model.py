@@ -1,4 +1,4 @@
-"""What serves a model, and where CloudWatch has its metrics."""
+"""The variant or inference component that serves a model, and its metrics in CloudWatch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IDENTIFIER = re.compile(r"\b[a-z][a-z0-9_]*\b")
 
 @dataclass(frozen=True)
 class ServedModel:
-    """What serves a model: a variant of an endpoint, or an inference component on it. Names may be tokens.
+    """The variant of an endpoint, or the inference component on it, that serves a model. Names may be tokens.
 
     Attributes:
         endpoint_name: the endpoint's name.

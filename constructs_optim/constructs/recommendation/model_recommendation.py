@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @suggests_keywords
 class ModelRecommendation(Construct):
-    """What SageMaker recommends to serve a model with, by a recommendation job when the stack is deployed.
+    """How SageMaker recommends to serve a model, from a recommendation job that runs when the stack is deployed.
 
     The service tries instance types and optimizations on instances of its own, sends them the workload, and ranks them.
     The job runs once for each request: the same request, of this stack or of another with the same store, is served

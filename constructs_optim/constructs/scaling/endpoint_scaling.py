@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class TrackingOptions(TypedDict, total=False):
-    """What may be chosen of every policy that holds a metric near a target.
+    """The options of every target tracking policy.
 
     ``scale_in_cooldown`` is the pause after capacity was taken away (default: 10 minutes; a copy that is missed again
     has to load tens of gigabytes), ``scale_out_cooldown`` the one after capacity was added (default: 1 minute). With
@@ -51,7 +51,7 @@ class TrackingOptions(TypedDict, total=False):
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """What may be chosen of every schedule.
+    """The options of every schedule.
 
     ``time_zone`` is a name such as ``Europe/Berlin`` (default: UTC). The schedule begins at ``start`` (default: at
     once) and ends at ``end`` (default: never); both are in UTC where they have no time zone.

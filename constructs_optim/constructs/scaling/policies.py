@@ -1,4 +1,4 @@
-"""What Application Auto Scaling scales, and its step scaling policies, each with an alarm that calls it."""
+"""Scalable targets of Application Auto Scaling, and step scaling policies, each with the alarm that runs it."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def tracked(metric: cloudwatch.IMetric) -> dict[str, Any]:
 
 
 def _alarmed(metric: cloudwatch.IMetric) -> dict[str, Any]:
-    """What an alarm compares: the properties of a single metric, or ``metrics``."""
+    """The metric of an alarm: the properties of a single metric, or ``metrics``."""
     config: Any = metric.to_metric_config()
     single = config.metric_stat
     if single is None:

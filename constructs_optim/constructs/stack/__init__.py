@@ -1,1 +1,1 @@
-"""What every construct builds on: facts of its stack, Lambda functions, state machines, IAM policies, networks."""
+"""The foundation of every construct: facts of its stack, Lambda functions, state machines, IAM policies, networks."""

@@ -1,4 +1,4 @@
-"""Arguments of constructs: values of another kind, misspelt keywords, and what their errors suggest instead.
+"""Arguments of constructs: errors for values of another kind and for misspelt keywords, with suggestions.
 
 The CDK's interfaces are validated by pydantic. An object is recognized by an attribute of its type: jsii's interfaces
 cannot be checked by ``isinstance``, and reading an attribute of an object is a call to Node.

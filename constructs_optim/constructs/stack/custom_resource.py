@@ -50,12 +50,12 @@ class TaggedResource(CfnResource):
 
     @property
     def cdk_tag_manager(self) -> TagManager:
-        """What the CDK collects tags in."""
+        """The tag manager of the CDK."""
         return self._tag_manager
 
 
 def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: str = "timeout") -> int:
-    """The seconds of ``timeout``; longer than CloudFormation can wait is refused, with what works ``instead``."""
+    """The seconds of ``timeout``; more than CloudFormation can wait is refused, and ``instead`` suggested."""
     DURATION.check(name, timeout)
     seconds = int(timeout.to_seconds()) if timeout is not None else default
     if timeout is not None and seconds > LONGEST_WAIT_SECONDS:
@@ -66,7 +66,7 @@ def wait_seconds(timeout: Duration | None, default: int, *, instead: str, name: 
 
 
 class JobSignal:
-    """A wait condition and its handle: what uses the signal's data waits until the job has ended.
+    """A wait condition and its handle: resources that use the signal's data wait until the job has ended.
 
     Neither of the two can be updated: with a hash in their ids, a changed job has new ones.
     """

@@ -156,7 +156,7 @@ def _log_level(scope: Construct) -> str:
 # instead of being left to its timeout.
 _STATES: dict[str, Any] = json.loads((files("constructs_optim.constructs.stack") / "watching.asl.json").read_bytes())
 
-# How IAM names the jobs of an API's kind, and what their names follow from.
+# The resource type of each kind of job in ARNs, and the source of the jobs' names.
 _JOBS = {
     "OptimizationJob": ("optimization-job", "a job's name follows from its artifact key"),
     "TrainingJob": ("training-job", "a job's name follows from its artifact key"),

@@ -274,7 +274,7 @@ class ServiceRole(StatementList):
             self.resource.managed_policy_arns = [policy.ref for policy in self._managed]
 
     def apply_removal_policy(self, policy: RemovalPolicy) -> None:
-        """What becomes of the role, and of its policies, when it is removed from the stack."""
+        """Set the removal policy of the role and its policies."""
         self._removal_policy = policy
         for removed in (self.resource, *self._managed):
             removed.apply_removal_policy(policy)

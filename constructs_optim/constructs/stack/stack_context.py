@@ -1,4 +1,4 @@
-"""The stack of a construct: its region, its name and what it has one of; and tokens.
+"""The stack of a construct: its region, name and singletons; and tokens.
 
 Reading an attribute of a CDK object is a call to Node. What all constructs of a stack read is kept here, and cannot
 change: a construct's stack and path, and a stack's name, account and region are fixed when it is created.
@@ -44,7 +44,7 @@ PSEUDO = PseudoParameters()
 
 
 class StackContext:
-    """A stack, and what does not change about it. Use :meth:`of`."""
+    """A stack's constant facts and singletons. Use :meth:`of`."""
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
@@ -88,7 +88,7 @@ class StackContext:
         return self.stack.resolve(text) if is_token(text) else text
 
     def once(self, key: Hashable, create: Callable[[], _Created]) -> _Created:
-        """What the stack has one of for ``key``, created on first use."""
+        """The stack's singleton for ``key``, created on first use."""
         if key not in self._created:
             self._created[key] = create()
         return self._created[key]

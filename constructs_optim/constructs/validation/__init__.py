@@ -1,1 +1,1 @@
-"""What ends a synthesis with an error: templates that are too large, and findings of policies."""
+"""Validation at synthesis: templates that are too large, and findings of policies."""

@@ -41,7 +41,7 @@ class PolicyValidation:
 
     @property
     def name(self) -> str:
-        """What the report calls it."""
+        """The name in the report."""
         return _NAMESPACE
 
     @property

@@ -1,4 +1,4 @@
-"""Refuses a template that CloudFormation does not take, with what works.
+"""Refuses a template that is larger than CloudFormation's limits, with a way out.
 
 Source of the limits: AWS CloudFormation user guide, "Understand CloudFormation quotas" (500 resources; 1 MB in an
 object of S3).
@@ -47,7 +47,7 @@ class _Measurement:
         self._stack, self._is_refused, self.constructs = stack, False, 0
 
     def validate(self) -> list[str]:
-        """What stops synthesis: too many resources, in the CDK's words and with what to do.
+        """The errors that stop synthesis: too many resources, in the CDK's words and with a way out.
 
         A template of too many bytes is an error annotation instead, so that it can still be written and read.
         """
@@ -68,7 +68,7 @@ class _Measurement:
                 f"about {compact:,} bytes; or "
             )
             annotations = Annotations.of(self._stack)
-            # The CDK's warning of the same, which does not say what to do.
+            # The CDK's own warning, which does not suggest a way out.
             annotations.acknowledge_warning("@aws-cdk/core:Stack.templateSize")
             annotations.add_error(
                 f"the template of {self._stack.node.path} has about {size:,} bytes, and CloudFormation takes "
