@@ -10,8 +10,6 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = 1
-
 Change = Literal["new", "changed", "unchanged", "removed"]
 Action = Literal["create", "update", "replace", "may_replace", "remove", "keep", "refuse"]
 Outcome = Literal[
@@ -141,7 +139,7 @@ class StackReport(_Model):
 class Report(_Model):
     """The effects of a deployment."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     against: str | None = Field(description="What it is compared with; null for nothing.")
     stacks: tuple[StackReport, ...]
     notes: tuple[str, ...]

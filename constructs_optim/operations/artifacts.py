@@ -361,6 +361,6 @@ def verify(store: ArtifactStore, artifact: Artifact) -> Verification:
         return Verification(artifact.key, not_checked=f"{artifact.state}: {artifact.detail}")
     if strays := misplaced(store, artifact.key, artifact.manifest):
         return Verification(artifact.key, findings=tuple(strays))
-    expected = artifact.manifest["files"]
-    findings = differences(expected, store.files(artifact.manifest["model_data_uri"], checksums=True))
+    expected, uri = artifact.manifest["files"], artifact.manifest["model_data_uri"]
+    findings = differences(expected, store.with_checksums(uri, store.files(uri)))
     return Verification(artifact.key, len(expected), tuple(findings))

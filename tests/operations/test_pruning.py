@@ -299,7 +299,7 @@ JUNK = {
         }.items()
     },
     "the name of another account": json.dumps(
-        OwnerRecord.of(owner("Chat"), request="1", keys={OTHER: Reference(request="1")}).to_record()
+        OwnerRecord.of(owner("Chat")).updated(request="1", keys={OTHER: Reference(request="1")}).to_record()
     ).encode(),
 }
 
@@ -450,7 +450,7 @@ class Deployment:
 
 def write_manifest(artifacts: ArtifactStore, attempt: int) -> None:
     uri = artifacts.model_uri(KEY, attempt)
-    files = artifacts.files(uri, checksums=True)
+    files = artifacts.with_checksums(uri, artifacts.files(uri))
     named = {"attempt": attempt, "model_data_uri": uri, "image": "image", "job_name": "job", "files": files}
     artifacts.write_manifest(KEY, {"schema": 1, "artifact_key": KEY, **named})
 

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from ..aws import client
 from ..requests.run_properties import EvaluationRequest, Subject
 from ..telemetry import log
-from .price_list import lowest_prices
+from .price_list import API_REGION, lowest_prices
 
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # Regions of the price list's API, by partition; each has the prices of all regions of the partition.
-_PRICING_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
+_PRICING_REGIONS = {"aws": API_REGION, "aws-cn": "cn-northwest-1"}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ..custom_resource import custom_resource
 from ..documents import failed_request, list_in, nested, object_in
 from ..errors import DeploymentError, Superseded, code_of
 from ..jobs.artifact_jobs import KINDS
-from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
+from ..jobs.sagemaker_jobs import RUNNING, SageMakerJobs, job_name
 from ..jobs.source import is_of
 from ..jobs.watching import begin, resource_owner
 from ..requests.fields import validate
@@ -145,11 +145,11 @@ def _missing(store: ArtifactStore, props: ArtifactProperties, claim: Claim | Non
     if job is None:
         return f"its {kind.title} {name} does not exist", _DEPLOY_ITS_MAKER
     status = kind.status(job)
-    if kind.is_running(job):
+    if kind.has_status(job, *RUNNING):
         since = _minute(job["CreationTime"].astimezone(dt.UTC))
         problem = f"the {kind.title} {name} makes it{stacks} and is {status} (created {since})"
         return problem, f"`constructs-optim jobs watch {name}`, and deploy again when it has ended"
-    if kind.has_completed(job):
+    if kind.has_status(job, "COMPLETED"):
         problem = f"the {kind.title} {name} has completed, and its manifest is not written yet"
         return problem, f"deploy again in a few minutes. Where that does not help, {_DEPLOY_ITS_MAKER}"
     reason = _quoted(job.get("FailureReason") or "no reason is given")

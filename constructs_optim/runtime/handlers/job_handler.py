@@ -22,7 +22,7 @@ from ..custom_resource import custom_resource
 from ..documents import failed_request, is_artifact_key, object_in
 from ..errors import DeploymentError, Superseded, code_of, message_of
 from ..jobs.artifact_jobs import KINDS
-from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
+from ..jobs.sagemaker_jobs import RUNNING, SageMakerJobs, job_name
 from ..jobs.source import ResolvedSource, resolve, with_reads
 from ..jobs.watching import artifact_data, begin, resource_owner, start_watching
 from ..requests.fields import validate
@@ -81,10 +81,10 @@ class _Deployment:
         """Make the claim agree with the owner's record; the claim that the owner has left, or None."""
         # A later request may come back to the artifact between the read of the record and the change of the claim,
         # where it finds its owner still: the record is read again after every change, and the job released only then.
-        refers = self._is_wanted(key)
+        refers = self.records.get(self.owner).wants(key)
         while True:
             claim = self._rejoin(key) if refers else self._left(key)
-            before, refers = refers, self._is_wanted(key)
+            before, refers = refers, self.records.get(self.owner).wants(key)
             if refers == before:
                 return claim
 
@@ -106,9 +106,6 @@ class _Deployment:
                 return
             # A pruning was about to remove the artifact. It finds the reference, and opens the claim again.
             time.sleep(0.2 * 2**attempt)
-
-    def _is_wanted(self, key: str) -> bool:
-        return self.records.get(self.owner).wants(key)
 
     def undo(self, key: str) -> None:
         """Undo what this request did that failed or was superseded, unless the artifact was its owner's before."""
@@ -278,8 +275,8 @@ def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: 
     store, made_by = deployment.store, deployment.made_by
     if made_by.output(job).rstrip("/") != output.rstrip("/"):
         return False
-    if not made_by.kind.has_completed(job):
-        return made_by.kind.is_running(job)
+    if not made_by.kind.has_status(job, "COMPLETED"):
+        return made_by.kind.has_status(job, *RUNNING)
     uri = made_by.artifact_uri(output, name)
     written = store.written_manifest(key)
     if written is not None and written["model_data_uri"] == uri:

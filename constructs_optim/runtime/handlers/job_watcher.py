@@ -80,7 +80,7 @@ def _complete(
     prefix = uri.removeprefix(f"s3://{store.bucket}/")
     for setting in made_by.superfluous_settings(job):
         remove_setting(client("s3"), store.bucket, prefix, setting, watch.kms_key_arn)
-    files = store.files(uri, checksums=True)
+    files = store.with_checksums(uri, store.files(uri))
     if not files:
         return _fail(watch, store, f"the {kind.title} {name} completed but wrote nothing to {uri}; deploy again")
     started, ended = made_by.span(job)

@@ -11,10 +11,11 @@ from ..cloudformation import Event, account_and_region, issued_at, signal
 from ..custom_resource import custom_resource
 from ..documents import is_artifact_key
 from ..errors import DeploymentError
-from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
+from ..jobs.sagemaker_jobs import RECOMMENDATION, RUNNING, SageMakerJobs
 from ..jobs.source import resolve
 from ..jobs.watching import create_run, give_up_runs, recommendation_data, start_watching
 from ..requests.fields import validate
+from ..requests.properties import S3Source
 from ..requests.run_properties import RecommendationProperties, RecommendationRequest
 from ..store.run_records import RESULT, RUN, RunRecords, owner_of, run_job_name, run_of
 from ..telemetry import Counted, log
@@ -28,7 +29,8 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     kept = event.get("PhysicalResourceId") == records.key
     fingerprint = None
     if result is None or not kept:
-        fingerprint = resolve(props.request.source, sagemaker=client("sagemaker"), s3=client("s3")).identity
+        source = S3Source(S3Uri=props.request.model_uri)
+        fingerprint = resolve(source, sagemaker=client("sagemaker"), s3=client("s3")).identity
     if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
         log("recommended before", recommendation=records.key)
         if props.wait_handle:
@@ -68,7 +70,8 @@ def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | Non
         job = jobs.describe(run_job_name(records.key, run))
         if job is None:
             continue
-        if RECOMMENDATION.is_running(job) or (RECOMMENDATION.has_completed(job) and job.get("Recommendations")):
+        is_useful = RECOMMENDATION.has_status(job, "COMPLETED") and job.get("Recommendations")
+        if is_useful or RECOMMENDATION.has_status(job, *RUNNING):
             return run, files
     return None
 

@@ -113,13 +113,16 @@ class TrainingJobs(_Jobs):
         model = {**source.data_source, "S3DataDistributionType": "FullyReplicated"}
         model.pop("CompressionType")
         channel = {"ChannelName": props.model_channel, "DataSource": {"S3DataSource": model}}
-        events = {"LocalPath": "/opt/ml/output/tensorboard", "S3OutputPath": store.tensorboard_uri(key)}
+        events = {
+            "LocalPath": "/opt/ml/output/tensorboard",
+            "S3OutputPath": f"s3://{store.bucket}/artifacts/{key}/tensorboard/",
+        }
         request = dict(props.request)
         members: dict[str, object] = {
             "TrainingJobName": name,
             "InputDataConfig": [channel, *list_in(request.pop("InputDataConfig", None))],
             "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(props)},
-            "CheckpointConfig": {"S3Uri": store.checkpoints_uri(key)},
+            "CheckpointConfig": {"S3Uri": f"s3://{store.bucket}/checkpoints/{key}/"},
             "TensorBoardOutputConfig": events,
         }
         return _completed(request, members, props)

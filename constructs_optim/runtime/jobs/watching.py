@@ -106,9 +106,9 @@ def poll(
     """
     status = kind.status(job)
     log("polled", job_name=name, status=status)
-    if kind.has_completed(job):
+    if kind.has_status(job, "COMPLETED"):
         return None
-    if kind.has_failed(job):
+    if kind.has_status(job, "FAILED", "STOPPED"):
         reason = failure(job) if failure else job.get("FailureReason") or "it was stopped from outside this deployment"
         raise DeploymentError(f"the {kind.title} {name} ended as {status}: {reason}. Deploy again to run another one")
     # SageMaker's clock may be ahead of this function's.
@@ -187,10 +187,11 @@ def give_up_runs(event: Event, kind: JobKind, records: RunRecords) -> None:
             names = [run_job_name(records.key, run) for run in records.runs()]
             for name in names:
                 jobs.stop(name)
-            found = [jobs.describe(name) for name in names]
-            # A run that has begun and has no job may be about to have one; whoever begins it stops that.
-            expected = None in found and time.monotonic() < began + _COMING_SECONDS
-            if not expected and not any(job is not None and kind.is_stopping(job) for job in found):
+            descriptions = [jobs.describe(name) for name in names]
+            # The job of a run that has just begun may not exist yet; create_run stops it then.
+            is_expected = None in descriptions and time.monotonic() < began + _COMING_SECONDS
+            is_stopping = any(job is not None and kind.has_status(job, "STOPPING") for job in descriptions)
+            if not is_expected and not is_stopping:
                 return
             time.sleep(1)
     except ClientError as error:

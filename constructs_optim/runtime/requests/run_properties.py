@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from . import fields
 from .fields import Delivered, InstanceType, Properties, ResourceName, S3Uri, Sha256, Tag, Tags, Watch, pattern
-from .properties import S3Prefix, S3Source, WatchedProperties
+from .properties import S3Prefix, WatchedProperties
 
 _Text = Annotated[str, pattern(r"[^\x00-\x1f\x7f]{1,200}")]
 _Formula = Annotated[str, pattern("[a-z0-9_ +*/().-]{1,200}")]
@@ -153,7 +153,7 @@ class EvaluationWatch(Watch):
 
 
 class RecommendationRequest(RunRequest):
-    """What to recommend instances and optimizations for; what is None or empty is the service's choice."""
+    """The model, workload and metric to recommend instances and optimizations for; the service chooses the rest."""
 
     model_uri: S3Prefix
     workload: Delivered
@@ -164,18 +164,13 @@ class RecommendationRequest(RunRequest):
     optimize_model: bool = True
     reservation_arns: Annotated[tuple[_Reservation, ...], Field(max_length=20)] = ()
 
-    @property
-    def source(self) -> S3Source:
-        """The model's files."""
-        return S3Source(S3Uri=self.model_uri)
-
     def key(self, account: str, region: str) -> str:
-        """SHA-256 of the question, whoever asks it: within one store, the same is not paid for twice."""
+        """SHA-256 of the recommendation's inputs: a store has one result for equal requests."""
         return _digest({"where": [account, region, self.bucket], "what": self.question})
 
     @property
     def question(self) -> dict[str, object]:
-        """The question, as the result has it."""
+        """The inputs, as the result records them."""
         return {
             "model": self.model_uri,
             "workload": self.workload,

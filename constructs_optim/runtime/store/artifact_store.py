@@ -27,8 +27,6 @@ from .owner_records import Owner
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
-__all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key", "region_of"]
-
 
 def region_of(s3: S3Client, bucket: str) -> str:
     """The region of a bucket."""
@@ -120,14 +118,6 @@ class ArtifactStore:
         """The ``s3://`` prefix that an attempt writes below; it ends in a slash."""
         return f"s3://{self.bucket}/{_prefix(key)}model/{attempt}/"
 
-    def tensorboard_uri(self, key: str) -> str:
-        """Where trainings of the artifact write their events for TensorBoard."""
-        return f"s3://{self.bucket}/{_prefix(key)}tensorboard/"
-
-    def checkpoints_uri(self, key: str) -> str:
-        """Where trainings of the artifact keep their checkpoints, every attempt the same."""
-        return f"s3://{self.bucket}/checkpoints/{key}/"
-
     def manifest(self, key: str, attempt: int | None = None) -> dict[str, Any] | None:
         """The manifest, of ``attempt`` if it is not None; None where its files are not those that it names."""
         manifest = self.written_manifest(key)
@@ -165,23 +155,19 @@ class ArtifactStore:
         if schema_of(there) <= SCHEMA:
             self._records.write(name, {**there, **manifest})
 
-    def files(self, uri: str, *, checksums: bool = False) -> list[dict[str, Any]]:
-        """The objects below an ``s3://`` prefix of this bucket, by name: ``{"name", "size", "etag"}`` each.
-
-        With ``checksums``, at one request a file, those that S3 keeps as well: ``{"checksums": {"CRC64NVME": "..."}}``.
-        """
+    def files(self, uri: str) -> list[dict[str, Any]]:
+        """The objects below an ``s3://`` prefix of this bucket, by name, each as ``{"name", "size", "etag"}``."""
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
-        files: list[dict[str, Any]] = [
+        return [
             {"name": name.removeprefix(prefix), "size": size, "etag": etag.strip('"')}
             for name, size, etag in sorted(objects(self._s3, self.bucket, prefix))
         ]
-        return self.with_checksums(uri, files) if checksums else files
 
     def with_checksums(self, uri: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Files of :meth:`files` below ``uri``, with their checksums."""
+        """Files below ``uri`` with S3's ``{"checksums": {"CRC64NVME": "..."}}``, at one request a file."""
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
-        kept = in_threads(self._checksums, [prefix + item["name"] for item in files])
-        return [{**item, "checksums": of_file} for item, of_file in zip(files, kept, strict=True)]
+        checksums = in_threads(self._checksums, [prefix + file["name"] for file in files])
+        return [{**file, "checksums": of_file} for file, of_file in zip(files, checksums, strict=True)]
 
     def _checksums(self, name: str) -> dict[str, str]:
         """What S3 computed when the object was written (since December 2024 CRC64NVME, unless the writer chose)."""

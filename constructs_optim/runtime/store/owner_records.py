@@ -100,10 +100,9 @@ class OwnerRecord(StoredRecord):
     chosen: dict[str, str] = Field(default_factory=dict)
 
     @staticmethod
-    def of(owner: Owner, *, request: str = "", keys: dict[str, Reference] | None = None) -> OwnerRecord:
-        """A new record."""
-        identity = {"stack_id": owner.stack_id, "logical_id": owner.logical_id}
-        return OwnerRecord.model_validate({**identity, "request": request, "superseded": (), "keys": keys or {}})
+    def of(owner: Owner) -> OwnerRecord:
+        """An empty record."""
+        return OwnerRecord(stack_id=owner.stack_id, logical_id=owner.logical_id, request="", superseded=(), keys={})
 
     @property
     def owner(self) -> Owner:
