@@ -560,7 +560,7 @@ def test_a_deployment_that_joins_first_keeps_the_artifact(store: Store) -> None:
     deployment = Deployment(store, _living(store.cloud), done)
     deployment.finish()
     (removal,) = one.remove(surveyed).removals
-    assert removal.skipped == "a stack has come to refer to it"
+    assert removal.skipped == "a stack refers to it now"
     assert deployment.attempt == 1
 
 
@@ -602,6 +602,6 @@ def _living(cloud: LocalCloud) -> Owner:
 def test_a_released_artifact_is_no_longer_taken_for_ready(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY)
     store.records.release(KEY)
-    artifact = inventory.one(KEY)
+    artifact = inventory.get(KEY)
     assert artifact is not None
     assert artifact.state is State.released
