@@ -14,6 +14,7 @@ from constructs_optim.runtime.errors import DeploymentError, InvalidEvent
 from constructs_optim.runtime.jobs.artifact_jobs import KINDS
 from constructs_optim.runtime.jobs.sagemaker_jobs import RUNNING, SageMakerJobs, typed
 from constructs_optim.runtime.jobs.source import ResolvedSource, is_of, with_reads
+from constructs_optim.runtime.jobs.watching import failure_reason
 from constructs_optim.runtime.requests.fields import as_delivered, validate
 from constructs_optim.runtime.requests.properties import JobProperties
 from constructs_optim.runtime.store.artifact_store import ArtifactStore
@@ -129,7 +130,7 @@ TRAINED: dict[str, Any] = {
     ],
 )
 def test_why_a_training_came_to_nothing_is_told(more: dict[str, Any], told: str) -> None:
-    assert told in KINDS["TrainingJob"].failure({**TRAINED, **more})
+    assert told in failure_reason({**TRAINED, **more})
 
 
 @pytest.mark.parametrize(("status", "ended_badly"), [("Failed", True), ("Stopped", True), ("Stopping", False)])

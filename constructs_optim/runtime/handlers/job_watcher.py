@@ -38,7 +38,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
         if job is None:
             raise DeploymentError(f"the {kind.title} {name} does not exist any more; deploy again to start it anew")
         advice = ". Give it a longer timeout (12 hours at most), or let a stack with wait=False run it"
-        waiting = poll(watch, kind, name, job, advice=advice, failure=made_by.failure)
+        waiting = poll(watch, kind, name, job, advice=advice)
     except DeploymentError as error:
         return _fail(watch, store, str(error))
     return waiting or _complete(watch, store, claim, made_by, job)
