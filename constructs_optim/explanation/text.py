@@ -25,7 +25,6 @@ _ACTIONS = {
     "update": "updated",
 }
 _MOST_PERMISSIONS = 10
-_COMMENT_WIDTH = 100
 # GitHub takes comments of 65,536 characters.
 _LONGEST_COMMENT = 65_000
 # Control characters, bidirectional controls, and surrogates.
@@ -49,7 +48,7 @@ def text_lines(report: Report, width: int) -> list[str]:
 def markdown(report: Report) -> str:
     """The report as a comment, in a code block that keeps a template's texts from being Markdown."""
     lines, length = [], 0
-    for line in text_lines(report, _COMMENT_WIDTH):
+    for line in text_lines(report, width=100):
         length += len(line.encode("utf-16-le")) // 2 + 1
         if length > _LONGEST_COMMENT:
             lines.append("(The rest is left out, since a comment may have 65,536 characters.)")

@@ -60,9 +60,6 @@ def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
     return f"optim-{artifact_key[:32]}-{store}-{attempt}"
 
 
-_NOT_FOUND = ("could not find", "does not exist", "requested resource not found")
-
-
 class SageMakerJobs:
     """A SageMaker client for jobs of one kind."""
 
@@ -154,8 +151,9 @@ def typed(value: object, shape: Any) -> Any:
 
 def is_not_found(error: ClientError) -> bool:
     """Whether SageMaker does not know the name."""
-    code, message = code_of(error), message_of(error)
+    code, message = code_of(error), message_of(error).lower()
+    texts = ("could not find", "does not exist", "requested resource not found")
     return code in ("ResourceNotFound", "ResourceNotFoundException") or (
         # Several SageMaker operations return this code for an unknown name.
-        code == "ValidationException" and any(words in message.lower() for words in _NOT_FOUND)
+        code == "ValidationException" and any(text in message for text in texts)
     )

@@ -127,7 +127,7 @@ _Variable = Annotated[str, pattern("[a-zA-Z_][a-zA-Z0-9_]*", 1024)]
 
 
 class ModelProperties(Properties):
-    """One ``Custom::OptimizedModel``; ``image`` is None where the hub's configuration names it."""
+    """One ``Custom::OptimizedModel``; without ``image``, with that of the hub's configuration."""
 
     image: _Image | None = None
     environment: Annotated[dict[_Variable, Annotated[str, Field(max_length=1024)]], Field(max_length=100)] = Field(
@@ -143,7 +143,7 @@ class ModelProperties(Properties):
 
 
 def _artifact_key(key: object) -> object:
-    # It may come from a parameter or another stack's output: the value helps to find the fault there.
+    # The value is in the message, as it may come from a parameter or another stack's output.
     if not is_artifact_key(key):
         raise ValueError(f"{key!r}, where a key is 64 hexadecimal digits in lower case")
     return key

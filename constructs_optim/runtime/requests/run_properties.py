@@ -29,7 +29,7 @@ def _digest(document: object) -> str:
 
 
 class RunRequest(Properties):
-    """What evaluations and recommendations have in common: a job with a workload, whose output is in the store."""
+    """The common properties of evaluations and recommendations, whose jobs have a workload configuration."""
 
     workload_config_name: ResourceName
     role_arn: fields.RoleArn
@@ -38,7 +38,7 @@ class RunRequest(Properties):
 
 
 class Subject(Properties):
-    """What instances of one type serve."""
+    """The artifact on instances of one type."""
 
     instance_type: InstanceType
     artifact_key: Sha256
@@ -46,7 +46,7 @@ class Subject(Properties):
 
 
 class Limit(Properties):
-    """The most or the least that a value may be."""
+    """The maximum or minimum of a value."""
 
     formula: _Formula
     title: str = ""
@@ -56,7 +56,7 @@ class Limit(Properties):
 
 
 class Comparison(Properties):
-    """A metric that may not get worse than it was before."""
+    """A metric to compare with that of the replaced endpoint."""
 
     metric: _Metric
     title: str = ""
@@ -90,7 +90,7 @@ class Gate(Properties):
 
 
 class EvaluationRequest(RunRequest):
-    """What to evaluate, how, and the requirements of the results."""
+    """An endpoint to evaluate, the workload, and the requirements."""
 
     # Of the endpoint, in messages.
     label: _Text
@@ -100,9 +100,9 @@ class EvaluationRequest(RunRequest):
     endpoint_config_name: ResourceName
     model_names: tuple[ResourceName, ...] = ()
     subjects: Annotated[tuple[Subject, ...], Field(min_length=1, max_length=5)]
-    # Of an instance, that one copy of a component takes.
+    # The share of an instance that one copy of a component uses.
     share_of_instance: _Share | None = None
-    # Whether the techniques leave the model's output as it is.
+    # Whether the techniques do not change the model's output.
     lossless: bool = False
     workload: Delivered = Field(default_factory=dict)
     concurrencies: Annotated[
@@ -112,12 +112,12 @@ class EvaluationRequest(RunRequest):
     # Of its metrics, except concurrency and artifact key.
     dimensions: dict[_Dimension, _Text] = Field(default_factory=dict)
     vpc_config: fields.VpcConfig | None = None
-    # None where nothing depends on the results.
+    # None if the deployment does not depend on the results.
     gate: Gate | None = None
     tags: Tags = Field(default_factory=list[Tag])
 
     def key(self, account: str, region: str) -> str:
-        """SHA-256 of what decides the results: the same evaluation is not run twice for one deployment."""
+        """SHA-256 of the inputs that decide the results, by which an evaluation is not repeated."""
         quality = self.gate.quality if self.gate is not None else None
         artifacts = [subject.artifact_key for subject in self.subjects]
         return _digest(
