@@ -19,8 +19,8 @@ from constructs_optim.evaluator.options import EvaluationError
 from constructs_optim.explanation.assembly import ExplanationError
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory
 from constructs_optim.operations.dashboard_preview import PreviewError
-from constructs_optim.operations.price_list import API_REGION, prices_per_hour
 from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
+from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 from constructs_optim.runtime.store.artifact_store import region_of
 
 from .presentation import printable

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from constructs_optim.operations.price_list import API_REGION, prices_per_hour
 from constructs_optim.recipe.evaluation.result import Price, Subject
 from constructs_optim.runtime.errors import code_of, message_of
+from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 
 from .connection import SageMakerTarget, UrlTarget
 from .load import Sender

@@ -17,18 +17,18 @@ from constructs_optim.templates.resource_types import NESTED_STACK
 from constructs_optim.templates.template import Template
 from constructs_optim.templates.text import text_of
 
-# What the CDK writes where an app leaves account or region to the deployment; empty without an environment.
+# The environment of a stack without an explicit account or region.
 _UNKNOWN = {"", "unknown-account", "unknown-region"}
 _OBJECT = TypeAdapter(dict[str, Any])
 
 
 class ExplanationError(ValueError):
-    """There is nothing to explain, or it cannot be read; the message names the fix."""
+    """The app cannot be explained; the message names the fix."""
 
 
 @dataclass(frozen=True)
 class StackTemplate:
-    """A stack of an app: its ``path`` (``Prod/Chat``), and the logical ids of the stacks that it is nested in."""
+    """A stack of an app: its ``path`` (``Prod/Chat``), and the logical ids of its parent stacks."""
 
     path: str
     stack_name: str
@@ -73,7 +73,7 @@ def _stacks(folder: Path) -> Iterator[StackTemplate]:
 
 def _nested(files: Mapping[str, Path], parent: StackTemplate) -> Iterator[StackTemplate]:
     for resource in Template(parent.template).of_type(NESTED_STACK):
-        # Only the CDK's own nested stacks have their templates here: an asset, uploaded under this name.
+        # The template of a nested stack of the CDK is an asset of this name.
         name = text_of(resource.properties.get("TemplateURL")).rpartition("/")[2]
         if name not in files:
             continue
@@ -88,7 +88,7 @@ def _nested(files: Mapping[str, Path], parent: StackTemplate) -> Iterator[StackT
 
 
 def _uploaded(folder: Path) -> dict[str, Path]:
-    """The files of the assembly's assets, by the names they are uploaded under."""
+    """The files of the assembly's assets by their object names."""
     return {
         destination["objectKey"].rpartition("/")[2]: folder / asset["source"]["path"]
         for manifest in sorted(folder.glob("*.assets.json"))

@@ -1,4 +1,4 @@
-"""The endpoints of a template, each with all that belongs to it, its capacity, and how it is updated."""
+"""The endpoints of a template: their resources, capacity, cost and updates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Endpoint:
 
     @cached_property
     def configs(self) -> list[Resource]:
-        """Its configuration; none where that is not in the template."""
+        """Its configuration; empty if that is not in the template."""
         return self.template.referred(self.resource.get("EndpointConfigName"), ENDPOINT_CONFIG)
 
     @cached_property
@@ -48,7 +48,7 @@ class Endpoint:
 
     @cached_property
     def components(self) -> dict[str, Resource]:
-        """Its inference components by their names: their paths below the endpoint."""
+        """Its inference components by their construct paths below the endpoint."""
         return {
             self._component_name(component): component
             for component in self.template.of_type(INFERENCE_COMPONENT)
@@ -57,18 +57,18 @@ class Endpoint:
 
     def _component_name(self, component: Resource) -> str:
         name = component.label.removeprefix(self.resource.label).strip("/")
-        # The one of the endpoint's own model has no name but this.
+        # The component of the endpoint's own model has no other name.
         return name.removesuffix("Component").strip("/") or component.label
 
     @property
     def models(self) -> list[Resource]:
-        """The models that its configuration and components serve."""
+        """The models of its configuration and components."""
         serving = (*self.configs, *self.components.values())
         return [model for resource in serving for model in self.template.referred(resource.properties, *MODELS)]
 
     @cached_property
     def jobs(self) -> dict[str, Resource]:
-        """The jobs and references of its models' artifacts by logical id, in the template's order: that of a chain."""
+        """The jobs of its models' artifacts, and references to artifacts, by logical id in the template's order."""
         types = (*JOBS, OPTIMIZED_ARTIFACT, *WAITING)
         reached: set[str] = set()
         pending = self.models
@@ -83,7 +83,7 @@ class Endpoint:
 
     @cached_property
     def parts(self) -> dict[str, Resource]:
-        """Everything that belongs to it, by logical id."""
+        """All its resources by logical id."""
         components = _by_id(self.components.values())
         scalable = [target for variant in self.variants for target in targets_of_variant(self.template, variant)]
         for component in self.components.values():
@@ -135,7 +135,7 @@ def capacities(endpoint: Endpoint) -> Iterator[Capacity]:
 
 
 def _scaled_range(target: Resource) -> tuple[int | None, int | None, str]:
-    """The range of a scalable target with its schedules, and what sets it."""
+    """The range of a scalable target with its schedules, and the reason for it."""
     schedules = [as_object(action) for action in as_array(target.properties.get("ScheduledActions"))]
     ranges = [target.properties, *(as_object(schedule.get("ScalableTargetAction")) for schedule in schedules)]
 
@@ -158,16 +158,13 @@ def describe_capacity(capacity: Capacity) -> str:
 
 
 def monthly_cost(capacities: Sequence[Capacity], prices: Mapping[str, float], source: str = "") -> MonthlyCost:
-    """The cost of instances on demand, by prices in US dollars an hour.
-
-    Of pools, the least is of the cheapest type alone and the most of the dearest.
-    """
+    """The cost of instances by hourly prices in US dollars; pools range from the cheapest to the dearest type."""
     least = most = 0.0
     least_known = most_known = True
     for capacity in capacities:
         known = [prices[name] for name in capacity.instance_types if name in prices]
         complete = len(known) == len(capacity.instance_types) and bool(known)
-        # No instances cost nothing, whatever one would.
+        # No instances cost nothing, even without a price.
         least_known &= capacity.least == 0 or (complete and capacity.least is not None)
         most_known &= capacity.most == 0 or (complete and capacity.most is not None)
         least += (capacity.least or 0) * min(known, default=0) * HOURS_A_MONTH
@@ -185,7 +182,7 @@ def monthly_cost(capacities: Sequence[Capacity], prices: Mapping[str, float], so
 
 
 def describe_update(template: Template, resource: Resource) -> str:
-    """How an endpoint or component is updated; all at once and unwatched without a policy, as SageMaker does it."""
+    """How an endpoint or component is updated; without a policy all at once, which is SageMaker's default."""
     config = as_object(resource.get("DeploymentConfig"))
     rolling = as_object(config.get("RollingUpdatePolicy"))
     blue_green = as_object(config.get("BlueGreenUpdatePolicy"))
@@ -200,8 +197,8 @@ def describe_update(template: Template, resource: Resource) -> str:
         text = "blue/green, a second fleet takes over at once"
     if bake := number((rolling or routing).get("WaitIntervalInSeconds")):
         text += f", {exact_duration(bake)} between steps"
-    if kept := number(blue_green.get("TerminationWaitInSeconds")):
-        text += f"; the old fleet stays for {exact_duration(kept)} after that"
+    if wait := number(blue_green.get("TerminationWaitInSeconds")):
+        text += f"; the old fleet stays for {exact_duration(wait)} after that"
     names: list[str] = []
     for alarm in as_array(as_object(config.get("AutoRollbackConfiguration")).get("Alarms")):
         name = as_object(alarm).get("AlarmName")

@@ -1,4 +1,4 @@
-"""Explains the effects of deploying a synthesized app, compared with another one, with what is deployed, or nothing."""
+"""Explains the effects of deploying a synthesized app over another version of it, or as a first deployment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .permissions import permission_changes
 from .report import Change, EndpointReport, JobReport, RecipeChange, Report, StackReport
 from .resources import ResourceChange, compare, same_value
 
-# What moves an endpoint or a component to other instances.
+# Properties whose change moves an endpoint or a component to new instances.
 _MOVING = frozenset({"EndpointConfigName", "Specification", "Specifications"})
 
 
@@ -30,7 +30,7 @@ def explain(
     evidence_of: Callable[[StackTemplate], StackEvidence] = lambda stack: StackEvidence(),
     notes: Iterable[str] = (),
 ) -> Report:
-    """Explain the effects of deploying ``after`` where ``before`` is; ``deployed``: CloudFormation returned it."""
+    """Explain the effects of deploying ``after`` over ``before``, which is ``deployed`` or synthesized."""
     old = {stack.path: stack for stack in before or ()}
     all_notes = list(notes)
     if before is None:
@@ -40,8 +40,8 @@ def explain(
     for path, stack in old.items():
         if path in paths:
             continue
-        # A nested stack is deleted with its parent's resource; where the parent is left, so are its nested stacks.
-        if any(path.startswith(f"{other}/") for other in paths if stack.parents):
+        # A nested stack is deleted with its parent's resource, unless the parent is not deployed.
+        if stack.parents and any(path.startswith(f"{parent}/") for parent in paths):
             stacks.append(_stack(stack, None, evidence_of(stack), deployed=deployed))
         elif not stack.parents:
             all_notes.append(
@@ -53,7 +53,7 @@ def explain(
 
 
 def _missing_evidence(report: Report) -> Iterable[str]:
-    """A note on the options that would add prices and stores, once for all endpoints and jobs."""
+    """A note on the options that would add prices and stores."""
     costs = [endpoint.monthly_cost for endpoint in report.endpoints if endpoint.change != "unchanged"]
     undecided = [job for job in report.jobs if job.outcome == "decided_at_deployment"]
     options: list[str] = []
@@ -77,7 +77,7 @@ def _stack(
         {resource.logical_id: Endpoint(side, resource) for resource in side.of_type(ENDPOINT)} for side in sides
     )
     pairs = [(old_endpoints.get(name), new_endpoints.get(name)) for name in {**new_endpoints, **old_endpoints}]
-    # A job that an endpoint serves, before or after, is reported with that endpoint.
+    # Jobs of an endpoint's artifacts are reported with the endpoint.
     parts = {name for pair in pairs for endpoint in pair if endpoint is not None for name in endpoint.parts}
     old_jobs, new_jobs = (
         {job.logical_id: job for job in side.of_type(*JOBS, OPTIMIZED_ARTIFACT) if job.logical_id not in parts}
@@ -101,7 +101,7 @@ def _stack(
             change.report
             for name, change in changes.items()
             if name not in parts | old_jobs.keys() | new_jobs.keys()
-            # A job's wait condition comes and goes with the job's artifact.
+            # A wait condition is part of its job.
             and not (change.resource.type in WAITING and change.action in ("create", "remove"))
         ),
     )
@@ -157,7 +157,7 @@ def _endpoint(
 
 
 def _recipes(endpoint: Endpoint) -> dict[str, str]:
-    """The recipes in one line each: by pool, by component, and with an empty name for the endpoint's own."""
+    """The recipes, in one line each, by the name of the pool or component; empty for the endpoint's own."""
     own = recipes_of(endpoint.resource)
     pools = [
         str(name)
@@ -183,7 +183,7 @@ def _updates(endpoint: Endpoint, parts: Mapping[str, ResourceChange]) -> Iterato
 
 
 def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, ResourceChange]) -> Iterator[str]:
-    """Changes of an endpoint that SageMaker refuses: other instances for a scaled variant, or no variant.
+    """Changes of a scaled variant that SageMaker refuses: another instance type, or its removal.
 
     Source: SageMaker developer guide, "Update endpoints that use auto scaling". CloudFormation updates the endpoint
     before it deletes a scaling target, so the same deployment cannot deregister the variant.
@@ -211,6 +211,6 @@ def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, R
 
 
 def _instance_types(variant: Variant) -> list[str]:
-    """The instance types of a variant; empty where one is known only at deployment."""
+    """The instance types of a variant; empty if one is resolved at deployment."""
     types = [literal(value) for _, value in variant.instance_types]
     return [name for name in types if name is not None] if None not in types else []

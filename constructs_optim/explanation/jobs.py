@@ -1,4 +1,4 @@
-"""What a deployment does for an artifact: reuse it, wait for a job that makes it, or run one, and at what cost."""
+"""Whether a deployment reuses an artifact, joins a running job or runs a new one, and the cost of the job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StoredArtifact:
 
 
 class JobKind(NamedTuple):
-    """What makes jobs comparable, whatever the model's version; ``steps``: for instance ``ModelQuantizationConfig``."""
+    """The properties by which the durations of jobs are comparable; a step is such as ``ModelQuantizationConfig``."""
 
     model_id: str
     techniques: tuple[str, ...]
@@ -34,7 +34,7 @@ class JobKind(NamedTuple):
 
     @staticmethod
     def of(description: Mapping[str, Any], request: Mapping[str, Any]) -> JobKind:
-        """The kind of a job, by its recipe's description and its request to SageMaker."""
+        """The kind of a job by its recipe's description and its request to SageMaker."""
         arguments = as_object(request.get("AlgorithmSpecification")).get("ContainerArguments") or ()
         configured = [name for config in request.get("OptimizationConfigs") or () for name in config]
         return JobKind(
@@ -46,7 +46,7 @@ class JobKind(NamedTuple):
 
 
 class PastJob(NamedTuple):
-    """A job that completed, and how long it took."""
+    """A completed job and its duration."""
 
     kind: JobKind
     seconds: float
@@ -54,7 +54,7 @@ class PastJob(NamedTuple):
 
 @dataclass(frozen=True)
 class StoreContents:
-    """The artifacts of a store by their keys, and the jobs that produced them."""
+    """The artifacts of a store by key, and the jobs that produced them."""
 
     bucket: str
     artifacts: Mapping[str, StoredArtifact]
@@ -63,7 +63,7 @@ class StoreContents:
 
 @dataclass(frozen=True)
 class Prices:
-    """US dollars an hour of one instance by its type, and where the prices come from."""
+    """Hourly prices by instance type, in US dollars, and their source."""
 
     hosting: Mapping[str, float] = field(default_factory=dict[str, float])
     training: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -73,7 +73,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class StackEvidence:
-    """Prices, and the stores that were searched by the logical id of the job or reference that names them."""
+    """Prices, and the searched stores by the logical id of the job or reference."""
 
     prices: Prices = field(default_factory=Prices)
     stores: Mapping[str, StoreContents] = field(default_factory=dict[str, StoreContents])
@@ -81,13 +81,13 @@ class StackEvidence:
 
 @dataclass(frozen=True)
 class ArtifactJob:
-    """A job of a template, or a reference to an artifact that another stack makes."""
+    """A job of a template, or a reference to the artifact of another stack."""
 
     resource: Resource
 
     @property
     def is_reference(self) -> bool:
-        """Whether no job of this stack makes the artifact."""
+        """Whether another stack produces the artifact."""
         return self.resource.type == OPTIMIZED_ARTIFACT
 
     @property
@@ -97,18 +97,18 @@ class ArtifactJob:
 
     @property
     def artifact_key(self) -> str | None:
-        """The artifact's key where it is known before the deployment."""
+        """The artifact's key; None if it is resolved at deployment."""
         key = literal(self.resource.recipe.get("ArtifactKey"))
         return key or (literal(self.resource.get("ArtifactKey")) if self.is_reference else None)
 
     @property
     def artifact_name(self) -> str:
-        """The artifact in a sentence, by the digits that the commands on artifacts take for the whole key."""
+        """The artifact in a sentence, by the first 12 digits of its key."""
         return f"artifact {self.artifact_key[:12]}" if self.artifact_key is not None else "the artifact"
 
     @property
     def key_inputs(self) -> str:
-        """The inputs of an artifact's key that is known only at deployment."""
+        """The inputs of an artifact's key that is resolved at deployment."""
         source = as_object(self.resource.get("Source"))
         if source.get("Kind") == "artifact":
             return "the artifact of the job before it"
@@ -120,8 +120,8 @@ class ArtifactJob:
             return "resources that are created before it"
         return f"the files below {listed([uri for uri in uris if uri is not None]) or 'its source'}"
 
-    def makes_same(self, other: ArtifactJob | None) -> bool:
-        """Whether it makes, in the same store, the artifact that ``other`` makes."""
+    def has_artifact_of(self, other: ArtifactJob | None) -> bool:
+        """Whether it has the same artifact in the same store as ``other``."""
         if other is None or text_of(self.resource.get("Bucket")) != text_of(other.resource.get("Bucket")):
             return False
         if self.artifact_key is not None and other.artifact_key is not None:
@@ -131,13 +131,13 @@ class ArtifactJob:
 
 
 def recipes_of(resource: Resource) -> list[str]:
-    """The recipes in a resource's metadata, one line each: several where it has instance pools."""
+    """The recipes in a resource's metadata, one line each; one for every instance pool."""
     recipes = resource.recipe.get("Pools") or [resource.recipe]
     return [str(recipe["Recipe"]) for recipe in recipes if "Recipe" in recipe]
 
 
 def instance_type_of(request: Mapping[str, Any]) -> str | None:
-    """The instance type of a job. An optimization job runs on the one that serves."""
+    """The instance type of a job; for an optimization job that of the endpoint."""
     resources = as_object(request.get("ResourceConfig"))
     return literal(request.get("DeploymentInstanceType") or resources.get("InstanceType"))
 
@@ -145,15 +145,15 @@ def instance_type_of(request: Mapping[str, Any]) -> str | None:
 def report_job(
     before: ArtifactJob | None, after: ArtifactJob | None, evidence: StackEvidence, *, is_requested: bool = True
 ) -> JobReport:
-    """What a deployment does for one artifact; not ``is_requested`` where its resource does not change."""
+    """The report on an artifact; ``is_requested``: its resource changes."""
     job = after or before
     assert job is not None  # noqa: S101 - one of the two is set
     store = evidence.stores.get(job.resource.logical_id)
     if after is None:
         outcome, sentence = "removed", f"{capitalized(job.artifact_name)} is not used any more; it stays in its store."
     else:
-        outcome, sentence = _outcome(after, store, is_same=after.makes_same(before), is_requested=is_requested)
-        if before is not None and not (after.is_reference or after.makes_same(before)):
+        outcome, sentence = _outcome(after, store, is_same=after.has_artifact_of(before), is_requested=is_requested)
+        if before is not None and not (after.is_reference or after.has_artifact_of(before)):
             sentence = f"Another one than before ({before.artifact_name}). {sentence}"
     report = JobReport(
         logical_id=job.resource.logical_id,
@@ -209,9 +209,9 @@ def _outcome(
 
 
 def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: StoreContents | None) -> JobReport:
-    """Add how long the job takes, by the store's past jobs of the same kind, and what that costs."""
+    """Add the duration and cost of the job, estimated from the store's past jobs of the same kind."""
     kind = JobKind.of(as_object(job.resource.get("Description")), job.request)
-    took = sorted(past.seconds for past in (store.past_jobs if store is not None else ()) if past.kind == kind)
+    durations = sorted(past.seconds for past in (store.past_jobs if store is not None else ()) if past.kind == kind)
     price, basis = _price(job, prices)
     sentence, max_cost, costs = "no time limit", None, None
     if report.max_seconds is not None:
@@ -220,20 +220,20 @@ def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: S
             max_cost = _cost(report.max_seconds, price)
             sentence += f" and {money(max_cost)}, by the {basis}"
         sentence += "; spot capacity costs less" if job.request.get("EnableManagedSpotTraining") is True else ""
-    if took:
-        costs = (_cost(took[0], price), _cost(took[-1], price)) if price is not None else None
+    if durations:
+        costs = (_cost(durations[0], price), _cost(durations[-1], price)) if price is not None else None
         cost_text = f", for {between(*map(money, costs))}" if costs is not None else ""
-        times = between(duration(took[0]), duration(took[-1]))
-        jobs = f"{counted(len(took), 'job')} of the same kind"
+        times = between(duration(durations[0]), duration(durations[-1]))
+        jobs = f"{counted(len(durations), 'job')} of the same kind"
         sentence = f"about {times}{cost_text}, as {jobs} took; {sentence}"
     sentence = f"{capitalized(sentence)}."
     if price is None and prices.source and report.instance_type is not None:
         sentence += f" There is no price of {report.instance_type}."
     return report.model_copy(
         update={
-            "estimated_seconds": (took[0], took[-1]) if took else None,
+            "estimated_seconds": (durations[0], durations[-1]) if durations else None,
             "estimated_cost": costs,
-            "estimate_based_on": len(took),
+            "estimate_based_on": len(durations),
             "max_cost": max_cost,
             "price_per_hour": price,
             "price_basis": basis,
@@ -247,7 +247,7 @@ def _cost(seconds: float, price_per_hour: float) -> float:
 
 
 def _price(job: ArtifactJob, prices: Prices) -> tuple[float | None, str]:
-    """The price of an hour of the job's instances, and which price it is."""
+    """The hourly price of the job's instances, and a description of it."""
     name = instance_type_of(job.request) or ""
     if job.resource.type == TRAINING_JOB:
         count = number(as_object(job.request.get("ResourceConfig")).get("InstanceCount")) or 1
@@ -255,6 +255,6 @@ def _price(job: ArtifactJob, prices: Prices) -> tuple[float | None, str]:
     if name in prices.optimization:
         return prices.optimization[name], f"price of jobs on {name}"
     if name in prices.hosting:
-        # The price list has no component of optimization jobs that could be verified.
+        # It is not verified which component of the price list has optimization jobs.
         return prices.hosting[name], f"hosting price of {name}, which stands in for the job's own"
     return None, ""

@@ -1,4 +1,4 @@
-"""Compares who may do what: the policies of roles, users, groups and resources, before and after."""
+"""Compares the policies of roles, users, groups and resources before and after a deployment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from constructs_optim.templates.text import text_of
 from .report import PermissionChange, PolicyKind
 
 _IDENTITIES = frozenset({"AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group"})
-# The property that holds the policy, and those that name its owners; none where the resource itself owns it.
+# The kind and property of the policy, and the properties that name its owners, by default the resource itself.
 _POLICIES: dict[str, tuple[PolicyKind, str, tuple[str, ...]]] = {
     "AWS::IAM::Role": ("trust policy", "AssumeRolePolicyDocument", ()),
     "AWS::IAM::Policy": ("permissions", "PolicyDocument", ("Roles", "Users", "Groups")),
@@ -44,7 +44,7 @@ class Permission(NamedTuple):
     condition: str = ""
 
     def covers(self, other: Permission) -> bool:
-        """Whether it allows, or denies, everything that another one does."""
+        """Whether it allows or denies everything that ``other`` does."""
         return (
             self.effect == other.effect
             and _matches(self.action.lower(), other.action.lower())
@@ -55,7 +55,7 @@ class Permission(NamedTuple):
 
 
 class _Owner(NamedTuple):
-    """Who owns a policy: the logical id (or name), the label, and the kind of policy."""
+    """The owner of a policy, by logical id or name, and the kind of policy."""
 
     logical_id: str
     label: str
@@ -63,7 +63,7 @@ class _Owner(NamedTuple):
 
 
 def permission_changes(before: Template, after: Template) -> list[PermissionChange]:
-    """What each owner of a policy gains and loses, in the order of the templates."""
+    """The permissions that owners of policies gain and lose, in the order of the templates."""
     old, new = (_permissions(template) for template in (before, after))
     changes: list[PermissionChange] = []
     for owner in {**new, **old}:
@@ -71,7 +71,7 @@ def permission_changes(before: Template, after: Template) -> list[PermissionChan
         if had == has:
             continue
         allowed = [permission for permission in has - had if permission.effect == "Allow"]
-        # A denial or a boundary that goes allows more.
+        # Removing a denial or a boundary allows more.
         restored = [permission for permission in had - has if permission.effect != "Allow"]
         changes.append(
             PermissionChange(
@@ -96,7 +96,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _described(permissions: Iterable[Permission]) -> Iterator[str]:
-    """A line for all actions on the same resource."""
+    """One line for all actions on the same resource."""
     actions: dict[Permission, list[str]] = {}
     for permission in sorted(permissions):
         actions.setdefault(permission._replace(action=""), []).append(permission.action)
@@ -143,7 +143,7 @@ def _of_resource(template: Template, resource: Resource) -> Iterator[tuple[_Owne
 
 
 def _owners(template: Template, names: object) -> Iterator[tuple[str, str]]:
-    """Logical id and label of what a policy is attached to; its name twice where it is not of the template."""
+    """Logical ids and labels of a policy's owners; the name twice for an owner outside of the template."""
     types = {resource.type for resource in template.resources.values()}
     for value in _items(names):
         targets = template.referred(value, *types)
@@ -162,7 +162,7 @@ def _of_document(document: object) -> Iterator[Permission]:
 
 
 def _texts(statement: Mapping[str, object], member: str) -> list[str]:
-    """The values of ``Action``, ``Resource`` or ``Principal``; one for all values of ``NotAction`` and its like."""
+    """The values of ``Action``, ``Resource`` or ``Principal``, with one text for ``NotAction`` and its like."""
     texts = _values(statement.get(member))
     if excluded := _values(statement.get(f"Not{member}")):
         texts.append(_ALL_BUT + ", ".join(sorted(excluded)))
@@ -184,5 +184,5 @@ def _conditions(condition: Mapping[str, object]) -> Iterator[str]:
 
 
 def _items(value: object) -> list[object]:
-    """The items of a list, or a single value as one; nothing for None."""
+    """The items of a list, or a single value as a list; None is empty."""
     return [*value] if is_array(value) else [value] if value is not None else []

@@ -1,7 +1,6 @@
-"""The data of an explanation: what ``constructs-optim explain --format json`` prints.
+"""The report of ``constructs-optim explain --format json``; ``docs/explain.schema.json`` is its JSON schema.
 
-Money is in US dollars, a month has 730 hours, times are in seconds. ``docs/explain.schema.json`` is the JSON schema of
-:class:`Report`.
+Money is in US dollars, a month has 730 hours, times are in seconds.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-
-SCHEMA_VERSION = 1
 
 Change = Literal["new", "changed", "unchanged", "removed"]
 Action = Literal["create", "update", "replace", "may_replace", "remove", "keep", "refuse"]
@@ -108,7 +105,7 @@ class EndpointReport(_Model):
 
     @property
     def has_news(self) -> bool:
-        """Whether it changes, or has an artifact that is not as it was."""
+        """Whether it or its artifacts change."""
         return self.change != "unchanged" or any(
             job.outcome not in ("stays", "decided_at_deployment") for job in self.jobs
         )
@@ -141,7 +138,7 @@ class StackReport(_Model):
 class Report(_Model):
     """The effects of a deployment."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     against: str | None = Field(description="What it is compared with; null for nothing.")
     stacks: tuple[StackReport, ...]
     notes: tuple[str, ...]
@@ -160,12 +157,12 @@ class Report(_Model):
 
     @property
     def permissions(self) -> list[PermissionChange]:
-        """What gains or loses permissions, in all stacks."""
+        """The changes of permissions of all stacks."""
         return [change for stack in self.stacks for change in stack.permissions]
 
     @property
     def refusals(self) -> list[str]:
-        """What AWS refuses, of all stacks."""
+        """The refusals of all stacks."""
         return [refusal for stack in self.stacks for refusal in stack.refusals]
 
     @property
@@ -175,8 +172,8 @@ class Report(_Model):
 
     @property
     def may_run_jobs(self) -> bool:
-        """Whether a deployment runs a job, or may."""
-        # A reference has no job, and so no longest time, whatever is decided at deployment.
+        """Whether a deployment may run a job."""
+        # A reference has no job, and so no time limit.
         return any(
             job.outcome == "new_job" or (job.outcome == "decided_at_deployment" and job.max_seconds is not None)
             for job in self.jobs

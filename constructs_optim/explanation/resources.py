@@ -1,8 +1,8 @@
-"""What CloudFormation does with each resource when one template follows another.
+"""Which resources CloudFormation creates, updates, replaces and deletes when a template changes.
 
 Sources: CloudFormation user guide, "Update behaviors of stack resources"; the create-only properties of the resource
-types' schemas (``create_only.json``, from the copy that cfn-lint bundles). What is known only at deployment, for
-instance a custom resource's attributes, counts as what may change.
+types' schemas (``create_only.json``, from the copy that cfn-lint bundles). Values that are resolved at deployment, such
+as a custom resource's attributes, may change.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from constructs_optim.templates.template import Resource, Template
 from .formatting import listed
 from .report import Action, ResourceReport
 
-# Parts of a declaration, besides its properties, that affect the resource.
+# Attributes of a declaration that affect the resource.
 _ATTRIBUTES = ("Condition", "CreationPolicy", "DeletionPolicy", "UpdatePolicy", "UpdateReplacePolicy")
-# What a custom resource's attributes do not depend on.
+# Properties that a custom resource's attributes do not depend on.
 _INDECISIVE = frozenset({"ServiceTimeout", "ServiceToken", "Tags", *_ATTRIBUTES})
-# What decides the attributes of this library's custom resources (handlers/job_handler.py, artifact_handler.py).
+# Properties that the attributes of this library's custom resources depend on (handlers/job_handler.py).
 _DECISIVE = {
     name: frozenset({"ArtifactKey", "Bucket", "Reads", "RecipeKey", "Source", "WaitHandle"})
     for name in (*JOBS, OPTIMIZED_ARTIFACT)
@@ -37,23 +37,21 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 @dataclass(frozen=True)
 class ResourceChange:
-    """What a deployment does with a resource, as it is after the change, or before where it is removed.
-
-    ``replacing`` are the properties that cannot change in place. A change that is not certain depends on another value
-    at deployment.
-    """
+    """The change of a resource; ``resource`` is its new version, or the old one of a removed resource."""
 
     resource: Resource
     action: Action
     properties: tuple[str, ...] = ()
+    # The properties that cannot be updated in place.
     replacing: tuple[str, ...] = ()
+    # False if the change depends on a value that is resolved at deployment.
     is_certain: bool = True
-    # Why CloudFormation refuses the change, and what works instead.
+    # Why CloudFormation refuses the change, and the fix.
     refusal: str = ""
 
     @property
     def report(self) -> ResourceReport:
-        """The change as it is reported."""
+        """The change in a report."""
         return ResourceReport(
             name=self.resource.label,
             logical_id=self.resource.logical_id,
@@ -65,10 +63,7 @@ class ResourceChange:
 
 
 def compare(before: Template, after: Template, *, deployed: bool = False) -> dict[str, ResourceChange]:
-    """The resources that change, by logical id.
-
-    ``deployed``: ``before`` is of CloudFormation, which returns a question mark for what is not ASCII.
-    """
+    """The resources that change, by logical id; CloudFormation has question marks for non-ASCII if ``deployed``."""
     old, new = before.resources, after.resources
     changes: dict[str, ResourceChange] = {}
     for name, resource in {**old, **new}.items():
@@ -88,7 +83,7 @@ def compare(before: Template, after: Template, *, deployed: bool = False) -> dic
 
 
 def same_value(before: object, after: object, *, deployed: bool = False) -> bool:
-    """Whether two values of templates are the same to CloudFormation; ``deployed`` as for :func:`compare`."""
+    """Whether two values of templates are equal for CloudFormation; ``deployed`` as for :func:`compare`."""
     return _canonical(before, ascii_only=False) == _canonical(after, ascii_only=deployed)
 
 
@@ -126,7 +121,7 @@ def _compared(before: Resource, after: Resource, deployed: bool) -> ResourceChan
 
 
 def _propagate(changes: dict[str, ResourceChange], before: Template, after: Template) -> None:
-    """Add the changes of resources that refer to what changes, until nothing more follows."""
+    """Add the changes of resources that refer to changed resources, transitively."""
     inputs = frozenset(_changed_inputs(before, after))
     is_settled = False
     while not is_settled:
@@ -146,21 +141,21 @@ def _propagate(changes: dict[str, ResourceChange], before: Template, after: Temp
 
 
 def _effect(source: ResourceChange | None) -> bool | None:
-    """Whether references to a changed resource certainly have another value (True), or may have (False); else None."""
+    """Whether references to a resource certainly change (True) or may change (False); None if they do not."""
     if source is None:
         return None
     if source.action in ("replace", "may_replace"):
         return source.is_certain and source.action == "replace"
     if source.action != "update" or not source.resource.type.startswith(_CUSTOM):
         return None
-    # A custom resource that is updated in place may have other attributes then.
+    # The attributes of a custom resource may change with an update in place.
     changed = {*source.properties}
     decisive = _DECISIVE.get(source.resource.type, changed - _INDECISIVE)
     return False if decisive & changed else None
 
 
 def _affected(resource: Resource, change: ResourceChange | None, name: str, certain: bool) -> ResourceChange:
-    """The change of a resource one of whose properties refers to what changes."""
+    """The change of a resource with a property that refers to a changed resource."""
     previous = change or ResourceChange(resource, "update", is_certain=False)
     action, replacing = previous.action, previous.replacing
     if any(path.split("/")[0] == name for path in _create_only(resource)):
@@ -176,18 +171,18 @@ def _affected(resource: Resource, change: ResourceChange | None, name: str, cert
 
 
 def _changed_inputs(before: Template, after: Template) -> Iterator[str]:
-    """Parameters with another default, and mappings with another value, by the names that references give them."""
+    """Parameters and mappings with changed values, by the names in references."""
     old, new = before.section("Parameters"), after.section("Parameters")
     yield from (name for name in old.keys() & new.keys() if old[name].get("Default") != new[name].get("Default"))
     old, new = before.section("Mappings"), after.section("Mappings")
     for name in old.keys() & new.keys():
-        # An additional key changes nothing for those that were there.
+        # An additional key does not change existing references.
         if any(old[name][key] != new[name][key] for key in old[name].keys() & new[name].keys()):
             yield f"Mappings.{name}"
 
 
 def _create_only(resource: Resource) -> list[str]:
-    """The paths of the properties that replace a resource, with a question mark where they may."""
+    """The paths of the properties that replace a resource; those that may replace it begin with a question mark."""
     if resource.type == OPTIMIZED_MODEL:
         return [name for name in resource.properties if name not in _INDECISIVE]
     return _SCHEMAS.get(resource.type, [])

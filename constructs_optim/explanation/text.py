@@ -13,9 +13,9 @@ from .formatting import between, counted, listed, money, wrapped
 from .report import EndpointReport, MonthlyCost, RecipeChange, Report, ResourceReport, StackReport
 
 MARKER = "<!-- constructs-optim explain -->"
-"""The first line of a comment: by it a workflow finds its comment again."""
+"""The first line of a comment, by which a workflow finds its comment to update."""
 
-# In the order in which they are listed.
+# In the order of the report.
 _ACTIONS = {
     "replace": "replaced",
     "may_replace": "may be replaced",
@@ -25,15 +25,14 @@ _ACTIONS = {
     "update": "updated",
 }
 _MOST_PERMISSIONS = 10
-_COMMENT_WIDTH = 100
 # GitHub takes comments of 65,536 characters.
 _LONGEST_COMMENT = 65_000
-# Control characters, those that change the direction of what follows them, and halves of characters.
+# Control characters, bidirectional controls, and surrogates.
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def text_lines(report: Report, width: int) -> list[str]:
-    """The report in lines of at most ``width``, unless a name is longer: details are indented below their heading."""
+    """The report in lines of at most ``width``, except for longer names, with indented details."""
     return [
         line
         for indent, text in _outline(report)
@@ -47,9 +46,9 @@ def text_lines(report: Report, width: int) -> list[str]:
 
 
 def markdown(report: Report) -> str:
-    """The report as a comment: its text is in a code block, where nothing of a template is Markdown."""
+    """The report as a comment, in a code block that keeps a template's texts from being Markdown."""
     lines, length = [], 0
-    for line in text_lines(report, _COMMENT_WIDTH):
+    for line in text_lines(report, width=100):
         length += len(line.encode("utf-16-le")) // 2 + 1
         if length > _LONGEST_COMMENT:
             lines.append("(The rest is left out, since a comment may have 65,536 characters.)")
@@ -62,7 +61,7 @@ def markdown(report: Report) -> str:
 
 
 def _outline(report: Report) -> Iterator[tuple[str, str]]:
-    """Each paragraph of the report with its indentation."""
+    """The indentation and text of the report's paragraphs."""
     for refusal in report.refusals:
         yield "", refusal
     if report.against is not None:
@@ -122,7 +121,7 @@ def _recipe(recipe: RecipeChange) -> str:
 
 
 def _resources(resources: Sequence[ResourceReport], *, is_new: bool) -> Iterator[str]:
-    """The names of resources by what happens to them; those of something new are counted."""
+    """The names of resources by their change, or only their number for a new endpoint or stack."""
     for action, phrase in _ACTIONS.items():
         for certain, verb in ((True, phrase), (False, phrase if phrase.startswith("may") else f"may be {phrase}")):
             names = [
@@ -159,14 +158,14 @@ def _cost(endpoint: EndpointReport) -> Iterator[str]:
     elif not cost.unpriced:
         yield "cost: not known, as the number of instances is known only at deployment"
     elif cost.source:
-        # Without prices, a note of the whole report names the option.
+        # Without prices, a note of the report names the option.
         yield f"cost: not known, as there is no price of {listed(cost.unpriced)}"
     if any(capacity.is_reserved for capacity in endpoint.capacity):
         yield "cost: the instances are those of a capacity reservation, which is paid for separately"
 
 
 def _cost_range(cost: MonthlyCost | None) -> str:
-    """``$5,176 to $20,703``; empty where it is not known."""
+    """``$5,176 to $20,703``; empty if it is unknown."""
     if cost is None or cost.least is None or cost.most is None:
         return ""
     return between(money(cost.least), money(cost.most))

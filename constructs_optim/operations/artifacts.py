@@ -25,7 +25,7 @@ from .jobs import JOB_NAME, Job, JobStatus, describe_job
 _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
 _MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
 REQUESTS_AT_ONCE = 48
-"""How many requests are under way at a time; the client should keep as many connections (``max_pool_connections``)."""
+"""The number of concurrent requests; the client needs as many connections (``max_pool_connections``)."""
 _Record = TypeVar("_Record")
 
 
@@ -54,12 +54,11 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """The content of a store that belongs to one artifact.
+    """An artifact of a store: its records, files and owners.
 
-    ``detail`` is the reason of its state. ``is_complete``: its manifest is of the claim's attempt, whose job has
-    therefore ended. ``files`` are those of all attempts. ``unreadable`` names its records that are no JSON of their
-    kind. ``is_newer``: a newer release wrote its claim or manifest. ``changed_at`` is when any of its objects was last
-    written: also when a stack began or ceased to refer to it.
+    ``detail`` explains the state. ``is_complete``: the manifest is of the claim's attempt. ``files`` are those of all
+    attempts. ``unreadable`` names invalid records. ``is_newer``: a newer release wrote its claim or manifest.
+    ``changed_at`` is when any of its objects was last written, which includes new and removed references of stacks.
     """
 
     key: str
@@ -82,7 +81,7 @@ class Artifact:
 
     @property
     def is_cleared(self) -> bool:
-        """Whether it was released and only its claim is left, which numbers the attempts."""
+        """Whether only its claim remains, which numbers the attempts."""
         return self.state is State.released and not (self.files or self.manifest or self.unreadable)
 
     @property
@@ -122,66 +121,61 @@ class Artifact:
 
 @dataclass(frozen=True)
 class OwnerReferences:
-    """The records of the store's owners; ``is_partial``: the store shows this account its own references alone.
-
-    ``unreadable`` are objects of other accounts that are no record: they may refer to any artifact.
-    """
+    """The owner records of a store; ``is_partial``: only those of this account are readable."""
 
     records: tuple[OwnerRecord, ...]
+    # Of other accounts: they may refer to any artifact.
     unreadable: tuple[UnreadableRecord, ...] = ()
     is_partial: bool = False
 
 
 class ArtifactInventory:
-    """The artifacts of a store: one listing of its bucket and two small reads each.
-
-    A job is described only where there is no manifest.
-    """
+    """The artifacts of a store. A job is described only for an artifact without a manifest."""
 
     def __init__(self, s3: Any, sagemaker: Any, bucket: str, *, account: str) -> None:
-        """Create an inventory with a client of the region of the store's jobs, for the account of the credentials."""
+        """Create an inventory with a SageMaker client of the bucket's region, for the account of the credentials."""
         self.bucket = bucket
         self.account = account
         self.store: ArtifactStore = ArtifactStore(s3, bucket)
         self._s3, self._sagemaker = s3, sagemaker
 
     def all(self) -> Iterator[Artifact]:
-        """Every artifact, by key: as they are listed, so that a large store needs no more memory than a small one."""
-        # Read before the threads need them.
+        """Every artifact by key, as a stream: memory does not grow with the store."""
+        # Cached here, before threads use it.
         _ = self._owners_by_key
 
         def key_of(item: dict[str, Any]) -> str | None:
             match = _KEY.fullmatch(item["Key"])
             return match[1] if match else None
 
-        # S3 lists by name, so the objects of an artifact follow each other.
+        # S3 lists by name, so the objects of an artifact are adjacent.
         listed = itertools.groupby(self.objects("artifacts/"), key_of)
         grouped = ((key, list(items)) for key, items in listed if key is not None)
         return in_threads(lambda group: self._artifact(*group), grouped, threads=REQUESTS_AT_ONCE)
 
-    def one(self, key: str) -> Artifact | None:
-        """The artifact of that key, or None where the store has no object of it."""
+    def get(self, key: str) -> Artifact | None:
+        """The artifact with a key; None if the store has no object of it."""
         objects = [item for item in self.objects(f"artifacts/{key}/") if _KEY.fullmatch(item["Key"])]
         return self._artifact(key, objects) if objects else None
 
     def keys(self, prefix: str = "") -> list[str]:
-        """The keys that begin with ``prefix``, in their order."""
+        """The sorted keys that begin with ``prefix``."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=f"artifacts/{prefix}", Delimiter="/"
         )
         folders = [folder["Prefix"] for page in pages for folder in page.get("CommonPrefixes", [])]
-        # With a file's name after the slash, as the pattern requires.
+        # The pattern requires a file name after the slash.
         return [match[1] for folder in folders if (match := _KEY.fullmatch(f"{folder}."))]
 
     def is_versioned(self) -> bool | None:
-        """Whether the bucket keeps old versions of what is deleted; None where these credentials may not read that."""
+        """Whether the bucket is versioned; None if the credentials are not allowed to read that."""
         try:
             return self._s3.get_bucket_versioning(Bucket=self.bucket).get("Status") == "Enabled"
         except ClientError:
             return None
 
     def with_owners(self, job: Job) -> Job:
-        """The job with its artifact and owners; unchanged where it belongs to another store."""
+        """The job with its artifact and owners; unchanged if it belongs to another store."""
         name = JOB_NAME.fullmatch(job.name)
         if name is None or job.name != job_name(self.bucket, name["key"], int(name["attempt"])):
             return job
@@ -190,14 +184,14 @@ class ArtifactInventory:
             claim = self.store.claim(key) if key is not None else None
         except DeploymentError:
             claim = None
-        # Nobody owns an attempt that was given up, that another one has followed, or that another account makes.
+        # A released or earlier attempt has no owners, and neither has one of another account.
         is_current = claim and not claim.released and claim.attempt == job.attempt and claim.made_in(self.account)
         owners = self._owners(key, claim) if key is not None and is_current else ()
         return replace(job, artifact_key=key, owners=owners, orphaned=not job.ended and not owners)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The objects of other accounts that cannot be read, and the consequence."""
+        """A message for every record of another account that cannot be read."""
         return tuple(
             f"{unreadable.problem} (account {unreadable.account}). It is not counted, and while it is there nothing is "
             "pruned: have that account restore it, or delete it"
@@ -206,7 +200,7 @@ class ArtifactInventory:
 
     @cached_property
     def owner_records(self) -> OwnerReferences:
-        """The owners' references as of the first access, as far as the store shows them."""
+        """The owner records that are readable, as of the first access."""
         try:
             return self.read_owner_records()
         except ClientError as error:
@@ -223,10 +217,7 @@ class ArtifactInventory:
         return owners
 
     def read_owner_records(self, account: str | None = None) -> OwnerReferences:
-        """The current references of all owners, or of those of one account.
-
-        In a store of another account, all are AccessDenied. An unreadable record of this account is an error.
-        """
+        """Read the records of all owners, which only the bucket's account may do, or of the owners of one account."""
         records: list[OwnerRecord] = []
         unreadable: list[UnreadableRecord] = []
         for record in OwnerRecords(self._s3, self.bucket).all(account, threads=REQUESTS_AT_ONCE):
@@ -234,7 +225,7 @@ class ArtifactInventory:
                 records.append(record)
             elif record.account == self.account:
                 raise DeploymentError(
-                    f"{record.problem}. Until then nobody knows what it refers to; delete it when its stack is gone"
+                    f"{record.problem}. Until then its references are unknown; delete it when its stack is gone"
                 )
             else:
                 unreadable.append(record)
@@ -246,7 +237,7 @@ class ArtifactInventory:
             yield from page.get("Contents", [])
 
     def _owners(self, key: str, claim: Claim | None) -> tuple[Owner, ...]:
-        """The owners of an artifact that this account may know: by the claim, or by a record of their own."""
+        """The owners of an artifact by its claim and by the readable owner records."""
         return tuple(sorted({*self._owners_by_key.get(key, ()), *(claim.owners if claim else ())}))
 
     def _artifact(self, key: str, objects: list[dict[str, Any]]) -> Artifact:
@@ -255,15 +246,16 @@ class ArtifactInventory:
         unreadable: list[str] = []
 
         def read(name: str, record_of: Callable[[str], _Record | None]) -> _Record | None:
-            record = None
+            if name not in names:
+                return None
             try:
-                record = record_of(key) if name in names else None
+                record = record_of(key)
             except NewerRecord:
                 newer.append(name)
                 return None
             except DeploymentError:
-                pass
-            if name in names and record is None:
+                record = None
+            if record is None:
                 unreadable.append(name)
             return record
 
@@ -276,11 +268,11 @@ class ArtifactInventory:
         )
         is_complete = manifest is not None and (claim is None or attempt_of(manifest) >= claim.attempt)
         job = None
-        # Only its job decides the state of what has no manifest; jobs of other accounts cannot be described.
+        # Jobs of other accounts cannot be described.
         if claim is not None and not is_complete and not newer and claim.made_in(self.account):
             job = describe_job(self._sagemaker, job_name(self.bucket, key, claim.attempt))
         if claim is not None and claim.released:
-            state, detail = State.released, "no deployment takes it up any more; a new one starts with the next attempt"
+            state, detail = State.released, "no deployment uses it; a new one starts with the next attempt"
         elif newer:
             state, detail = State.newer, f"it wrote {' and '.join(newer)}: upgrade constructs-optim to see more"
         elif unreadable:
@@ -309,7 +301,7 @@ class ArtifactInventory:
 
 def _state_by_files(manifest: dict[str, Any], files: tuple[StoredFile, ...]) -> tuple[State, str]:
     attempt = attempt_of(manifest)
-    # Checksums are left to `verify`: they cost a request a file.
+    # Checksums, at one request a file, are compared by `verify` only.
     stored = [{"name": file.name, "size": file.size, "etag": file.etag} for file in files if file.attempt == attempt]
     if not stored:
         return State.damaged, "all its files are gone"
@@ -335,7 +327,7 @@ def _state_by_job(claim: Claim, job: Job | None, *, is_own: bool) -> tuple[State
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether an artifact is sound; ``not_checked`` is the reason where there was nothing to check."""
+    """The result of verifying an artifact; ``not_checked`` is the reason why it could not be verified."""
 
     artifact_key: str
     file_count: int = 0
@@ -344,7 +336,7 @@ class Verification:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it was checked and has no damage."""
+        """Whether it was verified and is undamaged."""
         return self.not_checked is None and not self.findings
 
 
@@ -361,6 +353,6 @@ def verify(store: ArtifactStore, artifact: Artifact) -> Verification:
         return Verification(artifact.key, not_checked=f"{artifact.state}: {artifact.detail}")
     if strays := misplaced(store, artifact.key, artifact.manifest):
         return Verification(artifact.key, findings=tuple(strays))
-    expected = artifact.manifest["files"]
-    findings = differences(expected, store.files(artifact.manifest["model_data_uri"], checksums=True))
+    expected, uri = artifact.manifest["files"], artifact.manifest["model_data_uri"]
+    findings = differences(expected, store.with_checksums(uri, store.files(uri)))
     return Verification(artifact.key, len(expected), tuple(findings))

@@ -1,7 +1,7 @@
 """Describes, stops and starts the capacity of an endpoint.
 
-Only inference components can do without a copy. Scaling is suspended while an endpoint is stopped, so that nothing
-brings it back before it is started; the range and the policies stay as they are.
+Only inference components can have no copies. Scaling is suspended while an endpoint is stopped, and keeps its range
+and policies.
 Sources: API references of SageMaker (UpdateInferenceComponentRuntimeConfig) and of Application Auto Scaling
 (RegisterScalableTarget, SuspendedState).
 """
@@ -29,13 +29,13 @@ _MOST_RESOURCES = 50
 
 
 class _Model(BaseModel):
-    """A part of AWS's responses, by the names of its members."""
+    """A part of a response of AWS."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, validate_by_name=True)
 
 
 class Schedule(_Model):
-    """A scheduled action, and the range that it sets; None: as it was before."""
+    """A scheduled action and the range that it sets; None leaves a limit as it is."""
 
     name: str = Field(validation_alias="ScheduledActionName")
     expression: str = Field(validation_alias="Schedule")
@@ -45,7 +45,7 @@ class Schedule(_Model):
 
 
 class ScalingRange(_Model):
-    """The range of an instance or copy count in Application Auto Scaling; ``suspended``: it does not scale now."""
+    """The range of an instance or copy count in Application Auto Scaling."""
 
     min_capacity: int
     max_capacity: int
@@ -60,7 +60,7 @@ def _managed_range(managed: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 class Variant(_Model):
-    """A production variant's instances; ``managed_instances`` is the range that SageMaker itself keeps them in."""
+    """A production variant's instances; ``managed_instances`` is the range of managed instance scaling."""
 
     name: str = Field(validation_alias="VariantName")
     desired_instances: int | None = Field(default=None, validation_alias="DesiredInstanceCount")
@@ -72,7 +72,7 @@ class Variant(_Model):
 
 
 class Component(_Model):
-    """An inference component's copies. One that is an adapter has those of the component that it is loaded into."""
+    """An inference component's copies; an adapter has those of its base component."""
 
     name: str = Field(validation_alias="InferenceComponentName")
     variant: str | None = Field(default=None, validation_alias="VariantName")
@@ -87,7 +87,7 @@ class Component(_Model):
 
 
 class Endpoint(_Model):
-    """The description of an endpoint at one time."""
+    """The description of an endpoint."""
 
     name: str = Field(validation_alias="EndpointName")
     status: str = Field(validation_alias="EndpointStatus")
@@ -97,13 +97,13 @@ class Endpoint(_Model):
 
     @property
     def own_components(self) -> list[Component]:
-        """The components that are no adapters, and so have copies of their own."""
+        """The components with copies of their own: all but adapters."""
         return [component for component in self.components if not component.is_adapter]
 
     @computed_field
     @property
     def stopped(self) -> bool:
-        """Whether it has no copies, and scaling brings none back."""
+        """Whether it has no copies, and scaling adds none."""
         return bool(self.own_components) and all(
             c.desired_copies == 0 and (c.scaling is None or c.scaling.suspended or c.scaling.max_capacity == 0)
             for c in self.own_components
@@ -111,7 +111,7 @@ class Endpoint(_Model):
 
     @property
     def keeps_instances(self) -> bool:
-        """Whether instances go on where there are no copies."""
+        """Whether instances keep running without copies."""
         return any(v.managed_instances is None or v.managed_instances[0] > 0 for v in self.variants)
 
 
@@ -126,12 +126,12 @@ class EndpointCapacity:
         poll_seconds: float = 2.0,
         on_wait: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Store the clients; ``on_wait`` is called with the name of a component whose change in progress is awaited."""
+        """Store the clients; ``on_wait`` is called with the name of a component before waiting for its update."""
         self._sagemaker, self._autoscaling = sagemaker, autoscaling
         self._poll_seconds, self._on_wait = poll_seconds, on_wait
 
     def describe(self, name: str) -> Endpoint | None:
-        """Describe an endpoint; None where there is none of that name."""
+        """Describe an endpoint; None if it does not exist."""
         try:
             described = self._sagemaker.describe_endpoint(EndpointName=name)
         except ClientError as error:
@@ -154,16 +154,13 @@ class EndpointCapacity:
         )
 
     def stop(self, endpoint: Endpoint) -> None:
-        """Set the copies of an endpoint's components to zero, and keep scaling from bringing them back.
-
-        May be repeated. It is an error for an endpoint whose variants serve the model themselves.
-        """
+        """Suspend scaling and set the copies of an endpoint's components to zero; an error without components."""
         own = self._own(endpoint, "stop")
         scaling = [c.name for c in own if c.scaling is not None and not c.scaling.suspended]
         for name in scaling:
             self._suspend(name, suspended=True)
         if scaling:
-            # Registering a target brings it into its range, in its own time: not when it is at zero.
+            # Registering a target later sets its capacity to its range, so let that happen first.
             time.sleep(self._poll_seconds)
         running = [component.name for component in own if component.desired_copies != 0]
         for _ in range(_MOST_ATTEMPTS):
@@ -174,15 +171,14 @@ class EndpointCapacity:
             time.sleep(self._poll_seconds)
             running = [name for name in running if Component.model_validate(self._component(name)).desired_copies != 0]
         raise DeploymentError(
-            f"{endpoint.name} does not stay without copies: something else sets them. Who calls "
-            "UpdateInferenceComponentRuntimeConfig is in the trail of CloudTrail."
+            f"{endpoint.name} does not stay without copies: something else sets them. CloudTrail shows the caller of "
+            "UpdateInferenceComponentRuntimeConfig."
         )
 
     def start(self, endpoint: Endpoint, *, copies: int | None = None) -> dict[str, int]:
-        """Bring copies back and let scaling go on; the requested copies of each component, by its name.
+        """Set the copies of an endpoint's components and resume scaling; returns the copies by component name.
 
-        May be repeated: a component with as many copies is left alone. By default each component gets the fewest copies
-        that its scaling range allows, and at least 1; copies that no range allows are an error.
+        The default is the minimum of a component's scaling range, and at least 1.
         """
         own = self._own(endpoint, "start")
         requested = {component.name: _copies_to_start(component, copies) for component in own}
@@ -207,7 +203,7 @@ class EndpointCapacity:
         return self._sagemaker.describe_inference_component(InferenceComponentName=name)
 
     def _set_copies(self, component: str, copies: int) -> None:
-        """Set the number of copies, after any change in progress."""
+        """Set the number of copies, after an update in progress."""
         deadline, is_waiting = time.monotonic() + _PATIENCE_SECONDS, False
         while True:
             try:
@@ -233,7 +229,7 @@ class EndpointCapacity:
         )
 
     def _with_ranges(self, dimension: str, described: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Descriptions, which are by resource id, with the scaling ranges of those that have one."""
+        """The descriptions, by resource id, with their scaling ranges."""
         ids, ranges = [*described], dict[str, ScalingRange]()
         for start in range(0, len(ids), _MOST_RESOURCES):
             pages = self._autoscaling.get_paginator("describe_scalable_targets").paginate(
@@ -260,13 +256,13 @@ class EndpointCapacity:
 
 
 def _copies_to_start(component: Component, requested: int | None) -> tuple[int, dict[str, int]]:
-    """How many copies to start, and the range to set where a schedule's stop has left none."""
+    """How many copies to start, and the scaling range to restore after a schedule has set it to zero."""
     scaling = component.scaling
     if scaling is None:
         return max(1, requested or 0), {}
     least, most, limits = scaling.min_capacity, scaling.max_capacity, dict[str, int]()
     if most == 0:
-        # Stopped by a schedule: the range is the one with which a schedule starts it.
+        # Stopped by a schedule: restore the range of the schedule that starts it.
         starting = max(scaling.schedules, key=lambda schedule: schedule.max_capacity or 0, default=None)
         if starting is None or not starting.max_capacity:
             raise DeploymentError(

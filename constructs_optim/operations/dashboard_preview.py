@@ -40,7 +40,7 @@ _RANGE = re.compile(r"-PT?(\d+)([MHDW])")
 _SECONDS = {"M": 60, "H": 3600, "D": 86_400, "W": 604_800}
 _STATISTICS = {"p90": 1.6, "p99": 2.4, "Maximum": 1.2, "Minimum": 0.5, "SampleCount": 0.03}
 _MOST_POINTS = 180
-# Any fixed day: a preview of the same app is the same picture.
+# Fixed, so that the same app has the same picture.
 _NOON = dt.datetime(2026, 1, 15, 12, tzinfo=dt.UTC)
 _PERIOD = re.compile(r"PERIOD\(\w+\)")
 _DIVIDED = re.compile(r"([a-z]\w*) / (\d+)")
@@ -51,24 +51,22 @@ _INK, _FAINT, _GRID, _PAGE = "#16191f", "#687078", "#e3e6e8", "#f2f3f3"
 
 
 class PreviewError(ValueError):
-    """An app has no dashboard that can be read; the message names the fix."""
+    """An app has no readable dashboard; the message names the fix."""
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A dashboard of a template, with readable names for what only a deployment knows.
-
-    ``start`` is the length of its time range, as ``-PT3H``; ``widgets`` have positions.
-    """
+    """A dashboard of a template, with readable names for values that are resolved at deployment."""
 
     stack: str
     logical_id: str
+    # The length of the time range, such as ``-PT3H``.
     start: str
     widgets: tuple[dict[str, Any], ...]
 
     @property
     def name(self) -> str:
-        """For files: stack and logical id without its hash."""
+        """Stack and logical id without its hash, for file names."""
         return f"{self.stack}-{readable_id(self.logical_id)}"
 
     @property
@@ -78,10 +76,7 @@ class Dashboard:
 
 
 def dashboards_of(assembly: Path, *, stack: str | None = None, dashboard: str | None = None) -> list[Dashboard]:
-    """The dashboards of a synthesized app, with those of nested assemblies and stacks.
-
-    ``stack`` and ``dashboard`` (a logical id, with or without the hash) choose among them.
-    """
+    """The dashboards of a synthesized app, optionally of one stack or of a logical id with or without its hash."""
     paths = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
     if not paths:
         raise PreviewError(f"{assembly} has no synthesized templates: run `cdk synth` first, or name its output folder")
@@ -123,7 +118,7 @@ def _of_template(path: Path) -> Iterator[Dashboard]:
 
 
 def _positioned(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Widgets with position and size: CloudWatch puts one without a position beside or below the one before."""
+    """Widgets with position and size; the default position is beside or below the previous widget."""
     x = y = row = 0
     for widget in widgets:
         width, height = widget.get("width", 6), widget.get("height", 6)
@@ -137,7 +132,7 @@ def _positioned(widgets: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a graph: a metric with its rendering properties, or an expression in those alone."""
+    """A row of a graph: a metric with its rendering properties, or only an expression in those."""
 
     rendering: Mapping[str, Any]
     namespace: str = ""
@@ -147,7 +142,7 @@ class Row:
 
 
 def _rows(properties: Mapping[str, Any]) -> Iterator[Row]:
-    """The ``metrics`` of a graph, in which ``.`` repeats the row before."""
+    """The ``metrics`` of a graph, in which ``.`` repeats a value of the previous row."""
     previous: list[Any] = []
     for entry in properties.get("metrics", []):
         rendering = entry[-1] if isinstance(entry[-1], dict) else {}
@@ -161,7 +156,7 @@ def _rows(properties: Mapping[str, Any]) -> Iterator[Row]:
 
 
 class SampleMetrics:
-    """Sample values, always the same for the same metric."""
+    """Sample values, deterministic for each metric."""
 
     def __init__(self, dashboard: Dashboard, units: Mapping[tuple[str, str], str]) -> None:
         """Choose the times; ``units`` are the published units by namespace and metric name."""
@@ -175,7 +170,7 @@ class SampleMetrics:
         self.times = [end - dt.timedelta(seconds=self.period_seconds) * (count - 1 - index) for index in range(count)]
 
     def values(self, metric: Row, scale: float) -> Series:
-        """Values in the metric's unit; ``scale``: how many GPUs or vCPUs a percentage is added up over."""
+        """Values in the metric's unit; ``scale`` is the number of GPUs or vCPUs that a percentage is summed over."""
         dimensions = tuple(metric.dimensions.items())
         noise = random.Random(f"{metric.namespace} {metric.name} {dimensions}")  # noqa: S311 - a picture
         unit = self._units.get((metric.namespace, metric.name), "Count")
@@ -192,13 +187,13 @@ class SampleMetrics:
 
 
 def lines_of(properties: Mapping[str, Any], metrics: SampleMetrics) -> dict[str, Series | str]:
-    """The lines of a graph by their labels; the reason as text where an expression cannot be calculated here."""
+    """The lines of a graph by their labels; a text instead of an expression that cannot be calculated here."""
     rows = [*_rows(properties)]
     divisions = filter(None, (_DIVIDED.fullmatch(str(row.rendering.get("expression", ""))) for row in rows))
     scales = {division[1]: float(division[2]) for division in divisions}
     series: dict[str, Series] = {}
     lines: dict[str, Series | str] = {}
-    # Expressions last: they are calculated from metrics.
+    # Expressions last, as they are calculated from metrics.
     for row in sorted(rows, key=lambda row: not row.name):
         name = str(row.rendering.get("id", f"row{len(series)}"))
         label = str(row.rendering.get("label") or row.name or name)
@@ -226,7 +221,7 @@ def _calculated(expression: str, series: Mapping[str, Series], metrics: SampleMe
 
 
 def _deployments(properties: Mapping[str, Any]) -> list[dt.datetime]:
-    """The times that are marked in a graph; others are placeholders."""
+    """The times of a graph's vertical annotations, without placeholders."""
     values = [mark["value"] for mark in properties.get("annotations", {}).get("vertical", []) if isinstance(mark, dict)]
     return [dt.datetime.fromisoformat(value) for value in values if _TIME.match(str(value))]
 

@@ -1,4 +1,4 @@
-"""The jobs that make artifacts: list, describe, watch and stop them."""
+"""Lists, describes, watches and stops the jobs that produce artifacts."""
 
 from __future__ import annotations
 
@@ -30,11 +30,7 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """The description of a job at one time.
-
-    ``artifact_key``, ``owners`` and ``orphaned`` (it runs and nobody owns its artifact) are None but for jobs of the
-    store of ``ArtifactInventory.with_owners``.
-    """
+    """The description of a job."""
 
     name: str
     kind: str
@@ -45,6 +41,7 @@ class Job:
     ended_at: dt.datetime | None
     max_runtime_seconds: int | None = None
     failure_reason: str | None = None
+    # Set by ArtifactInventory.with_owners for jobs of its store; an orphaned job runs for an artifact without owners.
     artifact_key: str | None = None
     owners: tuple[Owner, ...] | None = None
     orphaned: bool | None = None
@@ -56,12 +53,12 @@ class Job:
 
     @property
     def attempt(self) -> int | None:
-        """The number of the attempt at its artifact; None for a job that is not this library's."""
+        """The number of its attempt; None for a job of something else than this library."""
         matched = JOB_NAME.fullmatch(self.name)
         return int(matched["attempt"]) if matched else None
 
     def running_seconds(self, now: dt.datetime) -> float:
-        """How long it has run, or ran; 0 before SageMaker has started it."""
+        """How long it has run; 0 before SageMaker starts it."""
         if self.started_at is None:
             return 0.0
         return max(0.0, ((self.ended_at or now) - self.started_at).total_seconds())
@@ -93,7 +90,7 @@ def list_jobs(sagemaker: Any, *, statuses: Sequence[JobStatus] = ()) -> list[Job
 
 
 def describe_job(sagemaker: Any, name: str) -> Job | None:
-    """Describe a job; None where there is none of that name."""
+    """Describe a job; None if it does not exist."""
     for kind in (OPTIMIZATION, TRAINING):
         described = SageMakerJobs(sagemaker, kind).describe(name)
         if described is not None:
@@ -102,7 +99,7 @@ def describe_job(sagemaker: Any, name: str) -> Job | None:
 
 
 def watch_job(sagemaker: Any, name: str, *, poll_seconds: float) -> Iterator[Job]:
-    """Describe a job every ``poll_seconds`` until it has ended, or does not exist any more."""
+    """Describe a job every ``poll_seconds`` until it has ended or is deleted."""
     while (job := describe_job(sagemaker, name)) is not None:
         yield job
         if job.ended:
@@ -111,23 +108,23 @@ def watch_job(sagemaker: Any, name: str, *, poll_seconds: float) -> Iterator[Job
 
 
 def stop_job(sagemaker: Any, name: str) -> Job | None:
-    """Stop a job if it runs, and describe it. That it has ended already is no error."""
+    """Stop a job if it runs, and describe it."""
     for kind in (OPTIMIZATION, TRAINING):
         SageMakerJobs(sagemaker, kind).stop(name)
     return describe_job(sagemaker, name)
 
 
 def _job(described: Mapping[str, Any], kind: JobKind) -> Job:
-    """A job of either kind, from its description or its line in a list."""
-    resources, began = described.get("ResourceConfig", {}), kind.name.removesuffix("Job")
+    """A job of either kind, from its description or its summary in a list."""
+    resources, work = described.get("ResourceConfig", {}), kind.name.removesuffix("Job")
     return Job(
         name=described[kind.name_member],
         kind=kind.title,
         status=kind.status(described).upper(),
         instance_type=described.get("DeploymentInstanceType") or resources.get("InstanceType"),
         created_at=described["CreationTime"],
-        started_at=described.get(f"{began}StartTime"),
-        ended_at=described.get(f"{began}EndTime"),
+        started_at=described.get(f"{work}StartTime"),
+        ended_at=described.get(f"{work}EndTime"),
         max_runtime_seconds=described.get("StoppingCondition", {}).get("MaxRuntimeInSeconds"),
         failure_reason=described.get("FailureReason"),
     )

@@ -1,16 +1,15 @@
-"""Removes what nothing refers to, without a lock and beside deployments that go on.
+"""Removes unreferenced artifacts without a lock, concurrently with deployments.
 
-A deployment writes its reference down, then joins the claim, then looks for the artifact (handlers/job_handler.py).
-Pruning closes the claim first and looks for references afterwards, so one of the two sees the other:
+A deployment writes its reference, then joins the claim, then reads the artifact (handlers/job_handler.py). Pruning
+releases the claim first and reads references afterwards, so that at least one of the two notices the other:
 
-1. What has an owner, a job that runs, or was in use of late is kept.
-2. The claim is released by compare-and-swap, only while it has no owners. A deployment that joins it from then on
-   starts over with the next attempt and takes no notice of manifests before it.
-3. The owner records are read again. Where one refers to the artifact now, or one of another account cannot be read and
-   so may refer to it, the release is undone.
-4. The manifest is deleted, if it is still that of a released attempt; then the files of the attempts up to that one.
+1. An artifact with an owner or a running job, or that was in use recently, is kept.
+2. The claim is released by compare-and-swap, only while it has no owners. A deployment that joins it afterwards starts
+   the next attempt and ignores earlier manifests.
+3. The owner records are read again. If one refers to the artifact, or cannot be read, the release is undone.
+4. The manifest is deleted if it is of a released attempt, then the files of the attempts up to that one.
 
-The claim stays: it numbers the attempts. An interrupted pruning is completed by the next one.
+The claim stays: it numbers the attempts. The next pruning completes an interrupted one.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from constructs_optim.runtime.store.owner_records import OwnerRecords, Unreadabl
 from .artifacts import REQUESTS_AT_ONCE, Artifact, ArtifactInventory
 from .stacks import Stacks
 
-# Lambda repeats an asynchronous event for 6 hours at most; an owner's record shows that it is stale.
+# Lambda retries an asynchronous event for 6 hours at most, and an owner's record shows that it is stale.
 _LEAST_RECORD_AGE = dt.timedelta(days=1)
 # The longest runtime of a job (API reference, StoppingCondition).
 _LONGEST_JOB = dt.timedelta(days=28)
@@ -43,7 +42,7 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True)
 class Removal:
-    """An artifact that nothing refers to; ``skipped`` is the reason why it was not removed after all."""
+    """An unreferenced artifact; ``skipped`` is the reason why it was not removed."""
 
     artifact: Artifact
     unused_since: dt.datetime
@@ -63,7 +62,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class GoneOwner:
-    """An owner whose stack does not exist any more, its artifacts, and the name of its record if that is removed."""
+    """An owner whose stack is deleted, its artifacts, and the name of its record if that is removed."""
 
     owner: Owner
     keys: tuple[str, ...]
@@ -72,10 +71,10 @@ class GoneOwner:
 
 @dataclass(frozen=True)
 class Pruning:
-    """The artifacts and owners to remove, and those that are kept, by key with the reason.
+    """The artifacts and owners to remove, and the reasons to keep artifacts by their keys.
 
     ``complete`` are the keys of complete artifacts that were not released. ``notes`` are about stacks that could not be
-    looked up, ``warnings`` about records of other accounts that could not be read, and may refer to any artifact.
+    described, ``warnings`` about records of other accounts that could not be read.
     """
 
     removals: tuple[Removal, ...] = ()
@@ -111,37 +110,37 @@ class Pruning:
 
 
 class Pruner:
-    """Removes from a store what nothing refers to."""
+    """Removes unreferenced artifacts from a store."""
 
     def __init__(
         self, s3: Any, inventory: ArtifactInventory, stacks: Stacks, *, older_than: dt.timedelta, now: dt.datetime
     ) -> None:
-        """Create a pruner of what nothing has referred to for ``older_than`` at the time ``now``."""
+        """Create a pruner of artifacts that have been unreferenced for ``older_than`` at the time ``now``."""
         self._s3, self._inventory, self._stacks = s3, inventory, stacks
         self._older_than, self._now = older_than, now
 
     def survey(self) -> Pruning:
-        """Find what nothing refers to, and change nothing; an error in a store that does not show all references."""
+        """List what can be removed, without removing it; an error in a store whose references are not all readable."""
         records = self._inventory.owner_records
         if records.is_partial:
             bucket, account = self._inventory.bucket, self._inventory.account
             raise DeploymentError(
-                f"{bucket} does not show account {account} who refers to its artifacts, "
-                "and so nothing is removed: the account that has the bucket does that, with permission to list owners/"
+                f"account {account} may not list all references to the artifacts of {bucket}, so nothing is removed: "
+                "prune with credentials of the bucket's account that may list owners/"
             )
         removals: list[Removal] = []
         kept: dict[str, str] = {}
-        # Their claims stay as they are, and so does what refers to them.
+        # The claims of these artifacts, and the references to them, stay.
         fixed: set[str] = set()
         complete: set[str] = set()
         self._stacks.look_up(record.owner for record in records.records)
-        # Also what it refers to and the store does not hold any more.
-        held = {record.owner: {*record.keys} for record in records.records}
+        # Includes artifacts that are no longer in the store.
+        references = {record.owner: {*record.keys} for record in records.records}
         for artifact in self._inventory.all():
             if artifact.is_complete and not (artifact.claim and artifact.claim.released):
                 complete.add(artifact.key)
             for owner in artifact.owners:
-                held.setdefault(owner, set()).add(artifact.key)
+                references.setdefault(owner, set()).add(artifact.key)
             if self._runs(artifact) or artifact.is_newer or "claim.json" in artifact.unreadable:
                 fixed.add(artifact.key)
             if reason := self._reason_to_keep(artifact):
@@ -153,10 +152,10 @@ class Pruner:
         written = {item["Key"]: item["LastModified"] for item in self._inventory.objects("owners/")}
         gone = [
             GoneOwner(owner, tuple(sorted(keys)), self._old_record(owner, written))
-            for owner, keys in sorted(held.items())
+            for owner, keys in sorted(references.items())
             if self._stacks.state(owner).gone and not keys & fixed
         ]
-        notes = filter(None, {self._stacks.state(owner).unknown for owner in held})
+        notes = filter(None, {self._stacks.state(owner).unknown for owner in references})
         return Pruning(
             removals=tuple(removals),
             gone_owners=tuple(owner for owner in gone if owner.keys or owner.record),
@@ -178,11 +177,11 @@ class Pruner:
                 owners.setdefault(key, []).append(gone.owner)
 
         def leave(key: str) -> None:
-            # All of a claim's owners at once: they would contend for it.
-            first, *others = owners[key]
-            store.leave(key, first, finished=key in surveyed.complete, gone=others)
+            # All owners of a claim at once, to avoid contention.
+            first, *rest = owners[key]
+            store.leave(key, first, finished=key in surveyed.complete, gone=rest)
 
-        # Each step for all artifacts before the next: what is released first is looked up in the records afterwards.
+        # Every step is completed for all artifacts before the next, so that the records are read once.
         _for_all(leave, sorted(owners))
         _for_all(lambda gone: [records.forget(gone.owner, key) for key in gone.keys], surveyed.gone_owners)
         released = _for_all(lambda removal: self._release(removal, store), surveyed.removals)
@@ -211,7 +210,7 @@ class Pruner:
         return None
 
     def _runs(self, artifact: Artifact) -> bool:
-        """Whether a job may make it now."""
+        """Whether a job for the artifact may be running."""
         claim = artifact.claim
         if claim is None or artifact.is_complete:
             return False
@@ -219,14 +218,14 @@ class Pruner:
             return not artifact.job.ended
         if claim.failure:
             return False
-        # Its job is another account's, was not created yet, or was deleted.
+        # The job is of another account, not created yet, or deleted.
         due = dt.datetime.fromtimestamp(claim.due, dt.UTC) if claim.due else artifact.changed_at + _LONGEST_JOB
         return self._now < due
 
     def _unused_since(self, artifact: Artifact) -> dt.datetime:
         """When any of its objects was last written or its last owner's stack deleted."""
         if artifact.claim is not None and artifact.claim.released:
-            # Nobody takes these files up again; the claim's own date is that of its release.
+            # The claim was last written at its release.
             return max((file.modified_at for file in artifact.files), default=artifact.changed_at)
         ends = [self._stacks.state(owner).deleted_at for owner in artifact.owners]
         return max([artifact.changed_at, *filter(None, ends)])
@@ -238,7 +237,7 @@ class Pruner:
         return owner.record_name if age >= max(self._older_than, _LEAST_RECORD_AGE) else None
 
     def _encryption(self, surveyed: Pruning) -> str | None:
-        """The KMS key that the store's records are encrypted with: they are written anew with the same."""
+        """The KMS key of the store's records, for writing them again."""
         names = [f"artifacts/{removal.artifact.key}/claim.json" for removal in surveyed.removals]
         for name in (*names, *(gone.owner.record_name for gone in surveyed.gone_owners)):
             try:
@@ -250,13 +249,13 @@ class Pruner:
 
     def _release(self, removal: Removal, store: ArtifactStore) -> Removal:
         before = removal.artifact
-        now = self._inventory.one(before.key)
+        now = self._inventory.get(before.key)
         if now is None or now.claim is None or before.claim is None or now.claim.attempt != before.claim.attempt:
             return replace(removal, skipped="it was changed meanwhile")
         if self._runs(now):
             return replace(removal, skipped="a job has begun to make it")
         if not store.release(before.key):
-            return replace(removal, skipped="a stack has come to refer to it")
+            return replace(removal, skipped="a stack refers to it now")
         return removal
 
     def _remove(
@@ -275,7 +274,7 @@ class Pruner:
         return replace(removal, removed=True)
 
     def _delete_manifest(self, key: str, attempt: int) -> None:
-        """Delete the manifest, unless it is, or becomes meanwhile, that of a later attempt."""
+        """Delete the manifest, unless it is of a later attempt."""
         location = {"Bucket": self._inventory.bucket, "Key": f"artifacts/{key}/manifest.json"}
         try:
             etag = self._s3.head_object(**location)["ETag"]

@@ -18,19 +18,16 @@ from constructs_optim.runtime.store.json_records import in_threads
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation.client import CloudFormationClient
 
-# A stack in these has no resources: it was never created, or is gone.
+# Statuses of stacks without resources.
 _ABSENT = frozenset({"REVIEW_IN_PROGRESS", "DELETE_COMPLETE"})
 
 
 @dataclass(frozen=True)
 class StackState:
-    """Whether a stack is deleted.
-
-    ``deleted_at`` is known for 90 days (CloudFormation API reference, DescribeStacks). ``unknown`` is why the stack
-    could not be looked up; it then counts as existing.
-    """
+    """Whether a stack is deleted; ``unknown`` is the reason why it could not be described, and counts as existing."""
 
     gone: bool
+    # Known for 90 days (CloudFormation API reference, DescribeStacks).
     deleted_at: dt.datetime | None = None
     unknown: str | None = None
 
@@ -39,20 +36,20 @@ class Stacks:
     """The stacks of one account, in all regions."""
 
     def __init__(self, account: str, cloudformation: Callable[[str], CloudFormationClient]) -> None:
-        """Store the account whose stacks can be described, and the function that creates a client of a region."""
+        """Store the account of the stacks, and the function that creates a client of a region."""
         self._account, self._client = account, cache(cloudformation)
         self._states: dict[str, StackState] = {}
 
     def look_up(self, owners: Iterable[Owner]) -> None:
-        """Look the stacks of many owners up, several at a time, for :meth:`state`."""
+        """Describe the stacks of many owners concurrently, for :meth:`state`."""
         stack_ids = sorted({owner.stack_id for owner in owners} - self._states.keys())
         for region in {parts[3] for parts in map(_parts, stack_ids) if parts and parts[4] == self._account}:
-            # Clients are created one after the other: boto3's session is not thread-safe.
+            # Clients are created sequentially: boto3's session is not thread-safe.
             self._client(region)
         self._states.update(zip(stack_ids, in_threads(self._look_up, stack_ids), strict=True))
 
     def state(self, owner: Owner) -> StackState:
-        """The state of the owner's stack. Whatever is not known for certain counts as existing."""
+        """The state of the owner's stack."""
         if owner.stack_id not in self._states:
             self._states[owner.stack_id] = self._look_up(owner.stack_id)
         return self._states[owner.stack_id]
@@ -65,7 +62,7 @@ class Stacks:
         if account != self._account:
             return StackState(gone=False, unknown=f"stacks of account {account} can be looked up only there")
         try:
-            # By its id: a stack of the same name that was created since is another one.
+            # By its id, as a later stack may have the same name.
             stacks = self._client(region).describe_stacks(StackName=stack_id)["Stacks"]
         except ClientError as error:
             if _is_missing(error):
@@ -79,20 +76,17 @@ class Stacks:
 
 
 class DeployedTemplates:
-    """The templates of deployed stacks. Needs ``cloudformation:DescribeStacks``, ``GetTemplate``,
-    ``DescribeStackResource`` and ``ListExports``.
-    """
+    """The templates, resources and exports of deployed stacks."""
 
     def __init__(self, cloudformation: Callable[[str | None], CloudFormationClient]) -> None:
-        """Store the function that creates a client of a region; None for the region that is configured."""
+        """Store the function that creates a client of a region; None is the configured region."""
         self._client = cache(cloudformation)
         self._exports: dict[str | None, dict[str, str]] = {}
 
     def template(self, stack_name: str, region: str | None, parents: Sequence[str] = ()) -> Mapping[str, Any] | None:
-        """The template of a stack, or of one nested in it; None where it does not exist.
+        """The template of a stack, or of one nested in it by the logical ids ``parents``; None if it does not exist.
 
-        Non-ASCII characters come back as question marks (AWS CDK issue 10523). ``parents`` are the logical ids of the
-        nested stacks, from the outermost stack inwards.
+        CloudFormation returns question marks for non-ASCII characters (AWS CDK issue 10523).
         """
         stack_id = self._stack(stack_name, region, parents)
         if stack_id is None:
@@ -111,11 +105,11 @@ class DeployedTemplates:
     def physical_id(
         self, stack_name: str, region: str | None, logical_id: str, parents: Sequence[str] = ()
     ) -> str | None:
-        """The physical id of a stack's resource; None where it does not exist."""
+        """The physical id of a stack's resource; None if it does not exist."""
         return self._resource(self._stack(stack_name, region, parents), region, logical_id)
 
     def exported(self, name: str, region: str | None) -> str | None:
-        """The value of an export; None where there is none of that name."""
+        """The value of an export; None if it does not exist."""
         if region not in self._exports:
             pages = self._client(region).get_paginator("list_exports").paginate()
             exports = (export for page in pages for export in page["Exports"])
@@ -123,7 +117,7 @@ class DeployedTemplates:
         return self._exports[region].get(name)
 
     def _stack(self, stack_name: str, region: str | None, parents: Sequence[str]) -> str | None:
-        """The id of a stack; None where it does not exist."""
+        """The id of a stack; None if it does not exist."""
         try:
             (stack,) = self._client(region).describe_stacks(StackName=stack_name)["Stacks"]
         except ClientError as error:

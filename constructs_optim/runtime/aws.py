@@ -1,4 +1,4 @@
-"""AWS's clients, as patient as handlers are: botocore's own, for boto3 adds nothing here but time to a cold start."""
+"""AWS clients of the handlers: botocore's, as boto3 only adds time to a cold start."""
 
 from __future__ import annotations
 
@@ -43,10 +43,7 @@ def client(name: str, config: Config = CLIENT, *, region: str | None = None) -> 
 
 @functools.cache
 def session() -> botocore.session.Session:
-    """The session of all clients, which knows SageMaker's newest operations, whatever the Lambda runtime brings.
-
-    botocore adds what it finds in "sdk-extras" to its own model of a service (botocore/loaders.py).
-    """
+    """The session of all clients, with SageMaker's newest operations as ``sdk-extras`` (botocore/loaders.py)."""
     created = botocore.session.get_session()
     loader = created.get_component("data_loader")
     loader.search_paths.append(str(Path(__file__).with_name("botocore_data")))
@@ -55,5 +52,5 @@ def session() -> botocore.session.Session:
 
 
 def _available_services(type_name: str) -> list[str]:
-    # Those of client(). botocore would look through the folders of every service, twice in a cold start.
+    # botocore would list the folders of every service, twice in a cold start.
     return ["cloudformation", "cloudwatch", "pricing", "s3", "sagemaker", "sagemaker-runtime", "stepfunctions"]

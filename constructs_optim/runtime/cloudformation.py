@@ -1,6 +1,6 @@
-"""CloudFormation's two call-backs: a custom resource's response and a wait condition's signal.
+"""Sends a custom resource's response and a wait condition's signal to CloudFormation.
 
-Both are PUT requests to pre-signed URLs, which are secrets. A reason is redacted as a log line is.
+Both are PUT requests to pre-signed URLs, which are secrets. Reasons are redacted like log lines.
 Sources: AWS CloudFormation user guide, "Custom resource response objects" and "Create wait conditions".
 """
 
@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from .telemetry import log, redacted
 
-# "The total size of the response body can't exceed 4096 bytes" (Custom resource response objects), and a wait condition
-# takes as many (CloudFormation quotas, "Wait condition data").
+# "The total size of the response body can't exceed 4096 bytes" (Custom resource response objects), as for a wait
+# condition (CloudFormation quotas, "Wait condition data").
 _BODY_LIMIT = 4000
 _ATTEMPTS = 5
 
@@ -37,7 +37,7 @@ class Event(TypedDict):
 
 
 def issued_at(response_url: str) -> int:
-    """When a request was sent, in seconds since 1970: the date of its pre-signed URL. 0 for a URL without."""
+    """When a request was sent, in seconds since 1970, by its pre-signed URL; 0 without a date."""
     query = parse_qs(urlsplit(response_url).query)
     try:
         date = dt.datetime.strptime(query["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ")
@@ -55,7 +55,7 @@ def account_and_region(event: Event) -> tuple[str, str]:
 def respond(
     event: Event, *, physical_id: str, failure: str | None = None, data: Mapping[str, str] | None = None
 ) -> None:
-    """Respond to a custom resource event: success, or FAILED with ``failure`` as the reason users see."""
+    """Respond to a custom resource event with SUCCESS, or with FAILED and the reason ``failure``."""
     _put(
         event["ResponseURL"],
         {
@@ -71,11 +71,11 @@ def respond(
 
 
 def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
-    """Signal a wait condition. A handle whose stack was deleted is no error."""
+    """Signal a wait condition, which may have been deleted with its stack."""
     body = {
         "Status": "SUCCESS" if failure is None else "FAILURE",
         "Reason": redacted(failure or "the artifact is ready"),
-        # The same id each time: CloudFormation takes a repeated id for a retransmission and keeps the first.
+        # CloudFormation treats a signal with the same id as a retransmission.
         "UniqueId": "artifact",
         "Data": data,
     }
@@ -88,10 +88,10 @@ def signal(handle: str, *, failure: str | None = None, data: str = "") -> None:
 
 
 def _fitting(body: Mapping[str, object]) -> bytes:
-    """The body as JSON, with its reason cut to what the others leave of the limit."""
+    """The body as JSON, with its reason shortened to the size limit."""
     reason, end = str(body["Reason"]), ""
     while True:
-        # As UTF-8, not as \\uXXXX, which takes up to three times the bytes. Half a character has none: a question mark.
+        # UTF-8 is shorter than \\uXXXX; surrogates become question marks.
         payload = json.dumps({**body, "Reason": reason + end}, ensure_ascii=False).encode(errors="replace")
         beyond = len(payload) - _BODY_LIMIT
         if beyond <= 0 or not reason:

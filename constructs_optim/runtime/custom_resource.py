@@ -1,4 +1,4 @@
-"""Runs a custom resource's handler, and responds to CloudFormation whatever happens."""
+"""Runs a custom resource's handler, and always responds to CloudFormation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from .telemetry import Counted, LambdaContext, entry_point, log
 def custom_resource(
     *, ensure: Callable[[Event], tuple[str, dict[str, str]]], delete: Callable[[Event], None]
 ) -> Callable[[Event, LambdaContext], None]:
-    """The entry point of a custom resource's function.
-
-    ``ensure`` is for Create and Update, and may be repeated; it returns the physical id and the attributes.
-    """
+    """The entry point of a function; ``ensure`` creates or updates, and returns the physical id and attributes."""
 
     @entry_point
     def handler(event: Event, context: LambdaContext) -> None:
@@ -35,7 +32,7 @@ def custom_resource(
             else:
                 physical_id, data = _patiently(ensure, event, context)
         except Superseded as superseded:
-            # CloudFormation does not wait for this response any more, and the later request has its own.
+            # CloudFormation waits for the response of the later request only.
             log("superseded", reason=str(superseded))
             return
         except DeploymentError as error:
@@ -59,7 +56,7 @@ def custom_resource(
 def _patiently(
     ensure: Callable[[Event], tuple[str, dict[str, str]]], event: Event, context: LambdaContext
 ) -> tuple[str, dict[str, str]]:
-    """Ensure, and again while permissions may still be on their way: half of the function's time at most.
+    """Retry while permissions may not be effective yet, for at most half of the function's time.
 
     Source: IAM user guide, "Changes that I make are not always immediately visible".
     """
@@ -106,7 +103,7 @@ def _explained(error: ClientError | BotoCoreError, event: Event) -> str:
     next_step = _NEXT_STEPS.get(code) or ("the service failed; deploy again" if status >= 500 else "")
     store = event["ResourceProperties"].get("Bucket")
     if next_step == _PERMISSIONS and store:
-        # Another account gets nothing but "Access Denied" from S3.
+        # S3 gives no details to another account.
         account = event["StackId"].split(":")[4]
         next_step += (
             f". If the store {store} is another account's, that one has to share it with this one, {account} "

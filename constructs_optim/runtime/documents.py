@@ -1,4 +1,4 @@
-"""Readers of JSON documents whose form is not known: what is missing is empty."""
+"""Readers of JSON documents of unknown structure, by which missing values are empty."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def list_in(value: object) -> list[object]:
 
 
 def nested(value: object, *names: str) -> object:
-    """The value under ``names``, one inside the other; None where one is missing."""
+    """The value at a path of names; None if one is missing."""
     for name in names:
         value = object_in(value).get(name)
     return value
 
 
 def not_created(request: str) -> str:
-    """The physical id of a resource whose creation by ``request`` failed: its deletion knows the request by it."""
+    """The physical id of a resource whose creation by ``request`` failed, for its deletion."""
     return f"not-created-{request}"
 
 
 def failed_request(physical_id: object) -> str | None:
-    """The request whose failed creation :func:`not_created` gave ``physical_id``; None for any other id."""
+    """The request of a physical id of :func:`not_created`; None for any other id."""
     prefix, _, request = str(physical_id).partition("not-created-")
     return request if request and not prefix else None

@@ -1,4 +1,4 @@
-"""Errors that a handler turns into the reason in the stack's events, and the parts of AWS's own."""
+"""Errors that are reported in the stack's events, and the parts of AWS's errors."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class DeploymentError(Exception):
 
 
 class InvalidEvent(DeploymentError):
-    """What reached the handler does not have the form it must have."""
+    """The handler's input is invalid."""
 
 
 class Superseded(DeploymentError):
-    """CloudFormation has sent a later request for the same resource: this one's time is over."""
+    """CloudFormation has sent a later request for the same resource."""
 
 
 def code_of(error: ClientError) -> str:
-    """AWS's error code, such as ``NoSuchBucket``; empty where there is none."""
+    """AWS's error code, such as ``NoSuchBucket``; empty without one."""
     return error.response.get("Error", {}).get("Code", "")
 
 
 def message_of(error: ClientError) -> str:
-    """AWS's error message; empty where there is none."""
+    """AWS's error message; empty without one."""
     return error.response.get("Error", {}).get("Message", "")

@@ -1,4 +1,4 @@
-"""Hides secrets in logs, traces and stack events: by their names, by their values in the event, and by their shapes."""
+"""Redacts secrets in logs, traces and stack events by name, by value in the event, and by pattern."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDENTIFIERS = frozenset({
     "artifact_key", "function_arn", "function_name", "function_request_id", "job_name", "level", "location",
     "logical_id", "model_name", "request_id", "service", "stack_id", "timestamp", "xray_trace_id",
 })  # fmt: skip
-"""Fields that lines are found by. Known secrets are not hidden in them: an environment may well name the region."""
+"""Fields for queries. Values of the event are not hidden in them: an environment may contain the region."""
 
 _SECRET_NAME = re.compile(
     r"response_?url|wait_?handle|passw(?:or)?d|secret|credential|authori[sz]ation|signature"
@@ -26,13 +26,13 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _ENVIRONMENT = re.compile(r"environment", re.IGNORECASE)
-# Shorter values are hidden under their name only: looked for in texts, they would be found in every artifact key.
+# Shorter values are hidden by name only: they would match parts of artifact keys.
 _SHORTEST_SECRET, _SHORTEST_SETTING, _LONGEST_NUMBER = 6, 8, 11
 
-# The rest of a secret's name. What comes before need not be matched, and matching it would be quadratic.
+# The end of a secret's name: matching its beginning as well would be quadratic.
 _NAME = r"(?:passw(?:or)?d|secret|credential|signature|token(?!s|iz)|(?:api|access|private)[-_]?key)[\w.-]*"
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
-    # The query of a URL, which is where a pre-signed one has its signature, and the user before its host.
+    # The query of a URL, which has the signature of a pre-signed one, and the user information.
     (re.compile(r"""(\b[a-z][a-z0-9+.-]{0,20}://[^\s?"'<>\\]*)\?[^\s"'<>\\]*""", re.IGNORECASE), rf"\1?{HIDDEN}"),
     (re.compile(r"""(\b[a-z][a-z0-9+.-]{0,20}://)[^\s/?@"'<>\\]+@""", re.IGNORECASE), rf"\1{HIDDEN}@"),
     # NAME=value, as in a query, a shell and AWS's own messages; "NAME": "value", as in JSON and Python.
@@ -45,16 +45,16 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 class Redactor:
-    """Hides secrets. One serves one invocation at a time, as a Lambda function does."""
+    """Redacts the secrets of one invocation at a time."""
 
     def __init__(self) -> None:
         self._known: list[str] = []
 
     def learn(self, event: object) -> None:
-        """Know the secrets of ``event`` and of this process, and forget those of the event before."""
+        """Replace the known secrets by those of ``event`` and of this process."""
         credentials = {name: os.environ.get(name) for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")}
         forms = {form for secret in _secrets([event, credentials]) for form in _quoted(secret)}
-        # The longest first: the whole goes before its parts.
+        # The longest first, as one may contain another.
         self._known = sorted(forms, key=len, reverse=True)
 
     def text(self, text: str) -> str:
@@ -64,7 +64,7 @@ class Redactor:
         return _without_shapes(text)
 
     def value(self, value: object, *, name: str = "") -> object:
-        """``value`` without secrets: mappings and sequences all through, all else as JSON can have it."""
+        """``value`` without secrets, as a JSON value."""
         if value is not None and _SECRET_NAME.search(name):
             return HIDDEN
         if value is None or isinstance(value, bool | int | float):
@@ -85,7 +85,7 @@ def _without_shapes(text: str) -> str:
 
 
 def _secrets(value: object, shortest: int = 0) -> Iterator[str]:
-    """The texts of an event, of at least ``shortest`` characters, that are secrets or settings of an environment."""
+    """The secrets and environment settings in an event, of at least ``shortest`` characters."""
     if is_object(value):
         for name, item in value.items():
             if _SECRET_NAME.search(str(name)) or shortest == _SHORTEST_SECRET:
@@ -100,7 +100,7 @@ def _secrets(value: object, shortest: int = 0) -> Iterator[str]:
 
 
 def _quoted(secret: str) -> set[str]:
-    """``secret`` as it is, as JSON and Python quote it, one inside the other, and as URLs do."""
+    """``secret`` as plain text, in nested JSON and Python literals, and URL-encoded."""
     forms = {secret}
     for _ in range(3):
         forms |= {quoted[1:-1] for form in forms for quoted in (json.dumps(form), repr(form))}

@@ -21,9 +21,9 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Mapping[str, object])
 Handler = Callable[[E, LambdaContext], T]
 
-# Once a line has named these, the rest of the invocation's lines do.
-_KEPT = frozenset({"artifact_key", "job_name", "model_name"})
-_OF_EVENT = {
+# Fields that are appended to all later lines of an invocation.
+_APPENDED = frozenset({"artifact_key", "job_name", "model_name"})
+_FIELDS = {
     "stack_id": "StackId",
     "logical_id": "LogicalResourceId",
     "request_id": "RequestId",
@@ -43,7 +43,7 @@ _metrics = Metrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "
 
 
 class HandlerFailed(Exception):
-    """Replaces an exception whose text has a secret."""
+    """Replaces an exception whose text contains a secret."""
 
 
 class Counted(Enum):
@@ -67,9 +67,9 @@ class Counted(Enum):
 
 def log(event: str | Counted, **fields: object) -> None:
     """Write a line; a counted event adds to its metric. Queries go by ``event``: its words never change."""
-    _logger.append_keys(**{name: value for name, value in fields.items() if name in _KEPT})
-    details = {name: value for name, value in fields.items() if name not in _KEPT}
-    # 3: the line of the caller, not this one.
+    _logger.append_keys(**{name: value for name, value in fields.items() if name in _APPENDED})
+    details = {name: value for name, value in fields.items() if name not in _APPENDED}
+    # 3: the location of the caller.
     if isinstance(event, str):
         _logger.info(event, stacklevel=3, extra=details)
     else:
@@ -83,15 +83,15 @@ def count(metric: str, value: float = 1) -> None:
 
 
 def redacted(text: str) -> str:
-    """``text`` without secrets: those of the event at hand, and what looks like one."""
+    """``text`` without the secrets of the event and texts that look like one."""
     return _redactor.text(text)
 
 
 def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
-    """Decorate what Lambda calls. Lambda logs exceptions: one with a secret is raised as :class:`HandlerFailed`."""
+    """Decorate a Lambda handler. An exception with a secret, which Lambda would log, becomes :class:`HandlerFailed`."""
 
     def identified(event: E, context: LambdaContext) -> T:
-        _logger.append_keys(**{key: event[name] for key, name in _OF_EVENT.items() if isinstance(event.get(name), str)})
+        _logger.append_keys(**{key: event[name] for key, name in _FIELDS.items() if isinstance(event.get(name), str)})
         return _traced(handler)(event, context)
 
     in_lambda = _logger.inject_lambda_context(identified, log_event=False, clear_state=True)
@@ -108,7 +108,7 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
                 raise
             failed = HandlerFailed(f"{type(error).__name__}: {redacted(str(error))}")
         finally:
-            # Powertools warns of an invocation that counted nothing, as most polls do.
+            # Powertools warns of an invocation without metrics, such as most polls.
             if _metrics.provider.metric_set:
                 _metrics.flush_metrics()
             # handlers/__init__.py turns it off for the cold start.
@@ -119,14 +119,14 @@ def entry_point(handler: Handler[E, T]) -> Handler[E, T]:
 
 
 def _traced(handler: Handler[E, T]) -> Handler[E, T]:
-    """``handler`` with a subsegment of its own and one for each call to AWS, where this invocation is sampled."""
-    # X-Ray's SDK takes longer to import than all else together.
+    """``handler`` with X-Ray subsegments for itself and its calls to AWS, if the invocation is sampled."""
+    # X-Ray's SDK takes longer to import than everything else.
     sampled = "Sampled=1" in os.environ.get("_X_AMZN_TRACE_ID", "")
     if not sampled or os.environ.get("POWERTOOLS_TRACE_DISABLED", "").lower() in ("1", "true"):
         return handler
     try:
         from .tracing import tracer
     except ImportError:
-        # A team's own copy of the layer may lack the SDK; Lambda's own segments remain.
+        # A custom layer may lack the SDK; Lambda's own segments remain.
         return handler
     return tracer(_redactor).capture_lambda_handler(handler, capture_response=False)

@@ -15,14 +15,14 @@ from .redaction import Redactor
 
 
 class RedactingEmitter(UDPEmitter):
-    """Sends segments to the X-Ray daemon without secrets: the SDK adds exceptions to them with their whole text."""
+    """Sends redacted segments to the X-Ray daemon: the SDK adds the text of exceptions."""
 
     def __init__(self, redactor: Redactor) -> None:
         super().__init__()
         self._redactor = redactor
 
     def send_entity(self, entity: Any) -> None:
-        """Send one."""
+        """Send a segment without secrets."""
         text = json.dumps(self._redactor.value(json.loads(entity.serialize())))
         redacted: Any = SimpleNamespace(serialize=lambda: text)
         super().send_entity(redacted)
@@ -30,7 +30,7 @@ class RedactingEmitter(UDPEmitter):
 
 @functools.cache
 def tracer(redactor: Redactor) -> Tracer:
-    """The tracer of this process, with boto3's calls patched in. Calls to pre-signed URLs are not traced."""
+    """The tracer of this process, which traces botocore's calls but not those to pre-signed URLs."""
     created = Tracer(patch_modules=["botocore"])
     xray_recorder.emitter = RedactingEmitter(redactor)
     return created

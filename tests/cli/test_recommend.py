@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
-from constructs_optim.operations import price_list
 from constructs_optim.recipe import Model, Quantization, Recipe, plan
+from constructs_optim.runtime.evaluation import price_list
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 

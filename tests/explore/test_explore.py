@@ -44,7 +44,7 @@ def _undoes_without_a_look_at_earlier_attempts(self: _Deployment, key: str) -> N
 
 
 def _leaves_without_looking_again(self: _Deployment, key: str) -> Any:
-    return None if self._is_wanted(key) else self._left(key)
+    return None if self.records.get(self.owner).wants(key) else self._left(key)
 
 
 def _writes_whatever_is_there(s3: Any, bucket: str, prefix: str, name: str, *_: object) -> None:

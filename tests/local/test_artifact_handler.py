@@ -578,7 +578,9 @@ def test_a_bucket_that_is_gone_is_reported_when_it_is_needed(answers: Answers, a
 
 def test_a_manifest_that_holds_is_deployed(answers: Answers, artifact: Artifact) -> None:
     uri = artifact.make()["model_data_uri"]
-    artifact.make(files=artifact.store.files(uri, checksums=True), image=f"{REPOSITORY}:0.36.0-lmi25")
+    artifact.make(
+        files=artifact.store.with_checksums(uri, artifact.store.files(uri)), image=f"{REPOSITORY}:0.36.0-lmi25"
+    )
     answer = send(answers, "Create", artifact.key, ServingRepositories=[f"{REPOSITORY}-other", REPOSITORY])
     assert answer["Status"] == "SUCCESS", answer
     assert answer["Data"]["Image"] == f"{REPOSITORY}:0.36.0-lmi25"
@@ -617,7 +619,8 @@ def test_a_manifest_with_an_image_of_another_repository_is_refused(
 
 def test_a_manifest_with_other_checksums_than_s3_has_is_refused(answers: Answers, artifact: Artifact) -> None:
     manifest = artifact.make()
-    (file,) = artifact.store.files(manifest["model_data_uri"], checksums=True)
+    uri = manifest["model_data_uri"]
+    (file,) = artifact.store.with_checksums(uri, artifact.store.files(uri))
     forged = dict.fromkeys(file["checksums"], "AAAAAA==")
     assert forged, "S3 keeps a checksum of each object"
     artifact.make(files=[{**file, "checksums": forged}])

@@ -164,7 +164,7 @@ def fill(s3: MemoryS3, artifacts: int, unused: int, stacks: int) -> None:
             description=_DESCRIPTION,
         )
         references = {key: Reference(request="request", state=CONFIRMED)} if is_used else {}
-        record = OwnerRecord.of(owner, request="request", keys=references)
+        record = OwnerRecord.of(owner).updated(request="request", keys=references)
         prefix = f"artifacts/{key}/"
         names = [f"model-{place:05}-of-{FILES:05}.safetensors" for place in range(FILES)]
         for name in names:

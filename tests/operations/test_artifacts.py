@@ -17,7 +17,7 @@ KEY, OTHER = artifact_key("one"), artifact_key("other")
 
 
 def found(inventory: ArtifactInventory, key: str = KEY) -> Artifact:
-    artifact = inventory.one(key)
+    artifact = inventory.get(key)
     assert artifact is not None
     return artifact
 

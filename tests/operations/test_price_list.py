@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.operations.price_list import prices_per_hour
+from constructs_optim.runtime.evaluation.price_list import prices_per_hour
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 

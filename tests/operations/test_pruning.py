@@ -299,7 +299,7 @@ JUNK = {
         }.items()
     },
     "the name of another account": json.dumps(
-        OwnerRecord.of(owner("Chat"), request="1", keys={OTHER: Reference(request="1")}).to_record()
+        OwnerRecord.of(owner("Chat")).updated(request="1", keys={OTHER: Reference(request="1")}).to_record()
     ).encode(),
 }
 
@@ -450,7 +450,7 @@ class Deployment:
 
 def write_manifest(artifacts: ArtifactStore, attempt: int) -> None:
     uri = artifacts.model_uri(KEY, attempt)
-    files = artifacts.files(uri, checksums=True)
+    files = artifacts.with_checksums(uri, artifacts.files(uri))
     named = {"attempt": attempt, "model_data_uri": uri, "image": "image", "job_name": "job", "files": files}
     artifacts.write_manifest(KEY, {"schema": 1, "artifact_key": KEY, **named})
 
@@ -560,7 +560,7 @@ def test_a_deployment_that_joins_first_keeps_the_artifact(store: Store) -> None:
     deployment = Deployment(store, _living(store.cloud), done)
     deployment.finish()
     (removal,) = one.remove(surveyed).removals
-    assert removal.skipped == "a stack has come to refer to it"
+    assert removal.skipped == "a stack refers to it now"
     assert deployment.attempt == 1
 
 
@@ -602,6 +602,6 @@ def _living(cloud: LocalCloud) -> Owner:
 def test_a_released_artifact_is_no_longer_taken_for_ready(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY)
     store.records.release(KEY)
-    artifact = inventory.one(KEY)
+    artifact = inventory.get(KEY)
     assert artifact is not None
     assert artifact.state is State.released

@@ -24,7 +24,7 @@ def made(store: Store) -> Store:
 
 
 def verified(inventory: ArtifactInventory) -> Verification:
-    artifact = inventory.one(KEY)
+    artifact = inventory.get(KEY)
     assert artifact is not None
     return verify(inventory.store, artifact)
 

@@ -12,8 +12,9 @@ from botocore.validate import ParamValidator
 
 from constructs_optim.runtime.errors import DeploymentError, InvalidEvent
 from constructs_optim.runtime.jobs.artifact_jobs import KINDS
-from constructs_optim.runtime.jobs.sagemaker_jobs import SageMakerJobs, typed
+from constructs_optim.runtime.jobs.sagemaker_jobs import RUNNING, SageMakerJobs, typed
 from constructs_optim.runtime.jobs.source import ResolvedSource, is_of, with_reads
+from constructs_optim.runtime.jobs.watching import failure_reason
 from constructs_optim.runtime.requests.fields import as_delivered, validate
 from constructs_optim.runtime.requests.properties import JobProperties
 from constructs_optim.runtime.store.artifact_store import ArtifactStore
@@ -129,15 +130,15 @@ TRAINED: dict[str, Any] = {
     ],
 )
 def test_why_a_training_came_to_nothing_is_told(more: dict[str, Any], told: str) -> None:
-    assert told in KINDS["TrainingJob"].failure({**TRAINED, **more})
+    assert told in failure_reason({**TRAINED, **more})
 
 
 @pytest.mark.parametrize(("status", "ended_badly"), [("Failed", True), ("Stopped", True), ("Stopping", False)])
 def test_the_statuses_of_training_jobs_are_understood(status: str, ended_badly: bool) -> None:
     kind = KINDS["TrainingJob"].kind
-    assert kind.has_failed({"TrainingJobStatus": status}) is ended_badly
-    assert not kind.has_completed({"TrainingJobStatus": status})
-    assert kind.is_running({"TrainingJobStatus": "InProgress"})
+    assert kind.has_status({"TrainingJobStatus": status}, "FAILED", "STOPPED") is ended_badly
+    assert not kind.has_status({"TrainingJobStatus": status}, "COMPLETED")
+    assert kind.has_status({"TrainingJobStatus": "InProgress"}, *RUNNING)
 
 
 def test_a_manifest_keeps_the_last_metrics_and_what_was_billed() -> None:

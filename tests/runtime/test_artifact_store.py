@@ -126,7 +126,7 @@ def test_a_manifest_is_read_as_it_was_written(store: ArtifactStore, s3: Any) -> 
 def test_a_manifest_keeps_what_s3_knows_of_the_bytes(store: ArtifactStore, s3: Any) -> None:
     uri = store.model_uri(KEY, 1)
     s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/model/1/config.json", Body=b"{}", ChecksumAlgorithm="SHA256")
-    files = store.files(uri, checksums=True)
+    files = store.with_checksums(uri, store.files(uri))
     assert [file["checksums"] for file in files] == [
         {"SHA256": base64.b64encode(hashlib.sha256(b"{}").digest()).decode()}
     ]

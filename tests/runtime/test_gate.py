@@ -76,7 +76,7 @@ def test_what_is_better_or_as_good_or_has_nothing_before_it_passes() -> None:
 
 
 def test_a_technique_that_leaves_the_weights_alone_has_to_answer_the_same() -> None:
-    answers = Completions(["yes", "no", "a"], ["yes", "nope", "a"], same_weights=True, with_what="those before")
+    answers = Completions(["yes", "no", "a"], ["yes", "nope", "a"], same_weights=True, reference_name="those before")
     (told,) = misses(gate(quality=QUALITY), {}, {}, answers)
     assert "66.7% of 3 completions are identical to those before" in told
     assert "prompt 2 is the first" in told
@@ -84,15 +84,15 @@ def test_a_technique_that_leaves_the_weights_alone_has_to_answer_the_same() -> N
 
 def test_a_technique_that_changes_the_weights_may_answer_a_little_differently() -> None:
     words = " ".join(f"word{number}" for number in range(20))
-    close = Completions([words], [f"{words} more"], same_weights=False, with_what="those before")
+    close = Completions([words], [f"{words} more"], same_weights=False, reference_name="those before")
     assert misses(gate(quality=QUALITY), {}, {}, close) == []
-    far = Completions(["one two"], ["three four"], same_weights=False, with_what="those before")
+    far = Completions(["one two"], ["three four"], same_weights=False, reference_name="those before")
     (told,) = misses(gate(quality=QUALITY), {}, {}, far)
     assert "differ from those before by 100.0% of their words" in told
 
 
 def test_prompts_that_were_not_answered_are_told_of() -> None:
-    answers = Completions([None, "yes"], ["no", "yes"], same_weights=True, with_what="those before")
+    answers = Completions([None, "yes"], ["no", "yes"], same_weights=True, reference_name="those before")
     assert misses(gate(quality=QUALITY), {}, {}, answers) == ["1 of 2 prompts have no completion"]
 
 
@@ -143,7 +143,7 @@ def test_a_lossless_technique_passes_by_default_and_a_broken_draft_does_not(chan
         update={"min_identical": default.min_identical, "max_difference": default.max_difference}
     )
     others = ["another"] * changed + ["the same"] * (50 - changed)
-    answers = Completions(["the same"] * 50, others, same_weights=True, with_what="the baseline")
+    answers = Completions(["the same"] * 50, others, same_weights=True, reference_name="the baseline")
     assert (misses(gate(quality=quality), {}, {}, answers) == []) is passes
 
 

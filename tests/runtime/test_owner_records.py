@@ -40,7 +40,7 @@ def test_an_account_speaks_for_itself_alone(records: OwnerRecords, s3: Any) -> N
     assert isinstance(stray, UnreadableRecord)
     assert record.owner == OWNER
     assert (stray.account, stray.name) == ("444455556666", "owners/444455556666/x.json")
-    assert "speaks for account 111122223333" in stray.problem
+    assert "names an owner of another account, 111122223333" in stray.problem
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def show_command(
 ) -> None:
     """Show one artifact: its records, its files and who refers to it."""
     inventory = Account(profile, region).inventory(bucket)
-    artifact = inventory.one(_full_key(inventory, key))
+    artifact = inventory.get(_full_key(inventory, key))
     if artifact is None:
         raise failed(f"{key} was removed just now.")
     if format == "json":
@@ -101,7 +101,7 @@ def verify_command(
     """Check that artifacts are as their manifests say. Exit status 1 when one is damaged."""
     inventory = Account(profile, region).inventory(bucket)
     chosen = [_full_key(inventory, key) for key in keys or []]
-    artifacts = map(inventory.one, chosen) if chosen else inventory.all()
+    artifacts = map(inventory.get, chosen) if chosen else inventory.all()
     results = [
         verify(inventory.store, artifact)
         for artifact in artifacts

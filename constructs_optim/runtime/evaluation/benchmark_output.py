@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDatumTypeDef
 
 ARCHIVE = "output/output.tar.gz"
-"""Where the archive is, below the job's output location."""
+"""The archive's path below the job's output location."""
 _SUMMARY = "profile_export_aiperf.json"
 _LARGEST_SUMMARY = 8_000_000
 _LEVEL = re.compile(r"(?:^|/)concurrency_(\d{1,6})(?:/|$)")
 _NAMESPACE = "ConstructsOptim/Evaluation"
-# PutMetricData takes 1,000 metrics and 1 MB; a smaller request is repeated sooner.
+# PutMetricData accepts 1,000 metrics and 1 MB; smaller requests are cheaper to retry.
 _AT_ONCE = 200
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
 
@@ -62,13 +62,13 @@ class Level:
     errors: Mapping[str, int]
 
     def priced(self, instance_price_per_hour: float, discount: float) -> Level:
-        """The same, with what follows from a price."""
+        """A copy with the metrics that depend on a price."""
         known = {**self.metrics, "instance_price_per_hour": instance_price_per_hour}
         return Level(self.concurrency, self.seconds, _with_formulas(known, discount), self.errors)
 
 
 def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int]) -> list[Level]:
-    """The measurements in a gzip-compressed archive, by rising concurrency; a single one has no folder of its own."""
+    """The measurements in a gzip-compressed archive; a single concurrency has no folder of its own."""
     levels: dict[int, Level] = {}
     try:
         for path, content in _summaries(archive):
@@ -89,7 +89,7 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
 
 
 def _summaries(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, bytes]]:
-    # A stream is only read, and typeshed requires all that a file has.
+    # tarfile only reads the stream, although typeshed requires a whole IO.
     with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|gz") as members:
         for member in members:
             if not member.isfile() or member.name.rpartition("/")[2] != _SUMMARY:
@@ -102,7 +102,7 @@ def _summaries(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, bytes]]
 
 def _level(export: Mapping[str, object], concurrency: int) -> Level:
     measured = dict(_values(export))
-    # aiperf leaves a count out that is zero.
+    # aiperf omits counts of zero.
     measured.setdefault("error_request_count.avg", 0.0)
     measured.setdefault("request_count.avg", 0.0)
     errors = _errors(list_in(export.get("error_summary")))
@@ -110,7 +110,7 @@ def _level(export: Mapping[str, object], concurrency: int) -> Level:
     metrics = {
         "concurrency": float(concurrency),
         "tokenizer_failed": tokenizer,
-        # The metrics reference counts what the tokenizer could not parse among the empty ones.
+        # The metrics reference includes responses that the tokenizer could not parse.
         "empty_inference_response": tokenizer + errors.get("empty", 0),
     }
     for definition in DEFINITIONS:
@@ -135,8 +135,8 @@ def _values(export: Mapping[str, object]) -> Iterator[tuple[str, float]]:
 def _errors(summary: list[object]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for entry in summary:
-        details, times = object_in(nested(entry, "error_details")), nested(entry, "count")
-        count = int(times) if isinstance(times, str | int | float) else 0
+        details, reported = object_in(nested(entry, "error_details")), nested(entry, "count")
+        count = int(reported) if isinstance(reported, str | int | float) else 0
         kind = str(details.get("code") or details.get("type") or "unknown")
         counts[kind] = counts.get(kind, 0) + count
         message = f"{details.get('type') or ''} {details.get('message') or ''}".lower()
@@ -158,7 +158,7 @@ def _with_formulas(metrics: Mapping[str, float], discount: float = 0.0) -> dict[
 
 
 def publish(dimensions: Mapping[str, str], artifact_key: str, levels: Sequence[Level], *, at: dt.datetime) -> None:
-    """Publish every metric of every concurrency, at the time the evaluation ended."""
+    """Publish the metrics of all concurrencies with the time ``at``."""
     data: list[MetricDatumTypeDef] = []
     for level in levels:
         named = {**dimensions, "Concurrency": str(level.concurrency), "ArtifactKey": artifact_key}

@@ -1,6 +1,6 @@
-"""Completions of the prompts of a quality gate: some in each poll, until all are there.
+"""Completes the prompts of a quality gate, some in each poll.
 
-Prompts and completions are users' text: they are kept in the store and never logged.
+Prompts and completions are users' text: they are stored and never logged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..aws import client
 from ..documents import is_list, is_object, nested, object_in
 from ..errors import DeploymentError, code_of
 from ..requests.run_properties import EvaluationRequest
-from ..store.json_records import lacks
+from ..store.json_records import get_object
 from ..store.run_records import COMPLETIONS, RunRecords
 from ..telemetry import LambdaContext, log
 
@@ -53,10 +53,10 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> lis
         else:
             faults.append(f"line {number}")
     if faults or not prompts:
-        what = f"{', '.join(faults[:10])} cannot be used" if faults else "it is empty"
+        fault = f"{', '.join(faults[:10])} cannot be used" if faults else "it is empty"
         raise DeploymentError(
-            f"the prompts in {uri}: {what}. Each line is a JSON object with text, prompt or inputs (text), or messages "
-            "(a chat), and maybe a reference completion"
+            f"the prompts in {uri}: {fault}. Each line is a JSON object with text, prompt or inputs (text), or "
+            "messages (a chat), and maybe a reference completion"
         )
     return prompts
 
@@ -72,7 +72,7 @@ def _body(row: Mapping[str, object], max_tokens: int) -> dict[str, object] | Non
 
 
 def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
-    """The endpoint's completion; None where it failed, or returned nothing that can be read."""
+    """The endpoint's completion; None if the invocation failed or its response cannot be read."""
     invocation: InvokeEndpointInputTypeDef = {
         "EndpointName": request.endpoint_name,
         "ContentType": "application/json",
@@ -88,7 +88,7 @@ def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
     except ValueError:
         return None
     except ClientError as error:
-        # Anything else was refused, for instance for want of a permission.
+        # Others, such as a missing permission, are errors of the deployment.
         if code_of(error) not in ("ModelError", "InternalFailure", "ModelNotReadyException"):
             raise
         return None
@@ -109,18 +109,18 @@ def completion_text(body: object) -> str | None:
 
 
 def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, context: LambdaContext) -> bool:
-    """Send as many prompts as there is time for; whether all have a completion."""
+    """Send prompts until the function is nearly out of time; returns whether all have a completion."""
     quality = request.gate.quality if request.gate is not None else None
     if quality is None:
         return True
-    kept = records.read(COMPLETIONS, run)
-    if kept is not None and len(kept["answers"]) == len(kept["references"]):
+    stored = records.read(COMPLETIONS, run)
+    if stored is not None and len(stored["answers"]) == len(stored["references"]):
         return True
     content = _read(quality.prompts)
     prompts = read_prompts(content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens)
-    # A file that was changed in between is another one: begin again.
+    # Start again if the file has changed since the last poll.
     digest = hashlib.sha256(content).hexdigest()
-    completions = list(kept["answers"]) if kept is not None and kept["prompts_digest"] == digest else []
+    completions = list(stored["answers"]) if stored is not None and stored["prompts_digest"] == digest else []
     while len(completions) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
         completions.append(complete(request, prompts[len(completions)]))
     references = [prompt.reference for prompt in prompts]
@@ -134,8 +134,11 @@ def _read(uri: str) -> bytes:
     s3 = client("s3")
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     try:
-        return s3.get_object(Bucket=bucket, Key=key)["Body"].read(_LARGEST_PROMPTS)
+        prompts = get_object(s3, bucket, key)
     except ClientError as error:
-        if code_of(error) != "NoSuchBucket" and not lacks(s3, bucket, key, error):
+        if code_of(error) != "NoSuchBucket":
             raise
-        raise DeploymentError(f"there is no file {uri}, which has the prompts of the gate") from error
+        prompts = None
+    if prompts is None:
+        raise DeploymentError(f"there is no file {uri}, which has the prompts of the gate")
+    return prompts["Body"].read(_LARGEST_PROMPTS)

@@ -11,40 +11,39 @@ from botocore.exceptions import BotoCoreError, ClientError
 from ..aws import client
 from ..requests.run_properties import EvaluationRequest, Subject
 from ..telemetry import log
-from .price_list import lowest_prices
+from .price_list import API_REGION, lowest_prices
 
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
     from mypy_boto3_sagemaker.type_defs import DescribeEndpointOutputTypeDef
 
-
-# Regions of the price list's API, by partition; each has the prices of all regions of the partition.
-_PRICING_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
+# Regions of the price list's API by partition.
+_PRICING_REGIONS = {"aws": API_REGION, "aws-cn": "cn-northwest-1"}
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """The instances that served, with artifact and type of most of them, and remarks for the report."""
+    """The instances in service, the artifact and type of most of them, and notes for the report."""
 
     artifact_key: str
     instance_type: str
-    # Of instances, or the share of them that the copies of a component took.
+    # The number of instances, or the share of them that the copies of a component use.
     count: float
-    # Of all of them, in US dollars, before any discount; None where it is not known.
+    # Of all instances, in US dollars before a discount; None if it is unknown.
     price_per_hour: float | None
     price_source: str
     notes: tuple[str, ...]
 
 
 def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, function_arn: str) -> Fleet:
-    """What serves the endpoint, or the component, at the moment."""
+    """The instances that serve the endpoint or component now."""
     endpoint = sagemaker.describe_endpoint(EndpointName=request.endpoint_name)
     counts = _counts(request, endpoint)
     notes: list[str] = []
     if request.inference_component_name and request.share_of_instance is not None:
         component = sagemaker.describe_inference_component(InferenceComponentName=request.inference_component_name)
         copies = component.get("RuntimeConfig", {}).get("CurrentCopyCount", 1)
-        # A component pays for its copies' share of the accelerators, on whichever instances they are.
+        # A component is charged for its copies' share of the accelerators.
         whole = sum(counts.values()) or 1
         counts = {name: count / whole * copies * request.share_of_instance for name, count in counts.items()}
     if len([count for count in counts.values() if count]) > 1:
@@ -74,7 +73,7 @@ def _counts(request: EvaluationRequest, endpoint: DescribeEndpointOutputTypeDef)
 def _price(
     counts: Mapping[str, float], subjects: Mapping[str, Subject], region: str, partition: str
 ) -> tuple[float | None, str]:
-    """The price of all and its source; None and the instance type of which none is known."""
+    """The price of all instances and its source; None and the instance type without a known price."""
     total, sources, home = 0.0, dict[str, None](), _PRICING_REGIONS.get(partition)
     for name, count in counts.items():
         price = subjects[name].price_per_hour if name in subjects else None

@@ -15,7 +15,7 @@ _OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def calculate(formula: str, values: Mapping[str, float]) -> float | None:
-    """The value of a formula; None where a value is missing, or something is divided by zero."""
+    """The value of a formula; None if a value is missing or a divisor is zero."""
     try:
         return _value(ast.parse(formula, mode="eval").body, values)
     except (KeyError, ZeroDivisionError):

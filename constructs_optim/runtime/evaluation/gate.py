@@ -1,4 +1,4 @@
-"""Whether an evaluation lets a deployment through: limits, a comparison with what is replaced, and its completions."""
+"""Judges an evaluation by limits, and by comparing metrics and completions with those of the endpoint it replaces."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Values = Mapping[int, Mapping[str, float]]
 
 
 class Completions(NamedTuple):
-    """Completions and others of the same prompts: the reference, or those of what is replaced."""
+    """Completions, with references for the same prompts: of the prompts file, or of what is replaced."""
 
     completions: Sequence[str | None]
-    others: Sequence[str | None]
-    # Whether neither side's techniques change the weights.
+    references: Sequence[str | None]
+    # Whether the techniques of neither side change the weights.
     same_weights: bool
-    with_what: str
+    reference_name: str
 
 
 def misses(gate: Gate, levels: Values, before: Values, completions: Completions | None) -> list[str]:
-    """A message for every requirement that is not met: which metric, its value, and by how much it misses."""
+    """A message for every requirement that is not met, with the metric, its value and the difference."""
     concurrencies = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
     missed = list[str]()
     for users in concurrencies:
@@ -70,13 +70,13 @@ def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], 
 
 
 def _different(quality: Quality, compared: Completions) -> Iterator[str]:
-    completions, with_what = compared.completions, compared.with_what
+    completions, source = compared.completions, compared.reference_name
     if failed := sum(completion is None for completion in completions):
         yield f"{failed} of {len(completions)} prompts have no completion"
     pairs = [
-        (number, ours, theirs)
-        for number, (ours, theirs) in enumerate(zip(completions, compared.others, strict=False), 1)
-        if ours is not None and theirs is not None
+        (number, completion, reference)
+        for number, (completion, reference) in enumerate(zip(completions, compared.references, strict=False), 1)
+        if completion is not None and reference is not None
     ]
     different = [pair for pair in pairs if pair[1] != pair[2]]
     if not different:
@@ -85,17 +85,17 @@ def _different(quality: Quality, compared: Completions) -> Iterator[str]:
     share = 1 - len(different) / len(pairs)
     if compared.same_weights and share < quality.min_identical:
         yield (
-            f"{share:.1%} of {len(pairs)} completions are identical to {with_what}, and {quality.min_identical:.1%} is "
+            f"{share:.1%} of {len(pairs)} completions are identical to {source}, and {quality.min_identical:.1%} is "
             f"required of techniques that leave the weights alone {first}"
         )
-    apart = sum(
-        1 - difflib.SequenceMatcher(None, ours.split(), theirs.split(), autojunk=False).ratio()
-        for _, ours, theirs in different
+    differences = sum(
+        1 - difflib.SequenceMatcher(None, completion.split(), reference.split(), autojunk=False).ratio()
+        for _, completion, reference in different
     )
-    if not compared.same_weights and apart / len(pairs) > quality.max_difference:
+    if not compared.same_weights and differences / len(pairs) > quality.max_difference:
         yield (
-            f"completions differ from {with_what} by {apart / len(pairs):.1%} of their words on average, and at most "
-            f"{quality.max_difference:.1%} is allowed {first}"
+            f"completions differ from {source} by {differences / len(pairs):.1%} of their words on average, and at "
+            f"most {quality.max_difference:.1%} is allowed {first}"
         )
 
 
@@ -104,16 +104,16 @@ def _users(users: int) -> str:
 
 
 class Verdict(NamedTuple):
-    """The requirements that a run misses, and the accepted evaluation of what it replaces, if any."""
+    """The requirements that a run does not meet, and the accepted evaluation of what it replaces, if any."""
 
     misses: list[str]
-    # The stack's reason; None where nothing is missed.
+    # The reason for the stack; None if all requirements are met.
     refusal: str | None
     before: str | None
 
 
 def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | None, run: str) -> Verdict:
-    """The verdict on a run; ``before`` has the records of what is replaced, which count where that was accepted."""
+    """The verdict on a run; ``before`` has the records of what is replaced, which are used if that was accepted."""
     earlier = (before.read(CURRENT) if before is not None else None) or {}
     if not earlier.get("accepted"):
         before = None
@@ -130,18 +130,18 @@ def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | 
 def _compared(
     request: EvaluationRequest, records: RunRecords, run: str, before: RunRecords | None, decision: Mapping[str, Any]
 ) -> Completions | None:
-    kept = records.read(COMPLETIONS, run)
-    if kept is None:
+    stored = records.read(COMPLETIONS, run)
+    if stored is None:
         return None
-    completions, references = kept["answers"], kept["references"]
+    completions, references = stored["answers"], stored["references"]
     if any(reference is not None for reference in references):
-        return Completions(completions, references, same_weights=False, with_what="the reference completions")
+        return Completions(completions, references, same_weights=False, reference_name="the reference completions")
     earlier = before.read(COMPLETIONS, decision["run"]) if before is not None else None
-    if earlier is None or earlier.get("prompts_digest") != kept["prompts_digest"]:
-        # Nothing to compare with: all there is to require is that there are completions.
-        return Completions(completions, [], same_weights=False, with_what="nothing")
+    if earlier is None or earlier.get("prompts_digest") != stored["prompts_digest"]:
+        # Without references, only missing completions are reported.
+        return Completions(completions, [], same_weights=False, reference_name="")
     lossless = request.lossless and bool(decision.get("lossless"))
-    return Completions(completions, earlier["answers"], lossless, with_what="those of what it replaces")
+    return Completions(completions, earlier["answers"], lossless, reference_name="those of what it replaces")
 
 
 def _values(result: Mapping[str, Any] | None) -> Values:

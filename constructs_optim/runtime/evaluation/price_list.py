@@ -1,11 +1,13 @@
-"""On-demand prices of SageMaker instances: the AWS Price List.
+"""On-demand prices of SageMaker instances, from the AWS Price List.
 
 Source: AWS Price List Query API, ``GetProducts``; attributes of ``AmazonSageMaker`` products as the service lists them.
+Needs ``pricing:GetProducts``.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..documents import nested, object_in
@@ -13,11 +15,25 @@ from ..documents import nested, object_in
 if TYPE_CHECKING:
     from mypy_boto3_pricing.client import PricingClient
 
+API_REGION = "us-east-1"
+"""The Query API has endpoints in few regions; each has the prices of all regions of its partition."""
+
+# Per process, by endpoint of the API, region and component.
+_cache: dict[tuple[str, str, str], Mapping[str, float]] = {}
+
+
+def prices_per_hour(pricing: PricingClient, region: str, component: str = "Hosting") -> Mapping[str, float]:
+    """The hourly prices of a region by instance type, in US dollars; ``component`` is ``Hosting`` or ``Training``."""
+    key = (str(pricing.meta.endpoint_url), region, component)
+    if key not in _cache:
+        _cache[key] = lowest_prices(pricing, regionCode=region, component=component)
+    return _cache[key]
+
 
 def lowest_prices(pricing: PricingClient, **attributes: str) -> dict[str, float]:
-    """The prices of an hour of the products with these attributes, in US dollars, by instance type.
+    """The hourly prices of the products with these attributes, in US dollars by instance type.
 
-    Where an instance type has several, the lowest: the others are of more than the instance.
+    Of several prices of an instance type the lowest: the others include more than the instance.
     """
     pages = pricing.get_paginator("get_products").paginate(
         ServiceCode="AmazonSageMaker",

@@ -1,8 +1,7 @@
-"""``Custom::OptimizedArtifact``: an artifact that is there already, referred to by its key.
+"""``Custom::OptimizedArtifact``: a reference to an existing artifact by its key, which is the physical id.
 
-Nothing in the store is changed but this owner's record: the store may be another account's, shared for reading. The
-physical id is the artifact key. The reference is written before the artifact is read, and a pruning closes the claim
-before it reads references: one of the two sees the other.
+Only this owner's record is written: the store may be another account's, shared for reading. The record is written
+before the artifact is read, so that a concurrent pruning notices it (operations/pruning.py).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..custom_resource import custom_resource
 from ..documents import failed_request, list_in, nested, object_in
 from ..errors import DeploymentError, Superseded, code_of
 from ..jobs.artifact_jobs import KINDS
-from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
+from ..jobs.sagemaker_jobs import RUNNING, SageMakerJobs, job_name
 from ..jobs.source import is_of
 from ..jobs.watching import begin, resource_owner
 from ..requests.fields import validate
@@ -31,9 +30,9 @@ from ..store.json_records import NewerRecord
 from ..store.owner_records import LEAVING, Owner, OwnerRecords
 from ..telemetry import log
 
-# Text of other programs is quoted this far: the reason of a failure has room for 1,024 characters.
-_QUOTED = 320
-_DEPLOY_ITS_MAKER = (
+# A reason has room for 1,024 characters.
+_LONGEST_QUOTE = 320
+_DEPLOY_ITS_STACK = (
     "deploy the stack that makes it again, which runs another job, and this one when that has ended. A stack that did "
     "not wait for its job needs a change to be deployed: give the job another max_runtime"
 )
@@ -52,15 +51,15 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         manifest = _manifest(store, props, owner)
         record = records.settle(owner, request, key, before=event.get("PhysicalResourceId"))
     except Superseded:
-        # The later request has found the reference, and decides on it.
+        # The later request decides on the reference.
         raise
     except Exception:
-        # CloudFormation's next request for the resource gives up what cannot be given up now.
+        # After a failure here, the next request for the resource removes the reference.
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
             records.withdraw(owner, request, key)
             records.left(owner, request, key)
         raise
-    # Left from requests that died.
+    # Of interrupted requests.
     for stale in sorted(record.keys_in(LEAVING)):
         records.left(owner, request, stale)
     log("referred", artifact_key=key, job_name=manifest["job_name"])
@@ -80,23 +79,22 @@ def _delete(event: Event) -> None:
             records.left(owner, request, key)
             log("unreferenced", artifact_key=key)
     except NewerRecord as newer:
-        # Its form is unknown. The reference stays until its stack is gone (artifacts prune).
+        # Its form is unknown: `artifacts prune` removes the reference after the stack is deleted.
         log("unchanged", reason=str(newer))
     except ClientError as error:
-        # With the bucket went the references.
-        is_gone = code_of(error) == "NoSuchBucket"
-        if not is_gone and (failed_request(physical_id) is None or records.may_refer(owner)):
+        # Without the bucket, or if the creation failed before it referred to anything, there is no reference.
+        has_bucket = code_of(error) != "NoSuchBucket"
+        if has_bucket and (failed_request(physical_id) is None or records.may_refer(owner)):
             raise
-        # Otherwise the creation failed before it referred to anything, maybe for the reason that this one fails for.
 
 
 def _manifest(store: ArtifactStore, props: ArtifactProperties, owner: Owner) -> dict[str, Any]:
-    """The artifact's manifest, which must be there and be that of the declared recipe."""
+    """The artifact's manifest; an error if it is missing or not of the declared recipe."""
     key = props.artifact_key
     claim = store.claim(key)
-    # A released claim: the artifact's files may be about to go.
-    present = claim is None or not claim.released
-    manifest = store.manifest(key, claim.attempt if claim is not None else None) if present else None
+    # The files of a released claim may be removed at any time.
+    is_released = claim is not None and claim.released
+    manifest = store.manifest(key, claim.attempt if claim is not None else None) if not is_released else None
     if manifest is None:
         problem, next_step = _missing(store, props, claim, owner)
         raise DeploymentError(f"the artifact {key} is not in the store {store.bucket}: {problem}. Next: {next_step}")
@@ -116,7 +114,7 @@ def _manifest(store: ArtifactStore, props: ArtifactProperties, owner: Owner) -> 
 
 
 def _missing(store: ArtifactStore, props: ArtifactProperties, claim: Claim | None, owner: Owner) -> tuple[str, str]:
-    """Why an artifact is not there, and what to do about it."""
+    """Why an artifact is missing, and the next step."""
     written = store.written_manifest(props.artifact_key)
     if claim is None and written is None:
         problem = f"no job has made it there, and none is making it. It would be {_described(props.description)}"
@@ -126,12 +124,12 @@ def _missing(store: ArtifactStore, props: ArtifactProperties, claim: Claim | Non
         )
     if claim is None or (written is not None and written.get("attempt", claim.attempt) == claim.attempt):
         if claim is not None and claim.released:
-            return "it was given up, and its files may be about to be removed", _DEPLOY_ITS_MAKER
-        return "its manifest is there, but files were removed or changed since", _DEPLOY_ITS_MAKER
+            return "it was given up, and its files may be about to be removed", _DEPLOY_ITS_STACK
+        return "its manifest is there, but files were removed or changed since", _DEPLOY_ITS_STACK
     if claim.failure:
-        return f"the last attempt failed: {_quoted(claim.failure)}", _DEPLOY_ITS_MAKER
+        return f"the last attempt failed: {_quoted(claim.failure)}", _DEPLOY_ITS_STACK
     if claim.released:
-        return "the stacks that had it made gave it up before it was there", _DEPLOY_ITS_MAKER
+        return "the stacks that had it made gave it up before it was there", _DEPLOY_ITS_STACK
     # The second part of a stack's ARN is its name.
     ids = [owner.stack_id for owner in claim.owners if claim.made_in(owner.account) and "/" in owner.stack_id]
     names = list(dict.fromkeys(stack_id.split("/")[1] for stack_id in ids))
@@ -143,17 +141,17 @@ def _missing(store: ArtifactStore, props: ArtifactProperties, claim: Claim | Non
     name, kind = job_name(store.bucket, claim.artifact_key, claim.attempt), KINDS[props.job_kind].kind
     job = SageMakerJobs(client("sagemaker"), kind).describe(name)
     if job is None:
-        return f"its {kind.title} {name} does not exist", _DEPLOY_ITS_MAKER
+        return f"its {kind.title} {name} does not exist", _DEPLOY_ITS_STACK
     status = kind.status(job)
-    if kind.is_running(job):
+    if kind.has_status(job, *RUNNING):
         since = _minute(job["CreationTime"].astimezone(dt.UTC))
         problem = f"the {kind.title} {name} makes it{stacks} and is {status} (created {since})"
         return problem, f"`constructs-optim jobs watch {name}`, and deploy again when it has ended"
-    if kind.has_completed(job):
+    if kind.has_status(job, "COMPLETED"):
         problem = f"the {kind.title} {name} has completed, and its manifest is not written yet"
-        return problem, f"deploy again in a few minutes. Where that does not help, {_DEPLOY_ITS_MAKER}"
+        return problem, f"deploy again in a few minutes. Where that does not help, {_DEPLOY_ITS_STACK}"
     reason = _quoted(job.get("FailureReason") or "no reason is given")
-    return f"the {kind.title} {name} is {status}: {reason}", _DEPLOY_ITS_MAKER
+    return f"the {kind.title} {name} is {status}: {reason}", _DEPLOY_ITS_STACK
 
 
 def _minute(time: dt.datetime) -> str:
@@ -167,7 +165,7 @@ def _described(description: Mapping[str, object]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 3]}..."
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 3]}..."
 
 
 handler = custom_resource(ensure=_ensure, delete=_delete)

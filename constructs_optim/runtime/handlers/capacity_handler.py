@@ -1,7 +1,7 @@
-"""``Custom::ComponentCapacity``: how many copies an inference component has now, for its next definition.
+"""``Custom::ComponentCapacity``: the current number of copies of an inference component.
 
-CloudFormation sends an inference component's number of copies with every update, and would undo what scaling has set.
-This resource has the component's definition for a property, so it runs before each change of the component.
+CloudFormation sends the number of copies with every update of a component, and would undo what scaling has set. This
+resource has the component's definition as a property, so it runs before every update of the component.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from ..requests.fields import validate
 from ..requests.properties import CapacityProperties
 from ..telemetry import log
 
-_ID = "copies-of-"
-
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     props = validate(CapacityProperties, event["ResourceProperties"])
@@ -28,11 +26,11 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         copies = props.initial_copy_count
     else:
         log("kept copies", copies=copies)
-    return f"{_ID}{props.component_logical_id}", {"CopyCount": str(copies)}
+    return f"copies-of-{props.component_logical_id}", {"CopyCount": str(copies)}
 
 
 def _copies_now(stack_id: str, logical_id: str) -> int | None:
-    """The copies that the stack's component shall have at the moment; None where it is not there."""
+    """The desired copies of the stack's component; None if it does not exist."""
     cloudformation = client("cloudformation")
     try:
         resource = cloudformation.describe_stack_resource(StackName=stack_id, LogicalResourceId=logical_id)
@@ -40,7 +38,7 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
         if "does not exist" not in message_of(error):
             raise
         return None
-    # The physical id is the component's ARN, which ends in its name; empty where its creation failed at once.
+    # The physical id is the component's ARN, which ends in its name; empty if its creation failed.
     name = resource["StackResourceDetail"].get("PhysicalResourceId", "").rpartition("/")[2]
     if not name:
         return None
@@ -55,7 +53,7 @@ def _copies_now(stack_id: str, logical_id: str) -> int | None:
 
 
 def _delete(event: Event) -> None:
-    """The component is CloudFormation's to delete."""
+    """Nothing to delete: CloudFormation deletes the component."""
 
 
 handler = custom_resource(ensure=_ensure, delete=_delete)

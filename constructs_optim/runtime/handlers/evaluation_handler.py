@@ -1,7 +1,7 @@
-"""``Custom::EndpointEvaluation``: evaluate what an endpoint serves now, and signal whether it may stay.
+"""``Custom::EndpointEvaluation``: evaluate what an endpoint serves, and signal whether it meets its requirements.
 
 A state machine watches the benchmark job and signals the stack's wait condition. The physical id is the evaluation's
-key, which changes with what is served: an update knows by it what is replaced, and a rollback finds the old evaluation.
+key, which changes with what is served: it tells an update what it replaces, and a rollback the earlier evaluation.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     records = _records(request, key)
     decision = records.read(CURRENT)
     if decision is not None and decision["accepted"]:
-        # What is served now was evaluated before: an update back to it, or other requirements. A rollback comes here as
-        # well, and is not held up by any miss: its wait condition was met long ago.
+        # An update back to an evaluated endpoint, or with other requirements. A rollback is not affected by the
+        # verdict, as its wait condition is already complete.
         before = replaced or decision.get("before")
         verdict = judge(request, records, _records(request, before) if before else None, decision["run"])
         log("evaluated before", evaluation=key, misses=len(verdict.misses))
@@ -51,7 +51,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
 def _delete(event: Event) -> None:
     request = validate(EvaluationProperties, event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
-    # The request of a creation that failed may have started its execution all the same.
+    # A creation that failed may have started its execution.
     key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
     give_up_runs(event, BENCHMARK, _records(request, key))
 

@@ -1,7 +1,4 @@
-"""One poll of an evaluation by the state machine: benchmark, completions, results, verdict.
-
-Each step is written down: a repeated poll goes on from there.
-"""
+"""One poll of an evaluation by the state machine: benchmark, completions, results, verdict; each step is stored."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from ..telemetry import Counted, LambdaContext, entry_point, log
 
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
-    """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
+    """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(EvaluationWatch, event)
     request = watch.request
     if watch.error:
@@ -44,7 +41,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
 
 
 def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: LambdaContext) -> Output | None:
-    """Keep the results of the run; the output of a poll where there is something to wait for."""
+    """Store the results of the run; the output of the poll if it has not ended."""
     name, request = run_job_name(records.key, watch.run), watch.request
     jobs = SageMakerJobs(client("sagemaker"), BENCHMARK)
     job = jobs.describe(name)
@@ -64,7 +61,7 @@ def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: 
     result = evaluation_report.result(request, evaluated, levels, job)
     records.write_report(watch.run, evaluation_report.markdown(result))
     records.write(RESULT, result)
-    # The run's own is written last: with it the run has ended.
+    # Written last, as it marks the end of the run.
     records.write(RESULT, result, watch.run)
     return None
 
@@ -72,10 +69,10 @@ def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: 
 def _create(watch: EvaluationWatch, records: RunRecords, jobs: SageMakerJobs, name: str) -> Output:
     request, component = watch.request, watch.request.inference_component_name
     records.write(RUN, {"job_name": name}, watch.run)
-    listed: dict[str, Any] = {"InferenceComponents": [{"Identifier": component}]} if component else {}
+    components: dict[str, Any] = {"InferenceComponents": [{"Identifier": component}]} if component else {}
     job = {
         "AIBenchmarkJobName": name,
-        "BenchmarkTarget": {"Endpoint": {"Identifier": request.endpoint_name, **listed}},
+        "BenchmarkTarget": {"Endpoint": {"Identifier": request.endpoint_name, **components}},
         "OutputConfig": {"S3OutputLocation": records.uri(run=watch.run)},
         "AIWorkloadConfigIdentifier": request.workload_config_name,
         "RoleArn": request.role_arn,
@@ -102,7 +99,7 @@ def _judge(watch: EvaluationWatch, records: RunRecords) -> Output:
         }
         records.write(CURRENT, {**decision, "run": watch.run})
     elif not verdict.misses:
-        # A scheduled run: what is in service stays in service, and later ones are compared with it as it is now.
+        # A scheduled run: later evaluations are compared with the current results.
         records.write(CURRENT, {**decision, "run": watch.run})
     log(Counted.evaluated, evaluation=records.key, run=watch.run, misses=len(verdict.misses))
     if verdict.refusal is None:

@@ -1,8 +1,7 @@
-"""``Custom::OptimizationJob`` and ``Custom::TrainingJob``: make sure that the artifact exists or is being made.
+"""``Custom::OptimizationJob`` and ``Custom::TrainingJob``: reuse an artifact, or start or join its job.
 
-Create and Update end within seconds: a state machine watches the job and signals the stack's wait condition. The
-physical id is the artifact key, so a changed recipe replaces the resource. docs/reliability.md explains the order of
-the steps, which makes each of them repeatable.
+A state machine watches the job and signals the stack's wait condition. The physical id is the artifact key, so a
+changed recipe replaces the resource. docs/reliability.md explains the order of the steps, which are all repeatable.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ..custom_resource import custom_resource
 from ..documents import failed_request, is_artifact_key, object_in
 from ..errors import DeploymentError, Superseded, code_of, message_of
 from ..jobs.artifact_jobs import KINDS
-from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
+from ..jobs.sagemaker_jobs import RUNNING, SageMakerJobs, job_name
 from ..jobs.source import ResolvedSource, resolve, with_reads
 from ..jobs.watching import artifact_data, begin, resource_owner, start_watching
 from ..requests.fields import validate
@@ -37,13 +36,13 @@ _MOST_ATTEMPTS = 50
 # A function has 180. SageMaker ends a training job's code 120 seconds after the signal to end, and uploads then.
 _STOPPING_SECONDS = 150.0
 _REJOIN_ATTEMPTS = 6
-# What decides the artifact and who waits for it. Without the handle, the redeployment of an unrelated property would
-# pick up whatever a model's unpinned version or an S3 prefix has become, behind a wait condition that is satisfied.
+# The properties that decide the artifact. Without the handle, an update of an unrelated property would use the new
+# content of an unpinned version or S3 prefix, behind a wait condition that is already complete.
 _DECISIVE = ("RecipeKey", "Source", "Reads", "Bucket", "WaitHandle")
 
 
 class _Deployment:
-    """One resource's request, with its clients and records."""
+    """A request of a resource, with its clients and records."""
 
     def __init__(self, event: Event, props: StoreProperties) -> None:
         self.event = event
@@ -66,7 +65,7 @@ class _Deployment:
         return self.made_by.request(name, key, output, props, source, self.store)
 
     def abandon(self, key: str) -> None:
-        """Take the owner off an artifact that its record does not want any more; stop a job that nobody else wants."""
+        """Remove the owner from an artifact that its record has left; stop the job if no other owner is left."""
         claim = self._agreed(key)
         if claim is not None and self.store.manifest(key, claim.attempt) is None:
             claim = self.store.give_up_job(key)
@@ -78,13 +77,13 @@ class _Deployment:
         self.records.left(self.owner, self.request, key)
 
     def _agreed(self, key: str) -> Claim | None:
-        """Make the claim agree with the owner's record; the claim that the owner has left, or None."""
-        # A later request may come back to the artifact between the read of the record and the change of the claim,
-        # where it finds its owner still: the record is read again after every change, and the job released only then.
-        refers = self._is_wanted(key)
+        """Bring the claim in line with the owner's record; returns the claim if the owner has left it."""
+        # A later request may refer to the artifact again before the claim is changed, so the record is read again
+        # after every change, and the job is released only then.
+        refers = self.records.get(self.owner).wants(key)
         while True:
             claim = self._rejoin(key) if refers else self._left(key)
-            before, refers = refers, self._is_wanted(key)
+            before, refers = refers, self.records.get(self.owner).wants(key)
             if refers == before:
                 return claim
 
@@ -94,8 +93,8 @@ class _Deployment:
             return None
         # CloudFormation describes stacks of the same account and region alone.
         near = self.owner.stack_id.split(":")[:5]
-        others = [owner for owner in claim.owners if owner.stack_id != self.owner.stack_id]
-        describable = [owner for owner in others if owner.stack_id.split(":")[:5] == near]
+        other_stacks = [owner for owner in claim.owners if owner.stack_id != self.owner.stack_id]
+        describable = [owner for owner in other_stacks if owner.stack_id.split(":")[:5] == near]
         cloudformation = client("cloudformation") if describable else None
         gone = [owner for owner in describable if _is_gone(owner.stack_id, cloudformation)]
         return self.store.leave(key, self.owner, finished=True, gone=gone)
@@ -104,23 +103,20 @@ class _Deployment:
         for attempt in range(_REJOIN_ATTEMPTS):
             if self.store.rejoin(key, self.owner):
                 return
-            # A pruning was about to remove the artifact. It finds the reference, and opens the claim again.
+            # A concurrent pruning will notice the reference and restore the claim.
             time.sleep(0.2 * 2**attempt)
 
-    def _is_wanted(self, key: str) -> bool:
-        return self.records.get(self.owner).wants(key)
-
     def undo(self, key: str) -> None:
-        """Undo what this request did that failed or was superseded, unless the artifact was its owner's before."""
+        """Undo this request, which failed or was superseded, unless an earlier one refers to the artifact."""
         self.records.withdraw(self.owner, self.request, key)
         self.abandon(key)
         claim = self.store.claim(key)
-        # A job that it created too late is one of an attempt that others have followed since.
+        # A job that was created too late is of an earlier attempt.
         for attempt in range(1, claim.attempt if claim is not None else 1):
             self.jobs.stop(job_name(self.store.bucket, key, attempt))
 
-    def make_up_for_earlier_tries(self) -> None:
-        """Undo what earlier tries of this very request left, which died when a later request had begun already."""
+    def undo_earlier_tries(self) -> None:
+        """Undo interrupted attempts of this request, which a later request has superseded."""
         record = self.records.get(self.owner)
         if chosen := record.chosen.get(self.request):
             self.undo(chosen)
@@ -129,7 +125,7 @@ class _Deployment:
 
     @property
     def present(self) -> set[str]:
-        """The artifact that the resource has, if any."""
+        """The resource's artifact, if any."""
         return {self.physical_id} if is_artifact_key(self.physical_id) else set()
 
 
@@ -144,11 +140,11 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         kept = _kept(event, props, record, digest)
         source = _source(deployment, props, is_needed=kept is None)
         key = kept or artifact_key(props.recipe_key, source.identity)
-        # Refused here is what SageMaker would refuse, before anything is written about it.
+        # Refuse an invalid request before anything is written.
         deployment.jobs.check(deployment.job_request(key, 1, props, source))
         key = deployment.records.refer(deployment.owner, deployment.request, key).chosen[deployment.request]
     except Superseded:
-        deployment.make_up_for_earlier_tries()
+        deployment.undo_earlier_tries()
         raise
     try:
         job, uri = _make(deployment, key, props, source)
@@ -156,18 +152,18 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
             deployment.owner, deployment.request, key, properties=digest, before=deployment.physical_id
         )
     except Exception:
-        # CloudFormation's next request for the resource gives up what cannot be given up now.
+        # After a failure here, the next request for the resource leaves the artifact.
         with contextlib.suppress(ClientError, BotoCoreError, DeploymentError):
             deployment.undo(key)
         raise
-    # Left from requests that died, or from a deletion that failed and that CloudFormation has forgotten.
+    # Of interrupted requests and failed deletions.
     for stale in sorted(record.keys_in(LEAVING)):
         deployment.abandon(stale)
     return key, {"ArtifactKey": key, "JobName": job, "ModelDataUri": uri, **source.timeout_attributes}
 
 
 def _make(deployment: _Deployment, key: str, props: JobProperties, source: ResolvedSource) -> tuple[str, str]:
-    """Claim the artifact, and start or join its job where it is not there; the job's name and the artifact's URI."""
+    """Claim the artifact, and start or join its job if it is missing; returns the job's name and the artifact's URI."""
     store, event = deployment.store, deployment.event
     identity = {"identity": source.identity}
     claim = store.join(key, deployment.owner, due=_due(props), source=identity, description=props.description)
@@ -179,7 +175,7 @@ def _make(deployment: _Deployment, key: str, props: JobProperties, source: Resol
             signal(props.wait_handle, data=artifact_data(manifest))
         return manifest["job_name"], manifest["model_data_uri"]
     claim = _start(deployment, claim, props, source)
-    # Once for each event: a repeated event finds the execution that it started before.
+    # A repeated event has the same execution.
     once = hashlib.sha256(f"{event['StackId']}{event['RequestId']}".encode()).hexdigest()[:32]
     document = {
         "Kind": props.job_kind,
@@ -196,7 +192,7 @@ def _make(deployment: _Deployment, key: str, props: JobProperties, source: Resol
 
 
 def _source(deployment: _Deployment, props: JobProperties, *, is_needed: bool) -> ResolvedSource:
-    """The model's files as they are now; where they are not needed, they may be gone."""
+    """The model's current files, which may be missing unless they are needed."""
     try:
         model = resolve(props.source, sagemaker=deployment.sagemaker, s3=deployment.s3)
         return with_reads(model, props.reads, deployment.s3)
@@ -213,23 +209,23 @@ def _digest(properties: Mapping[str, object]) -> str:
 
 
 def _kept(event: Event, props: JobProperties, record: OwnerRecord, digest: str) -> str | None:
-    """The artifact that an update brings back, whatever the model's files are by now, or does not touch; or None."""
+    """The artifact that an update restores or leaves as it is, whatever the model's files are now; or None."""
     pinned = not props.reads and (
         isinstance(props.source, ArtifactSource)
         or (isinstance(props.source, HubSource) and props.source.version is not None)
     )
     present = event.get("PhysicalResourceId")
-    # A creation brings nothing back: a resource that was deleted begins anew.
+    # A creation does not restore an artifact.
     made = set[str]() if pinned or present is None else record.made_with(digest)
     return present if present in made else min(made, default=None)
 
 
 def _start(deployment: _Deployment, claim: Claim, props: JobProperties, source: ResolvedSource) -> Claim:
-    """Attach to the claim's job or create it; move to the next attempt where the last one failed."""
+    """Join the claim's job or create it; start the next attempt if the last one failed."""
     store, jobs, account = deployment.store, deployment.jobs, deployment.owner.account
     key = claim.artifact_key
     if artifact_key(props.recipe_key, source.identity) != key:
-        # It cannot be made again: the model's files have changed since it was claimed.
+        # It cannot be produced again: the model's files have changed since it was claimed.
         kept = key in deployment.records.get(deployment.owner).keys_in(APPLIED, CONFIRMED)
         if not kept and claim.made_in(account) and not jobs.describe(job_name(props.bucket, key, claim.attempt)):
             raise DeploymentError("the model's files have changed while they were deployed; deploy again")
@@ -247,9 +243,9 @@ def _start(deployment: _Deployment, claim: Claim, props: JobProperties, source: 
         job = jobs.describe(name)
         if job is None and not store.files(output):
             if claim.attempt > 1:
-                # Its last owner may have died between leaving and stopping it.
+                # Its last owner may have been interrupted before stopping it.
                 jobs.stop(job_name(props.bucket, key, claim.attempt - 1))
-            # Creating it may have been held up for long, and nobody would own the job of a request that is over.
+            # The job of a superseded request would have no owner.
             deployment.records.check_latest(deployment.owner, deployment.request)
             if jobs.create(deployment.job_request(key, claim.attempt, props, source)):
                 log(Counted.job_created, job_name=name, artifact_key=key)
@@ -266,7 +262,7 @@ def _start(deployment: _Deployment, claim: Claim, props: JobProperties, source: 
 
 
 def _due(props: JobProperties) -> int:
-    """When a job that starts now must have ended: its longest runtime, and an hour for waiting and stopping."""
+    """When a job that starts now must have ended: its time limit, and an hour for waiting and stopping."""
     limits = object_in(props.request.get("StoppingCondition")).values()
     # Waiting for spot capacity is longer than running. 28 days are the most (API reference, StoppingCondition).
     longest = max((int(str(seconds)) for seconds in limits), default=0) or 2_419_200
@@ -274,16 +270,16 @@ def _due(props: JobProperties) -> int:
 
 
 def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: str, output: str) -> bool:
-    """Whether a job of the name makes or has made the artifact, all of which is still there."""
+    """Whether the job is running, or has completed with all files still in the store."""
     store, made_by = deployment.store, deployment.made_by
     if made_by.output(job).rstrip("/") != output.rstrip("/"):
         return False
-    if not made_by.kind.has_completed(job):
-        return made_by.kind.is_running(job)
+    if not made_by.kind.has_status(job, "COMPLETED"):
+        return made_by.kind.has_status(job, *RUNNING)
     uri = made_by.artifact_uri(output, name)
     written = store.written_manifest(key)
     if written is not None and written["model_data_uri"] == uri:
-        # A manifest whose files are all there would have been reused.
+        # Its files are incomplete, or the manifest would have been reused.
         return False
     return bool(store.files(uri))
 
@@ -295,7 +291,7 @@ def _delete(event: Event) -> None:
         try:
             record = begin(deployment.records, event, gives_up=lambda record: record.deleted_with(physical_id))
         except Superseded:
-            deployment.make_up_for_earlier_tries()
+            deployment.undo_earlier_tries()
             raise
         for key in sorted(record.keys_in(LEAVING) | deployment.present):
             deployment.abandon(key)
@@ -305,11 +301,11 @@ def _delete(event: Event) -> None:
             with contextlib.suppress(ClientError, BotoCoreError):
                 deployment.jobs.wait_while_stopping(name, until)
     except NewerRecord as newer:
-        # Its form is unknown. The owner stays in it, and is taken off when its stack is gone (artifacts prune).
+        # Its form is unknown: `artifacts prune` removes the owner after the stack is deleted.
         log("unchanged", reason=str(newer))
     except ClientError as error:
         if code_of(error) == "NoSuchBucket":
-            # With the bucket went the claims, and where a job's output would go: it is of no use.
+            # Without the bucket there are no claims, and the output of jobs would be lost.
             for key in deployment.present:
                 deployment.jobs.stop_all(deployment.store.bucket, key)
         elif failed_request(physical_id) is None or deployment.records.may_refer(deployment.owner):
@@ -318,7 +314,7 @@ def _delete(event: Event) -> None:
 
 
 def _is_gone(stack_id: str, cloudformation: Any) -> bool:
-    """Whether the stack does not exist any more; one that cannot be described counts as there."""
+    """Whether the stack is deleted; one that cannot be described counts as existing."""
     try:
         stacks = cloudformation.describe_stacks(StackName=stack_id)["Stacks"]
     except ClientError as error:

@@ -1,7 +1,4 @@
-"""One poll of a job by the state machine.
-
-When the job has ended, the manifest is written and the wait condition signalled: a repeated poll does both again.
-"""
+"""One poll of a job by the state machine; when the job has ended, writes the manifest and signals the stack."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from ..telemetry import LambdaContext, count, entry_point, log
 
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
-    """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
+    """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(ArtifactWatch, event)
     made_by = KINDS[watch.kind]
     name, kind = job_name(watch.bucket, watch.artifact_key, watch.attempt), made_by.kind
@@ -38,14 +35,14 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
         if job is None:
             raise DeploymentError(f"the {kind.title} {name} does not exist any more; deploy again to start it anew")
         advice = ". Give it a longer timeout (12 hours at most), or let a stack with wait=False run it"
-        waiting = poll(watch, kind, name, job, advice=advice, failure=made_by.failure)
+        waiting = poll(watch, kind, name, job, advice=advice)
     except DeploymentError as error:
         return _fail(watch, store, str(error))
     return waiting or _complete(watch, store, claim, made_by, job)
 
 
 def _follow(watch: ArtifactWatch, store: ArtifactStore, claim: Claim, title: str) -> Output:
-    """Wait for a job that another account runs: all that can be read of it is its claim and manifest."""
+    """Wait for the job of another account by its claim and manifest."""
     if not watch.wait_handle:
         return DONE
     manifest = store.manifest(watch.artifact_key, claim.attempt)
@@ -76,11 +73,11 @@ def _complete(
     kind = made_by.kind
     name, output = job[kind.name_member], made_by.output(job)
     uri = made_by.artifact_uri(output if output.endswith("/") else f"{output}/", name)
-    # Before the manifest, which states the files as they stay.
+    # Before the manifest, which lists the final files.
     prefix = uri.removeprefix(f"s3://{store.bucket}/")
     for setting in made_by.superfluous_settings(job):
         remove_setting(client("s3"), store.bucket, prefix, setting, watch.kms_key_arn)
-    files = store.files(uri, checksums=True)
+    files = store.with_checksums(uri, store.files(uri))
     if not files:
         return _fail(watch, store, f"the {kind.title} {name} completed but wrote nothing to {uri}; deploy again")
     started, ended = made_by.span(job)
@@ -101,7 +98,7 @@ def _complete(
         "size_bytes": sum(file["size"] for file in files),
         "files": files,
     }
-    # A later attempt is under way where this one was given up; its manifest is not to be overwritten.
+    # The manifest of a later attempt is not overwritten.
     if claim is None or claim.attempt == watch.attempt:
         store.write_manifest(watch.artifact_key, manifest)
     count("JobSeconds", (ended - started).total_seconds())
@@ -109,6 +106,6 @@ def _complete(
 
 
 def _fail(watch: ArtifactWatch, store: ArtifactStore, failure: str) -> Output:
-    """Write the failure to the claim, for accounts that cannot describe the job, and signal it to the stack."""
+    """Record the failure in the claim, for accounts that cannot describe the job, and signal it to the stack."""
     store.fail(watch.artifact_key, watch.attempt, failure)
     return end(watch, failure=failure)

@@ -1,7 +1,7 @@
-"""``Custom::OptimizedModel``: a SageMaker model with files beside it, or one that the hub describes.
+"""``Custom::OptimizedModel``: a SageMaker model with additional data sources, or one that the hub describes.
 
-CloudFormation's own model has no additional data sources. The physical id is the model's name, which follows from the
-stack, the resource and the model's definition: a repeated or rolled back request finds the model that it made before.
+``AWS::SageMaker::Model`` has no additional data sources. The physical id is the model's name, which follows from the
+stack, the resource and the model's definition: a repeated or rolled back request reuses its earlier model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
 
 NAME_PREFIX = "optim-"
-_NAME_LENGTH = 63
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -46,7 +45,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         _retag(sagemaker, arn, props.tags)
         log("kept", model_name=name)
     if "OldResourceProperties" in event:
-        # On a rollback these are those of the update that failed: its model is nobody's if it had no response.
+        # On a rollback, the model of the failed update has no resource if its response was lost.
         stale = _name_from(event, event["OldResourceProperties"], sagemaker)
         if stale is not None and stale not in (name, event.get("PhysicalResourceId")):
             _delete_model(sagemaker, stale)
@@ -82,29 +81,29 @@ def _request(props: ModelProperties, sagemaker: SageMakerClient, source: Resolve
 
 
 def _name(event: Event, request: Mapping[str, object]) -> str:
-    what = json.dumps([event["StackId"], event["LogicalResourceId"], request], sort_keys=True)
-    digest = hashlib.sha256(what.encode()).hexdigest()[:16]
+    definition = json.dumps([event["StackId"], event["LogicalResourceId"], request], sort_keys=True)
+    digest = hashlib.sha256(definition.encode()).hexdigest()[:16]
     stack = re.sub(r"[^a-zA-Z0-9]+", "-", event["StackId"].split("/")[1])
-    # The prefix is what the function's policy allows; an ARN has names in lower case, so they are.
+    # The function's policy allows this prefix, in lower case as in ARNs. A name has at most 63 characters.
     readable = f"{NAME_PREFIX}{stack[:20]}-{event['LogicalResourceId']}".lower()
-    return f"{readable[: _NAME_LENGTH - 17].rstrip('-')}-{digest}"
+    return f"{readable[: 63 - 17].rstrip('-')}-{digest}"
 
 
-def _retag(sagemaker: SageMakerClient, arn: str, props: list[Tag]) -> None:
+def _retag(sagemaker: SageMakerClient, arn: str, tags: list[Tag]) -> None:
     pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
-    now = {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
-    keys = {tag["Key"] for tag in props}
-    # Tags of CloudFormation and of AWS are not this resource's to remove.
-    gone = sorted(key for key in now if key not in keys and not key.startswith("aws:"))
-    if gone:
-        sagemaker.delete_tags(ResourceArn=arn, TagKeys=gone)
-    new = [tag for tag in props if now.get(tag["Key"]) != tag["Value"]]
+    current = {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
+    keys = {tag["Key"] for tag in tags}
+    # AWS's own tags cannot be removed.
+    removed = sorted(key for key in current if key not in keys and not key.startswith("aws:"))
+    if removed:
+        sagemaker.delete_tags(ResourceArn=arn, TagKeys=removed)
+    new = [tag for tag in tags if current.get(tag["Key"]) != tag["Value"]]
     if new:
         sagemaker.add_tags(ResourceArn=arn, Tags=new)
 
 
 def _name_from(event: Event, properties: Mapping[str, object], sagemaker: SageMakerClient) -> str | None:
-    """The name of the model that ``properties`` describe; None where they describe none that could be created."""
+    """The name of the model that ``properties`` describe; None if it could not have been created."""
     try:
         props = validate(ModelProperties, properties)
         source = resolve(props.source, sagemaker=sagemaker, s3=client("s3"))
@@ -118,7 +117,7 @@ def _delete(event: Event) -> None:
     sagemaker = client("sagemaker")
     name = event.get("PhysicalResourceId")
     if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
-        # A create without a response, or that failed: the model it may have made has the name that follows from it.
+        # A creation that failed or had no response may have created the model.
         name = _name_from(event, event["ResourceProperties"], sagemaker)
     if name is not None:
         _delete_model(sagemaker, name)

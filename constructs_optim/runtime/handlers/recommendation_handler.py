@@ -1,7 +1,7 @@
-"""``Custom::ModelRecommendation``: have SageMaker recommend how to serve a model, once for equal requests.
+"""``Custom::ModelRecommendation``: a SageMaker recommendation of how to serve a model, shared by equal requests.
 
-A state machine watches the job and signals the stack's wait condition. The physical id is the key of the request: a
-rollback finds the earlier result.
+A state machine watches the job and signals the stack's wait condition. The physical id is the key of the request, by
+which a rollback reads the earlier result.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from ..cloudformation import Event, account_and_region, issued_at, signal
 from ..custom_resource import custom_resource
 from ..documents import is_artifact_key
 from ..errors import DeploymentError
-from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
+from ..jobs.sagemaker_jobs import RECOMMENDATION, RUNNING, SageMakerJobs
 from ..jobs.source import resolve
 from ..jobs.watching import create_run, give_up_runs, recommendation_data, start_watching
 from ..requests.fields import validate
+from ..requests.properties import S3Source
 from ..requests.run_properties import RecommendationProperties, RecommendationRequest
 from ..store.run_records import RESULT, RUN, RunRecords, owner_of, run_job_name, run_of
 from ..telemetry import Counted, log
@@ -24,28 +25,29 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     props = validate(RecommendationProperties, event["ResourceProperties"])
     records = _records(event, props.request, props.request.key(*account_and_region(event)))
     result = records.read(RESULT)
-    # A resource keeps what it was signalled: its wait condition does not wait twice, so its stack would not notice.
-    kept = event.get("PhysicalResourceId") == records.key
+    # A resource keeps its result: its wait condition is complete, so the stack could not receive another one.
+    known = event.get("PhysicalResourceId") == records.key
     fingerprint = None
-    if result is None or not kept:
-        fingerprint = resolve(props.request.source, sagemaker=client("sagemaker"), s3=client("s3")).identity
+    if result is None or not known:
+        source = S3Source(S3Uri=props.request.model_uri)
+        fingerprint = resolve(source, sagemaker=client("sagemaker"), s3=client("s3")).identity
     if result is not None and fingerprint in (None, result["asked"]["fingerprint"]):
         log("recommended before", recommendation=records.key)
         if props.wait_handle:
             signal(props.wait_handle, data=recommendation_data(result))
         name = result["job"]["name"]
     else:
-        name = _start(event, props, records, str(fingerprint), kept=kept)
+        name = _start(event, props, records, str(fingerprint), known=known)
     return records.key, {"JobName": name, "RecommendationKey": records.key, "ResultUri": records.uri(RESULT)}
 
 
-def _start(event: Event, props: RecommendationProperties, records: RunRecords, fingerprint: str, *, kept: bool) -> str:
-    """Have a job and its watcher, once for each event: a repeated event finds what it started before."""
+def _start(event: Event, props: RecommendationProperties, records: RunRecords, fingerprint: str, *, known: bool) -> str:
+    """Start or join a job and start its watcher; a repeated event reuses both."""
     jobs, issued = SageMakerJobs(client("sagemaker"), RECOMMENDATION), issued_at(event["ResponseURL"])
     if records.is_given_up(issued):
         raise DeploymentError("the recommendation was given up before this request was handled; deploy again")
     of_event = run_of(event["StackId"], event["RequestId"])
-    usable = _usable_run(records, jobs, None if kept else fingerprint)
+    usable = _usable_run(records, jobs, None if known else fingerprint)
     if usable is not None:
         run, fingerprint = usable
         log(Counted.job_attached, job_name=run_job_name(records.key, run))
@@ -60,7 +62,7 @@ def _start(event: Event, props: RecommendationProperties, records: RunRecords, f
 
 
 def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | None) -> tuple[str, str] | None:
-    """A run of this resource whose job still runs, or whose result nobody has read, with its files' fingerprint."""
+    """A run of this resource that is running or has an unread result, with the fingerprint of its files."""
     for run in records.runs():
         files = (records.read(RUN, run) or {}).get("fingerprint")
         if not files or fingerprint not in (None, files):
@@ -68,7 +70,8 @@ def _usable_run(records: RunRecords, jobs: SageMakerJobs, fingerprint: str | Non
         job = jobs.describe(run_job_name(records.key, run))
         if job is None:
             continue
-        if RECOMMENDATION.is_running(job) or (RECOMMENDATION.has_completed(job) and job.get("Recommendations")):
+        is_useful = RECOMMENDATION.has_status(job, "COMPLETED") and job.get("Recommendations")
+        if is_useful or RECOMMENDATION.has_status(job, *RUNNING):
             return run, files
     return None
 
@@ -100,7 +103,7 @@ def _job(props: RecommendationProperties, records: RunRecords, run: str) -> dict
 def _delete(event: Event) -> None:
     request = validate(RecommendationProperties, event["ResourceProperties"]).request
     physical_id = event.get("PhysicalResourceId")
-    # The request of a creation that failed may have created its job all the same.
+    # A creation that failed may have created its job.
     key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
     give_up_runs(event, RECOMMENDATION, _records(event, request, key))
 

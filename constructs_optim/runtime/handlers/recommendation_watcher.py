@@ -1,4 +1,4 @@
-"""One poll of a recommendation job by the state machine, until its result is in the store and the stack signalled."""
+"""One poll of a recommendation job by the state machine; stores its result and signals the stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..telemetry import LambdaContext, entry_point
 
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
-    """Entry point. ``event`` is the execution's input, with ``Error`` where the state machine gave up."""
+    """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(RecommendationWatch, event)
     if watch.error:
         return end(watch, failure=f"watching the recommendation job failed: {watch.error}. Deploy again")

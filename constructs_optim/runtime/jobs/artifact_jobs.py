@@ -1,4 +1,4 @@
-"""The two kinds of jobs that make artifacts, from the request to the manifest.
+"""The two kinds of jobs that produce artifacts, from the request to the manifest.
 
 Source: Amazon SageMaker API reference, CreateOptimizationJob, CreateTrainingJob and their Describe operations.
 """
@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from ..documents import list_in
 from ..errors import DeploymentError, InvalidEvent
-from ..store.json_records import CHANGED_MEANWHILE, WriteOptions, encryption, lacks
+from ..store.json_records import CHANGED_MEANWHILE, WriteOptions, encryption, get_object
 from .sagemaker_jobs import OPTIMIZATION, TRAINING, JobKind
 
 if TYPE_CHECKING:
@@ -27,30 +27,26 @@ Job = Mapping[str, Any]
 
 
 class _Jobs:
-    """What descriptions of jobs of both kinds mean."""
+    """How to read the descriptions of jobs of both kinds."""
 
     kind: JobKind
     recorded_members: tuple[str, ...]
 
     def artifact_uri(self, output: str, name: str) -> str:
-        """S3 prefix of the artifact of the job ``name``, which writes below ``output``; it ends in a slash."""
+        """The S3 prefix, with a slash at its end, of the artifact of the job ``name`` that writes below ``output``."""
         return output
 
-    def failure(self, job: Job) -> str:
-        """The reason of its failure."""
-        return job.get("FailureReason") or "it was stopped from outside this deployment"
-
     def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
-        """The start and the end of its work."""
+        """When its work started and ended."""
         work = self.kind.name.removesuffix("Job")
         return job.get(f"{work}StartTime") or job["CreationTime"], job.get(f"{work}EndTime") or job["LastModifiedTime"]
 
     def recorded(self, job: Job) -> dict[str, Any]:
-        """Its part of the manifest."""
+        """The members of the manifest that are specific to the kind."""
         return {"request": {member: job[member] for member in self.recorded_members if member in job}}
 
     def superfluous_settings(self, job: Job) -> tuple[str, ...]:
-        """Settings of serving.properties that hinder the artifact's use."""
+        """Settings of serving.properties to remove from the artifact."""
         return ()
 
 
@@ -76,7 +72,7 @@ class OptimizationJobs(_Jobs):
         return job["OutputConfig"]["S3OutputLocation"]
 
     def image(self, job: Job) -> str:
-        """The image that the service recommends; otherwise one that a part of the job ran in."""
+        """The image that the service recommends, or otherwise one that the job ran in."""
         recommended = job.get("OptimizationOutput", {}).get("RecommendedInferenceImage")
         used = (member["Image"] for part in job["OptimizationConfigs"] for member in part.values() if "Image" in member)
         return recommended or next(used, "")
@@ -94,7 +90,7 @@ class OptimizationJobs(_Jobs):
 
 
 class TrainingJobs(_Jobs):
-    """Jobs of this library's training code. An artifact's attempts share checkpoints: each goes on with the last."""
+    """Jobs of this library's training code. The attempts at an artifact share their checkpoints."""
 
     kind = TRAINING
     recorded_members = (
@@ -113,13 +109,16 @@ class TrainingJobs(_Jobs):
         model = {**source.data_source, "S3DataDistributionType": "FullyReplicated"}
         model.pop("CompressionType")
         channel = {"ChannelName": props.model_channel, "DataSource": {"S3DataSource": model}}
-        events = {"LocalPath": "/opt/ml/output/tensorboard", "S3OutputPath": store.tensorboard_uri(key)}
+        events = {
+            "LocalPath": "/opt/ml/output/tensorboard",
+            "S3OutputPath": f"s3://{store.bucket}/artifacts/{key}/tensorboard/",
+        }
         request = dict(props.request)
         members: dict[str, object] = {
             "TrainingJobName": name,
             "InputDataConfig": [channel, *list_in(request.pop("InputDataConfig", None))],
             "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(props)},
-            "CheckpointConfig": {"S3Uri": store.checkpoints_uri(key)},
+            "CheckpointConfig": {"S3Uri": f"s3://{store.bucket}/checkpoints/{key}/"},
             "TensorBoardOutputConfig": events,
         }
         return _completed(request, members, props)
@@ -129,28 +128,11 @@ class TrainingJobs(_Jobs):
         return job["OutputDataConfig"]["S3OutputPath"]
 
     def image(self, job: Job) -> str:
-        """The image it ran in."""
+        """The image that the job ran in."""
         return job["AlgorithmSpecification"].get("TrainingImage", "")
 
-    def failure(self, job: Job) -> str:
-        """``FailureReason``, or the limit that it reached."""
-        limits = job.get("StoppingCondition", {})
-        match job.get("FailureReason") or job.get("SecondaryStatus"):
-            case "MaxRuntimeExceeded":
-                return (
-                    f"it ran for longer than the {limits.get('MaxRuntimeInSeconds')} s of its max_runtime; another "
-                    "one goes on from its last checkpoint"
-                )
-            case "MaxWaitTimeExceeded":
-                return (
-                    f"in {limits.get('MaxWaitTimeInSeconds')} s there was not enough spot capacity "
-                    "(TrainingCompute(spot_wait_seconds=...)); another one goes on from its last checkpoint"
-                )
-            case _:
-                return super().failure(job)
-
     def recorded(self, job: Job) -> dict[str, Any]:
-        """Its request, what it cost, and its last metrics."""
+        """The request, the billed seconds, and the last metrics."""
         recorded = super().recorded(job)
         recorded["metrics"] = {metric["MetricName"]: metric["Value"] for metric in job.get("FinalMetricDataList", ())}
         if "BillableTimeInSeconds" in job:
@@ -160,7 +142,6 @@ class TrainingJobs(_Jobs):
 
 ArtifactJobs = OptimizationJobs | TrainingJobs
 KINDS: Mapping[str, ArtifactJobs] = {jobs.kind.name: jobs for jobs in (OptimizationJobs(), TrainingJobs())}
-"""By the name of their kind."""
 
 
 def _completed(request: Mapping[str, object], members: Mapping[str, object], props: JobProperties) -> dict[str, object]:
@@ -175,22 +156,19 @@ def _encryption(props: JobProperties) -> dict[str, str]:
 
 
 def remove_setting(s3: S3Client, bucket: str, prefix: str, name: str, kms_key_arn: str | None = None) -> None:
-    """Take a setting out of the serving.properties below ``prefix``. May be repeated, and by several at once."""
+    """Remove a setting from the serving.properties below ``prefix``."""
     key = f"{prefix}serving.properties"
     for _ in range(5):
-        try:
-            found = s3.get_object(Bucket=bucket, Key=key)
-        except ClientError as error:
-            if lacks(s3, bucket, key, error):
-                return
-            raise
-        lines = found["Body"].read().splitlines(keepends=True)
-        kept = [line for line in lines if line.partition(b"=")[0].strip() != name.encode()]
-        if kept == lines:
+        stored = get_object(s3, bucket, key)
+        if stored is None:
             return
-        options: WriteOptions = {**encryption(kms_key_arn), "IfMatch": found["ETag"]}
+        lines = stored["Body"].read().splitlines(keepends=True)
+        remaining = [line for line in lines if line.partition(b"=")[0].strip() != name.encode()]
+        if remaining == lines:
+            return
+        options: WriteOptions = {**encryption(kms_key_arn), "IfMatch": stored["ETag"]}
         try:
-            s3.put_object(Bucket=bucket, Key=key, Body=b"".join(kept), **options)
+            s3.put_object(Bucket=bucket, Key=key, Body=b"".join(remaining), **options)
             return
         except ClientError as error:
             if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in CHANGED_MEANWHILE:

@@ -1,7 +1,7 @@
 """JumpStart's documents, as ``DescribeHubContent`` returns them.
 
 Keys are read without case and underscores ("HostingEcrUri", "image_uri"). An inference configuration names components,
-which are laid over the base document in their order; the first of the overall ranking is the default.
+which override the base document in order; the first configuration of the overall ranking is the default.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ARTIFACTS = ("hostingprepackedartifacturi", "hostingartifacturi")
 
 
 class HubDocument:
-    """The document of ``model``, with one of its inference configurations laid over it. Default: the document's own."""
+    """The document of ``model``, with the overrides of one of its inference configurations."""
 
     def __init__(self, model: str, text: str, configuration: str | None = None) -> None:
         self._model = model
         try:
-            # As recursive as reading it.
+            # Recursive like json.loads.
             document = _fold(json.loads(text))
         except (ValueError, RecursionError):
             document = None
@@ -50,13 +50,13 @@ class HubDocument:
         for name in list_in(nested(configurations, _folded(chosen), "componentnames")):
             overlay |= object_in(self._components.get(_folded(str(name))))
         if any(key in overlay for key in _ARTIFACTS):
-            # A configuration that names one of the two must not be joined with the base document's other one.
+            # A configuration's artifact overrides both keys of the base document.
             overlay = {**dict.fromkeys(_ARTIFACTS), **overlay}
         self._fields = document | overlay
 
     @property
     def eula_uri(self) -> str | None:
-        """The URI of the licence, of a model that has one to accept."""
+        """The URI of the licence to accept; None without one."""
         if uri := self._fields.get("hostingeulauri"):
             return str(uri)
         return "see the model card" if self._fields.get("gatedbucket") else None
@@ -76,7 +76,7 @@ class HubDocument:
 
     @property
     def startup_timeouts(self) -> tuple[int, int]:
-        """How many seconds downloading and loading the model may take; an hour where the document does not say."""
+        """How many seconds downloading and loading the model may take; an hour by default."""
         stated = (self._fields.get(name) for name in ("modeldatadownloadtimeout", "containerstartuphealthchecktimeout"))
         download, startup = (value if isinstance(value, int) and value > 0 else LONGEST_STARTUP for value in stated)
         return min(download, LONGEST_STARTUP), min(startup, LONGEST_STARTUP)

@@ -1,4 +1,4 @@
-"""SageMaker jobs of every kind: the few calls this library makes, made repeatable."""
+"""SageMaker jobs of every kind, by calls that can be repeated."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mypy_boto3_sagemaker.client import SageMakerClient
 
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
-RUNNING = frozenset({"STARTING", "INPROGRESS"})
-"""Statuses, in capitals, of jobs that may still be stopped."""
+RUNNING = ("STARTING", "INPROGRESS")
+"""The statuses, in capitals, of jobs that can be stopped."""
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,6 @@ class JobKind:
 
     name: str
     title: str
-
-    def is_running(self, job: Mapping[str, Any]) -> bool:
-        """Whether the job may still be stopped."""
-        return self.status(job).upper() in RUNNING
-
-    def is_stopping(self, job: Mapping[str, Any]) -> bool:
-        """Whether the job is being stopped and has not ended yet."""
-        return self.status(job).upper() == "STOPPING"
-
-    def has_completed(self, job: Mapping[str, Any]) -> bool:
-        """Whether the job has completed."""
-        return self.status(job).upper() == "COMPLETED"
-
-    def has_failed(self, job: Mapping[str, Any]) -> bool:
-        """Whether the job failed or was stopped."""
-        return self.status(job).upper() in ("FAILED", "STOPPED")
 
     @property
     def name_member(self) -> str:
@@ -58,6 +42,10 @@ class JobKind:
         """The status in a description."""
         return job[f"{self.name}Status"]
 
+    def has_status(self, job: Mapping[str, Any], *statuses: str) -> bool:
+        """Whether the description of a job has one of these statuses, in capitals."""
+        return self.status(job).upper() in statuses
+
 
 OPTIMIZATION = JobKind("OptimizationJob", "optimization job")
 BENCHMARK = JobKind("AIBenchmarkJob", "benchmark job")
@@ -66,24 +54,21 @@ TRAINING = JobKind("TrainingJob", "training job")
 
 
 def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
-    """The name of one attempt's job: creating it twice is noticed."""
-    # Two stores of one account may each want the same artifact.
+    """The name of one attempt's job, which SageMaker creates only once."""
+    # Two stores of one account may have the same artifact.
     store = hashlib.sha256(bucket.encode()).hexdigest()[:8]
     return f"optim-{artifact_key[:32]}-{store}-{attempt}"
 
 
-_NOT_FOUND = ("could not find", "does not exist", "requested resource not found")
-
-
 class SageMakerJobs:
-    """A SageMaker client, narrowed to jobs of one kind."""
+    """A SageMaker client for jobs of one kind."""
 
     def __init__(self, sagemaker: SageMakerClient, kind: JobKind = OPTIMIZATION) -> None:
         self._sagemaker = sagemaker
         self.kind = kind
 
     def describe(self, name: str) -> dict[str, Any] | None:
-        """The job, or None where there is none of that name."""
+        """The job's description; None if there is no job of that name."""
         try:
             return self._call("Describe", {self.kind.name_member: name})
         except ClientError as error:
@@ -92,7 +77,7 @@ class SageMakerJobs:
             raise
 
     def create(self, request: Mapping[str, object]) -> bool:
-        """Create the job; False where the name is taken, by a concurrent or repeated call."""
+        """Create the job; False if a concurrent or earlier call has created it."""
         try:
             self._call("Create", typed(request, self._input_shape))
         except ClientError as error:
@@ -102,7 +87,7 @@ class SageMakerJobs:
         return True
 
     def check(self, request: Mapping[str, object]) -> None:
-        """Refuse a request of Create that the API's own model does not allow, with every member at fault."""
+        """Validate a request against the API's own model; the error lists every invalid member."""
         report = ParamValidator().validate(typed(request, self._input_shape), self._input_shape)
         if report.has_errors():
             problems = report.generate_report().replace("\n", "; ")
@@ -111,25 +96,24 @@ class SageMakerJobs:
     @property
     def _input_shape(self) -> StructureShape:
         shape = self._sagemaker.meta.service_model.operation_model(f"Create{self.kind.name}").input_shape
-        # Each of these operations has members.
-        assert shape is not None  # noqa: S101
+        assert shape is not None  # noqa: S101 - each of these operations has members
         return shape
 
     def stop(self, name: str) -> None:
         """Stop the job if it runs."""
         job = self.describe(name)
-        if job is None or not self.kind.is_running(job):
+        if job is None or not self.kind.has_status(job, *RUNNING):
             return
         try:
             self._call("Stop", {self.kind.name_member: name})
         except ClientError as error:
-            # It may have ended since it was described; then there is nothing left to stop.
+            # It may have ended since it was described.
             if not (is_not_found(error) or code_of(error) == "ValidationException"):
                 raise
 
     def wait_while_stopping(self, name: str, until: float) -> None:
-        """Wait for the end of a job that is being stopped, ``until`` then by the monotonic clock."""
-        while (job := self.describe(name)) is not None and self.kind.is_stopping(job):
+        """Wait for a job that is being stopped to end, at most until this time of the monotonic clock."""
+        while (job := self.describe(name)) is not None and self.kind.has_status(job, "STOPPING"):
             if time.monotonic() + 1 > until:
                 return
             time.sleep(1)
@@ -167,8 +151,9 @@ def typed(value: object, shape: Any) -> Any:
 
 def is_not_found(error: ClientError) -> bool:
     """Whether SageMaker does not know the name."""
-    code, message = code_of(error), message_of(error)
+    code, message = code_of(error), message_of(error).lower()
+    texts = ("could not find", "does not exist", "requested resource not found")
     return code in ("ResourceNotFound", "ResourceNotFoundException") or (
-        # Several SageMaker operations refuse an unknown name so.
-        code == "ValidationException" and any(words in message.lower() for words in _NOT_FOUND)
+        # Several SageMaker operations return this code for an unknown name.
+        code == "ValidationException" and any(text in message for text in texts)
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResolvedSource:
-    """``identity`` names the exact bytes, which are below ``uri``; ``accept_eula``: their licence is accepted."""
+    """The files below ``uri``, whose content ``identity`` identifies; ``accept_eula``: their licence is accepted."""
 
     identity: str
     uri: str
@@ -31,7 +31,7 @@ class ResolvedSource:
 
     @property
     def timeout_attributes(self) -> dict[str, str]:
-        """The same as attributes of a custom resource."""
+        """The timeouts as attributes of a custom resource."""
         download, startup = self.startup_timeouts
         return {"ModelDataDownloadTimeout": str(download), "ContainerStartupTimeout": str(startup)}
 
@@ -51,7 +51,7 @@ class ResolvedSource:
 
 
 def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> ResolvedSource:
-    """Find the files; an EULA must be accepted, and a prefix must not be empty."""
+    """Resolve the files; an error for an EULA that is not accepted, or an empty prefix."""
     match source:
         case HubSource():
             return _from_hub(source, sagemaker)
@@ -62,13 +62,13 @@ def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> Reso
 
 
 def with_reads(source: ResolvedSource, reads: Sequence[S3Source], s3: S3Client) -> ResolvedSource:
-    """The source, with the identities of what else a job reads in its own, each in a line."""
+    """The source, with the identities of a job's further inputs as lines of its own."""
     identities = [source.identity, *(_from_s3(read, s3, holds="data").identity for read in reads)]
     return replace(source, identity="\n".join(identities))
 
 
 def is_of(source: Source, identity: str) -> bool:
-    """Whether ``identity`` is one that ``source`` has or had: of the same model, and any version if none is pinned."""
+    """Whether ``identity`` is of the source's model, and of its version if that is pinned."""
     identity = identity.partition("\n")[0]
     match source:
         case HubSource():

@@ -1,4 +1,4 @@
-"""What handlers and watchers of jobs share: starting and stopping, when to poll again, and signals to the stack."""
+"""Starts, polls and stops watched jobs, and signals their outcomes to the stack."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..requests.properties import WatchedProperties
 
 Output = dict[str, object]
-"""The output of a poll, which the state machine goes by."""
+"""The output of a poll, for the state machine."""
 DONE: Output = {"Done": True}
 """The output that ends the state machine's execution."""
 # Of a function's 180 seconds.
@@ -32,7 +32,7 @@ _PATIENCE_SECONDS, _COMING_SECONDS = 120, 10
 
 
 def resource_owner(event: Event) -> Owner:
-    """The resource as an owner of artifacts."""
+    """The owner of artifacts that is the event's resource."""
     return Owner(event["StackId"], event["LogicalResourceId"])
 
 
@@ -43,7 +43,7 @@ def begin(
     properties: str = "",
     gives_up: Callable[[OwnerRecord], Collection[str]] | None = None,
 ) -> OwnerRecord:
-    """Write a request down as its resource's latest, with what a deletion gives up."""
+    """Record an event as the latest request of its resource; ``gives_up`` returns the references of a deletion."""
     return records.begin(
         resource_owner(event),
         event["RequestId"],
@@ -55,10 +55,10 @@ def begin(
 
 
 def start_watching(props: WatchedProperties, name: str, document: Mapping[str, object]) -> bool:
-    """Start the execution ``name`` with the input ``document``; False where a repeated event finds it started."""
+    """Start the execution ``name`` with the input ``document``; False if an earlier attempt has started it."""
     deadline = None
     if props.wait_seconds is not None:
-        # CloudFormation gives no reason for a condition that times out; a little earlier the watcher gives one.
+        # Fails the wait condition before it times out, as CloudFormation gives no reason for a timeout.
         deadline = int(time.time() + props.wait_seconds - min(60, props.wait_seconds / 10))
     text = json.dumps({**document, "Deadline": deadline, "WaitHandle": props.wait_handle})
     try:
@@ -71,12 +71,12 @@ def start_watching(props: WatchedProperties, name: str, document: Mapping[str, o
 
 
 def again(seconds: int) -> Output:
-    """The output that has the state machine poll again."""
+    """The output that makes the state machine poll again."""
     return {"Done": False, "WaitSeconds": seconds}
 
 
 def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
-    """How long to wait for the next poll."""
+    """How many seconds to wait before the next poll."""
     # A stack waits for 12 hours at most.
     if age < dt.timedelta(hours=12) or is_awaited:
         return int(min(60, max(5, age.total_seconds() / 10)))
@@ -86,7 +86,7 @@ def wait_seconds(age: dt.timedelta, *, is_awaited: bool = False) -> int:
 
 
 def is_out_of_time(watch: Watch) -> bool:
-    """Whether the stack has waited as long as it does."""
+    """Whether the stack's deadline has passed."""
     return bool(watch.wait_handle) and watch.deadline is not None and time.time() >= watch.deadline
 
 
@@ -97,20 +97,18 @@ def poll(
     job: Mapping[str, Any],
     *,
     advice: str,
-    failure: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> Output | None:
-    """The output while a job runs, with a signal where the stack is out of time; None once it has completed.
+    """The output while a job runs; None once it has completed. A failed job is a :class:`DeploymentError`.
 
-    ``advice`` is for a stack that is out of time. A failed job is a :class:`DeploymentError`, with the reason that
-    ``failure`` reads in its description.
+    A stack that has waited as long as it can is signalled, with ``advice``.
     """
     status = kind.status(job)
     log("polled", job_name=name, status=status)
-    if kind.has_completed(job):
+    if kind.has_status(job, "COMPLETED"):
         return None
-    if kind.has_failed(job):
-        reason = failure(job) if failure else job.get("FailureReason") or "it was stopped from outside this deployment"
-        raise DeploymentError(f"the {kind.title} {name} ended as {status}: {reason}. Deploy again to run another one")
+    if kind.has_status(job, "FAILED", "STOPPED"):
+        reason = f"the {kind.title} {name} ended as {status}: {failure_reason(job)}"
+        raise DeploymentError(f"{reason}. Deploy again to run another one")
     # SageMaker's clock may be ahead of this function's.
     age = max(dt.datetime.now(dt.UTC) - job["CreationTime"], dt.timedelta(0))
     is_late = is_out_of_time(watch)
@@ -121,6 +119,24 @@ def poll(
     return again(wait_seconds(age, is_awaited=bool(watch.wait_handle) and watch.deadline is not None and not is_late))
 
 
+def failure_reason(job: Mapping[str, Any]) -> str:
+    """``FailureReason``, or the limit that a training job reached."""
+    limits = job.get("StoppingCondition", {})
+    match job.get("FailureReason") or job.get("SecondaryStatus"):
+        case "MaxRuntimeExceeded":
+            return (
+                f"it ran for longer than the {limits.get('MaxRuntimeInSeconds')} s of its max_runtime; another "
+                "one goes on from its last checkpoint"
+            )
+        case "MaxWaitTimeExceeded":
+            return (
+                f"in {limits.get('MaxWaitTimeInSeconds')} s there was not enough spot capacity "
+                "(TrainingCompute(spot_wait_seconds=...)); another one goes on from its last checkpoint"
+            )
+        case _:
+            return job.get("FailureReason") or "it was stopped from outside this deployment"
+
+
 def end(watch: Watch, *, failure: str | None = None, data: str = "") -> Output:
     """Signal the outcome to the stack, and end the execution."""
     log(Counted.job_failed if failure else Counted.job_completed, failure=failure or "")
@@ -129,7 +145,7 @@ def end(watch: Watch, *, failure: str | None = None, data: str = "") -> Output:
 
 
 def send_signal(watch: Watch, *, failure: str | None = None, data: str = "") -> None:
-    """Signal the wait condition, where there is one."""
+    """Signal the stack's wait condition, if any."""
     if watch.wait_handle:
         signal(watch.wait_handle, failure=failure, data=data)
 
@@ -145,7 +161,7 @@ def recommendation_data(document: Mapping[str, Any]) -> str:
     """``|instance type|instance count|model package ARN|inference specification name|``; missing parts are empty."""
     first = document["recommendations"][0]
     model = object_in(nested(first, "ModelDetails"))
-    # The deployment's own configuration is the more exact one; the model package's lists what it may run on.
+    # The deployment's configuration is more exact than the model package's list of supported instances.
     listed = [object_in(details) for details in list_in(model.get("InstanceDetails"))[:1]]
     instance = {**(listed[0] if listed else {}), **object_in(nested(first, "DeploymentConfiguration"))}
     parts = [instance.get(name) for name in ("InstanceType", "InstanceCount")]
@@ -156,9 +172,9 @@ def recommendation_data(document: Mapping[str, Any]) -> str:
 def create_run(
     jobs: SageMakerJobs, records: RunRecords, request: Mapping[str, Any], issued: int, *, advice: str, is_retried: bool
 ) -> None:
-    """Create a run's job, and stop it if its resource was given up meanwhile; ``advice`` is for a refusal.
+    """Create a run's job, and stop it if its resource was deleted meanwhile.
 
-    Where the call ``is_retried``, permissions may still be on their way.
+    ``advice`` is for a job that SageMaker refuses; with ``is_retried``, permissions may not be effective yet.
     """
     name = request[jobs.kind.name_member]
     try:
@@ -174,12 +190,12 @@ def create_run(
         ) from error
     log(Counted.job_created if created else Counted.job_attached, job_name=name)
     if records.is_given_up(issued):
-        # Whoever gave it up may have listed the jobs before this one was there.
+        # The deletion may have listed the jobs before this one was created.
         jobs.stop(name)
 
 
 def give_up_runs(event: Event, kind: JobKind, records: RunRecords) -> None:
-    """Give up all runs of a resource that is deleted, and wait for their jobs: a workload in use cannot be deleted."""
+    """Stop all runs of a deleted resource and wait for them, as a workload in use cannot be deleted."""
     jobs, began = SageMakerJobs(client("sagemaker"), kind), time.monotonic()
     try:
         records.give_up(issued_at(event["ResponseURL"]))
@@ -187,13 +203,14 @@ def give_up_runs(event: Event, kind: JobKind, records: RunRecords) -> None:
             names = [run_job_name(records.key, run) for run in records.runs()]
             for name in names:
                 jobs.stop(name)
-            found = [jobs.describe(name) for name in names]
-            # A run that has begun and has no job may be about to have one; whoever begins it stops that.
-            expected = None in found and time.monotonic() < began + _COMING_SECONDS
-            if not expected and not any(job is not None and kind.is_stopping(job) for job in found):
+            descriptions = [jobs.describe(name) for name in names]
+            # The job of a run that has just begun may not exist yet; create_run stops it then.
+            is_expected = None in descriptions and time.monotonic() < began + _COMING_SECONDS
+            is_stopping = any(job is not None and kind.has_status(job, "STOPPING") for job in descriptions)
+            if not is_expected and not is_stopping:
                 return
             time.sleep(1)
     except ClientError as error:
-        # With the bucket went where a job's output would go.
+        # Without the bucket there is no output to keep.
         if code_of(error) != "NoSuchBucket":
             raise

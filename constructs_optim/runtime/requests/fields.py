@@ -1,4 +1,4 @@
-"""The values that reach a handler, as pydantic types, and the models' common base.
+"""The types of the handlers' inputs, and the base of their models.
 
 Patterns and limits are those of CreateOptimizationJob, CreateModel and CreateAIRecommendationJob, narrowed to those of
 a deployment. CloudFormation delivers every number and boolean of a custom resource as text; pydantic reads both.
@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from ..documents import is_list, is_object
 from ..errors import InvalidEvent
 
-# The suffixes of AWS's partitions (botocore's endpoints.json); no other host gets a signal.
+# The DNS suffixes of AWS's partitions (botocore's endpoints.json).
 _WAIT_HANDLE_HOST = re.compile(
     r"cloudformation-waitcondition-[a-z0-9-]+\.s3([.-][a-z0-9-]+)?\."
     r"(amazonaws\.com(\.cn)?|amazonaws\.eu|c2s\.ic\.gov|cloud\.adc-e\.uk|csp\.hci\.ic\.gov|sc2s\.sgov\.gov)"
@@ -29,7 +29,7 @@ SOURCE_KINDS = frozenset({"hub", "hub_draft", "s3", "artifact"})
 
 
 def _checked_wait_handle(url: str) -> str:
-    """Refuse a URL that is none of CloudFormation's own; a function of the local cloud signals to loopback."""
+    """Require a URL of CloudFormation, or of loopback for the local cloud."""
     parts = urlsplit(url)
     is_local = parts.hostname in _LOOPBACK and urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).hostname in _LOOPBACK
     is_own = parts.port is None and _WAIT_HANDLE_HOST.fullmatch(parts.hostname or "") is not None
@@ -79,7 +79,7 @@ Tags = Annotated[list[Tag], Field(max_length=50)]
 
 
 class Properties(BaseModel):
-    """Properties of a custom resource, named as in the template. An empty value is as good as none."""
+    """Properties of a custom resource, named as in the template; an empty value counts as missing."""
 
     model_config = ConfigDict(
         frozen=True, alias_generator=to_pascal, populate_by_name=True, defer_build=True, allow_inf_nan=False
@@ -96,11 +96,11 @@ class Properties(BaseModel):
 class Watch(Properties):
     """The input of an execution that watches a job."""
 
-    # Of the stack's wait condition; None where no stack waits.
+    # Of the stack's wait condition, if any.
     wait_handle: str | None = None
-    # When the watcher fails that wait, in seconds since 1970.
+    # When the watcher fails the wait condition, in seconds since 1970.
     deadline: int | None = None
-    # The error that the state machine caught, where it gave up.
+    # The error that the state machine caught, if it failed.
     error: Any = None
 
 
@@ -108,7 +108,7 @@ P = TypeVar("P", bound=Properties)
 
 
 def validate(model: type[P], properties: object) -> P:
-    """Read properties; an error names every one that is missing or malformed."""
+    """Parse properties; the error names all that are missing or malformed."""
     try:
         return model.model_validate(properties)
     except ValidationError as error:
@@ -131,7 +131,7 @@ def _problem(detail: Any) -> str:
 
 
 def as_delivered(value: object) -> Any:
-    """Numbers and booleans as CloudFormation delivers them: a schedule's input has them as they are."""
+    """Numbers and booleans as text, as CloudFormation delivers them, unlike a schedule."""
     if is_object(value):
         return {name: as_delivered(item) for name, item in value.items()}
     if is_list(value):

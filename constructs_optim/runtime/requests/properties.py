@@ -23,15 +23,12 @@ _Repositories = Annotated[tuple[_Repository, ...], Field(max_length=10)]
 _Channel = Annotated[str, pattern("[A-Za-z0-9_-]{1,64}")]
 
 
-# Without the slash the prefix "models/llama" would take in "models/llama-chat/" as well.
+# Without the slash, the prefix "models/llama" would include "models/llama-chat/".
 S3Prefix = Annotated[S3Uri, AfterValidator(lambda uri: f"{uri.rstrip('/')}/")]
 
 
 class HubSource(Properties):
-    """A JumpStart model of a SageMaker hub, or the draft that SageMaker provides for it.
-
-    The newest version where ``version`` is None.
-    """
+    """A JumpStart model of a SageMaker hub, by default its newest version, or SageMaker's draft model for it."""
 
     kind: Literal["hub", "hub_draft"] = "hub"
     hub_name: _HubContent
@@ -73,7 +70,7 @@ Source = Annotated[HubSource | S3Source | ArtifactSource, Field(discriminator="k
 
 
 class StoreProperties(Properties):
-    """The artifact store and the kind of job: all that a deletion needs."""
+    """The artifact store and the kind of job, which a deletion needs."""
 
     job_kind: JobKind = "OptimizationJob"
     bucket: Bucket
@@ -93,11 +90,11 @@ class JobProperties(StoreProperties, WatchedProperties):
 
     recipe_key: Sha256
     source: Source
-    # What else the job reads.
+    # Further inputs of the job.
     reads: Annotated[tuple[S3Source, ...], Field(max_length=20)] = ()
     # The training job's input channel for the source.
     model_channel: _Channel | None = None
-    # What the handler does not fill in of the job's request. botocore checks it before anything is written.
+    # The job's request without the members that the handler sets, validated by botocore.
     request: dict[str, Any]
     # The manifest's description of the recipe.
     description: dict[str, Any] = Field(default_factory=dict)
@@ -130,7 +127,7 @@ _Variable = Annotated[str, pattern("[a-zA-Z_][a-zA-Z0-9_]*", 1024)]
 
 
 class ModelProperties(Properties):
-    """One ``Custom::OptimizedModel``; ``image`` is None where the hub's configuration names it."""
+    """One ``Custom::OptimizedModel``; without ``image``, with that of the hub's configuration."""
 
     image: _Image | None = None
     environment: Annotated[dict[_Variable, Annotated[str, Field(max_length=1024)]], Field(max_length=100)] = Field(
@@ -146,7 +143,7 @@ class ModelProperties(Properties):
 
 
 def _artifact_key(key: object) -> object:
-    # It may come from a parameter or another stack's output: the value helps to find the fault there.
+    # The value is in the message, as it may come from a parameter or another stack's output.
     if not is_artifact_key(key):
         raise ValueError(f"{key!r}, where a key is 64 hexadecimal digits in lower case")
     return key

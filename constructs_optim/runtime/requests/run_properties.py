@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from . import fields
 from .fields import Delivered, InstanceType, Properties, ResourceName, S3Uri, Sha256, Tag, Tags, Watch, pattern
-from .properties import S3Prefix, S3Source, WatchedProperties
+from .properties import S3Prefix, WatchedProperties
 
 _Text = Annotated[str, pattern(r"[^\x00-\x1f\x7f]{1,200}")]
 _Formula = Annotated[str, pattern("[a-z0-9_ +*/().-]{1,200}")]
@@ -29,7 +29,7 @@ def _digest(document: object) -> str:
 
 
 class RunRequest(Properties):
-    """What evaluations and recommendations have in common: a job with a workload, whose output is in the store."""
+    """The common properties of evaluations and recommendations, whose jobs have a workload configuration."""
 
     workload_config_name: ResourceName
     role_arn: fields.RoleArn
@@ -38,7 +38,7 @@ class RunRequest(Properties):
 
 
 class Subject(Properties):
-    """What instances of one type serve."""
+    """The artifact on instances of one type."""
 
     instance_type: InstanceType
     artifact_key: Sha256
@@ -46,7 +46,7 @@ class Subject(Properties):
 
 
 class Limit(Properties):
-    """The most or the least that a value may be."""
+    """The maximum or minimum of a value."""
 
     formula: _Formula
     title: str = ""
@@ -56,7 +56,7 @@ class Limit(Properties):
 
 
 class Comparison(Properties):
-    """A metric that may not get worse than it was before."""
+    """A metric to compare with that of the replaced endpoint."""
 
     metric: _Metric
     title: str = ""
@@ -90,7 +90,7 @@ class Gate(Properties):
 
 
 class EvaluationRequest(RunRequest):
-    """What to evaluate, how, and the requirements of the results."""
+    """An endpoint to evaluate, the workload, and the requirements."""
 
     # Of the endpoint, in messages.
     label: _Text
@@ -100,9 +100,9 @@ class EvaluationRequest(RunRequest):
     endpoint_config_name: ResourceName
     model_names: tuple[ResourceName, ...] = ()
     subjects: Annotated[tuple[Subject, ...], Field(min_length=1, max_length=5)]
-    # Of an instance, that one copy of a component takes.
+    # The share of an instance that one copy of a component uses.
     share_of_instance: _Share | None = None
-    # Whether the techniques leave the model's output as it is.
+    # Whether the techniques do not change the model's output.
     lossless: bool = False
     workload: Delivered = Field(default_factory=dict)
     concurrencies: Annotated[
@@ -112,12 +112,12 @@ class EvaluationRequest(RunRequest):
     # Of its metrics, except concurrency and artifact key.
     dimensions: dict[_Dimension, _Text] = Field(default_factory=dict)
     vpc_config: fields.VpcConfig | None = None
-    # None where nothing depends on the results.
+    # None if the deployment does not depend on the results.
     gate: Gate | None = None
     tags: Tags = Field(default_factory=list[Tag])
 
     def key(self, account: str, region: str) -> str:
-        """SHA-256 of what decides the results: the same evaluation is not run twice for one deployment."""
+        """SHA-256 of the inputs that decide the results, by which an evaluation is not repeated."""
         quality = self.gate.quality if self.gate is not None else None
         artifacts = [subject.artifact_key for subject in self.subjects]
         return _digest(
@@ -153,7 +153,7 @@ class EvaluationWatch(Watch):
 
 
 class RecommendationRequest(RunRequest):
-    """What to recommend instances and optimizations for; what is None or empty is the service's choice."""
+    """The model, workload and metric to recommend instances and optimizations for; the service chooses the rest."""
 
     model_uri: S3Prefix
     workload: Delivered
@@ -164,18 +164,13 @@ class RecommendationRequest(RunRequest):
     optimize_model: bool = True
     reservation_arns: Annotated[tuple[_Reservation, ...], Field(max_length=20)] = ()
 
-    @property
-    def source(self) -> S3Source:
-        """The model's files."""
-        return S3Source(S3Uri=self.model_uri)
-
     def key(self, account: str, region: str) -> str:
-        """SHA-256 of the question, whoever asks it: within one store, the same is not paid for twice."""
+        """SHA-256 of the recommendation's inputs: a store has one result for equal requests."""
         return _digest({"where": [account, region, self.bucket], "what": self.question})
 
     @property
     def question(self) -> dict[str, object]:
-        """The question, as the result has it."""
+        """The inputs, as the result records them."""
         return {
             "model": self.model_uri,
             "workload": self.workload,

@@ -1,4 +1,4 @@
-"""Whether an artifact is what its manifest says, and may be deployed, without reading its files.
+"""Compares an artifact with its manifest, without reading its files.
 
 Source: Amazon S3 user guide, "Checking object integrity": S3 computes a checksum of every object (CRC64NVME unless the
 writer chose another algorithm); HeadObject with ChecksumMode returns it, with permission for GetObject.
@@ -20,7 +20,7 @@ _ATTEMPT = re.compile(r"/model/(\d+)/")
 
 @dataclass(frozen=True)
 class Finding:
-    """A file that is not as it should be, and how that shows."""
+    """A damaged file."""
 
     file: str
     damage: Literal["missing", "changed", "extra", "unreadable"]
@@ -30,18 +30,18 @@ class Finding:
 def check_manifest(
     store: ArtifactStore, key: str, manifest: Mapping[str, Any], *, repositories: Collection[str] = ()
 ) -> None:
-    """Refuse to deploy an artifact whose manifest, of :meth:`ArtifactStore.manifest`, does not hold.
+    """Raise an error for an artifact that differs from its manifest.
 
     ``repositories`` are ``host/repository`` of the images that the recipe can be served with; empty for any.
     """
     findings = misplaced(store, key, manifest)
     if not findings:
-        # Names, sizes and ETags were compared already: a request more is only for what has a checksum to compare.
+        # ArtifactStore.manifest has compared names, sizes and ETags; files without a checksum need no request.
         files = [file for file in manifest["files"] if file.get("checksums")]
         listed = [{name: file[name] for name in ("name", "size", "etag")} for file in files]
         findings = differences(files, store.with_checksums(manifest["model_data_uri"], listed))
         host, _, tagged = manifest["image"].partition("@")[0].rpartition("/")
-        # No image at all serves nothing that another one's name would.
+        # An empty image cannot be served at all.
         if tagged and repositories and f"{host}/{tagged.partition(':')[0]}" not in repositories:
             served = ", ".join(sorted(repositories))
             detail = f"image is {manifest['image']}, and this recipe is served with one of {served}"
@@ -58,7 +58,7 @@ def check_manifest(
 
 
 def misplaced(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> list[Finding]:
-    """A finding where a manifest's location is not its attempt's, of this artifact."""
+    """A finding if the manifest's location is not that of its attempt at this artifact."""
     uri, attempt = str(manifest["model_data_uri"]), attempt_of(manifest)
     if uri.startswith(store.model_uri(key, attempt)) and uri.endswith("/"):
         return []
@@ -67,7 +67,7 @@ def misplaced(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> li
 
 
 def attempt_of(manifest: Mapping[str, Any]) -> int:
-    """The attempt that a manifest describes; manifests of the first releases have it in their URI alone."""
+    """The attempt of a manifest; the first releases have it only in the URI."""
     if isinstance(manifest.get("attempt"), int):
         return manifest["attempt"]
     matched = _ATTEMPT.search(str(manifest["model_data_uri"]))
@@ -75,23 +75,23 @@ def attempt_of(manifest: Mapping[str, Any]) -> int:
 
 
 def differences(expected: Iterable[Mapping[str, Any]], present: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """A finding for each file of a manifest that differs from the store's, by size, ETag and checksums."""
-    then, now = ({file["name"]: file for file in files} for files in (expected, present))
+    """A finding for every file whose size, ETag or checksums differ between manifest and store."""
+    before, after = ({file["name"]: file for file in files} for files in (expected, present))
     findings: list[Finding] = []
-    for name in sorted({*then, *now}):
-        if name not in now:
-            findings.append(Finding(name, "missing", f"{then[name]['size']} bytes are gone"))
-        elif name not in then:
-            findings.append(Finding(name, "extra", f"{now[name]['size']} bytes that the manifest does not name"))
-        elif changes := _changes(then[name], now[name]):
+    for name in sorted({*before, *after}):
+        if name not in after:
+            findings.append(Finding(name, "missing", f"{before[name]['size']} bytes are gone"))
+        elif name not in before:
+            findings.append(Finding(name, "extra", f"{after[name]['size']} bytes that the manifest does not name"))
+        elif changes := _changes(before[name], after[name]):
             findings.append(Finding(name, "changed", "; ".join(changes)))
     return findings
 
 
 def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    kept, current = object_in(then.get("checksums")), object_in(now.get("checksums"))
+    earlier, current = object_in(then.get("checksums")), object_in(now.get("checksums"))
     compared = [(name, then[name], now[name]) for name in ("size", "etag")]
-    compared += [(name, kept[name], current[name]) for name in sorted({*kept} & {*current})]
+    compared += [(name, earlier[name], current[name]) for name in sorted({*earlier} & {*current})]
     changes = [f"{name} {after}, was {before}" for name, before, after in compared if before != after]
     same = next((name for name, before, after in compared[2:] if before == after), None)
     if changes and then["size"] == now["size"] and same is not None:

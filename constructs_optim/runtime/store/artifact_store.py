@@ -1,14 +1,14 @@
-"""The artifact store's records in S3: which job makes an artifact (claim) and how it was made (manifest).
+"""The artifact store's records in S3: the claim of an artifact and its manifest.
 
 ::
 
-    artifacts/<key>/claim.json            who is making it, and which stacks refer to it
-    artifacts/<key>/manifest.json         how it was made; written last, so its presence means "complete"
+    artifacts/<key>/claim.json            the attempt whose job produces it, and the stacks that refer to it
+    artifacts/<key>/manifest.json         the job and its files; written last, so its presence means "complete"
     artifacts/<key>/model/<attempt>/...   the output of one attempt
-    artifacts/<key>/tensorboard/...       a training's events for TensorBoard
-    checkpoints/<key>/...                 where a training goes on after an interruption; they expire
+    artifacts/<key>/tensorboard/...       the events of a training job for TensorBoard
+    checkpoints/<key>/...                 the checkpoints of a training job, which expire
 
-Two stacks that want the same artifact at once agree on one job by its claim.
+By the claim, concurrent deployments of the same artifact share one job.
 """
 
 from __future__ import annotations
@@ -27,32 +27,30 @@ from .owner_records import Owner
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
-__all__ = ["ArtifactStore", "Claim", "Owner", "artifact_key", "region_of"]
-
 
 def region_of(s3: S3Client, bucket: str) -> str:
     """The region of a bucket."""
-    # Not by HeadBucket, which counts as a listing without a prefix: readers of a shared store may make none.
+    # HeadBucket needs permission to list without a prefix, which readers of a shared store do not have.
     location = s3.get_bucket_location(Bucket=bucket).get("LocationConstraint") or "us-east-1"
     return "eu-west-1" if location == "EU" else location
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
-    """SHA-256 of what decides the artifact's bytes; the planner computes the same one."""
+    """SHA-256 of the inputs that determine the artifact's bytes; the planner computes the same key."""
     return hashlib.sha256(f"{recipe_key}\n{source_identity}".encode()).hexdigest()
 
 
 class Claim(StoredRecord):
-    """Which job makes the artifact, and who refers to it."""
+    """The attempt whose job produces the artifact, and the resources that refer to it."""
 
     artifact_key: str
     attempt: int = 1
     owners: tuple[Owner, ...] = ()
-    # The last owner has left an unfinished job: nobody may attach to it any more.
+    # The last owner has left an unfinished job: no deployment may join it.
     released: bool = False
-    # The account whose job makes it: no other can describe the job. Empty: not known.
+    # The account of the job, which no other account can describe; empty if unknown.
     maker: str = ""
-    # When the job must have ended, in seconds since 1970; 0: not known.
+    # The time by which the job must have ended, in seconds since 1970; 0 if unknown.
     due: int = 0
     # Why the attempt failed.
     failure: str = ""
@@ -60,22 +58,19 @@ class Claim(StoredRecord):
     description: dict[str, Any] = Field(default_factory=dict)
 
     def made_in(self, account: str) -> bool:
-        """Whether the attempt's job is one of ``account``."""
+        """Whether the attempt's job runs in ``account``."""
         return self.maker in ("", account)
 
     def joined_by(self, owner: Owner) -> Claim:
-        """A copy that ``owner`` is one of the owners of."""
+        """A copy with ``owner`` among its owners."""
         return self.updated(owners=tuple(sorted({*self.owners, owner})))
 
     def again(self, maker: str, due: int) -> Claim:
-        """The next attempt, made by ``maker``."""
+        """The next attempt, with a job of the account ``maker``."""
         return self.updated(attempt=self.attempt + 1, maker=maker, due=due, failure="", released=False)
 
     def released_if_abandoned(self) -> Claim:
-        """A copy that is released where no owner is of the account that runs the job, which no other one can stop.
-
-        Once released it stays so until somebody joins: its files may be on their way out.
-        """
+        """A copy that is released if no owner is left in the job's account, which alone can stop the job."""
         is_abandoned = not any(self.made_in(owner.account) for owner in self.owners)
         return self.updated(released=self.released or is_abandoned)
 
@@ -97,7 +92,7 @@ class _Manifest(StoredPart):
 
 
 class ArtifactStore:
-    """The records of one bucket, by :class:`JsonRecords`. Every method may be repeated."""
+    """The claims, manifests and files of a bucket. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
         self._s3 = s3
@@ -105,10 +100,7 @@ class ArtifactStore:
         self._records = JsonRecords(s3, bucket, kms_key_arn, any_schema=any_schema)
 
     def check_region(self, region: str) -> None:
-        """Make sure that the store is in ``region``; a job's hours would be for nothing.
-
-        Source: CreateModel, "the S3 path ... must be in the same AWS Region as the model".
-        """
+        """Require that the store is in ``region`` (CreateModel: "... must be in the same AWS Region as the model")."""
         actual = region_of(self._s3, self.bucket)
         if actual != region:
             raise DeploymentError(
@@ -117,28 +109,20 @@ class ArtifactStore:
             )
 
     def model_uri(self, key: str, attempt: int) -> str:
-        """The ``s3://`` prefix that an attempt writes below; it ends in a slash."""
+        """The ``s3://`` prefix of an attempt's output, with a slash at its end."""
         return f"s3://{self.bucket}/{_prefix(key)}model/{attempt}/"
 
-    def tensorboard_uri(self, key: str) -> str:
-        """Where trainings of the artifact write their events for TensorBoard."""
-        return f"s3://{self.bucket}/{_prefix(key)}tensorboard/"
-
-    def checkpoints_uri(self, key: str) -> str:
-        """Where trainings of the artifact keep their checkpoints, every attempt the same."""
-        return f"s3://{self.bucket}/checkpoints/{key}/"
-
     def manifest(self, key: str, attempt: int | None = None) -> dict[str, Any] | None:
-        """The manifest, of ``attempt`` if it is not None; None where its files are not those that it names."""
+        """The manifest, of ``attempt`` if it is not None; None if the store's files are not those of the manifest."""
         manifest = self.written_manifest(key)
         if manifest is None or (attempt is not None and manifest.get("attempt", attempt) != attempt):
             return None
-        # Checksums follow from the bytes that ETags stand for, and cost a request a file.
+        # ETags are sufficient here; checksums cost a request for each file.
         written = [{name: of for name, of in file.items() if name != "checksums"} for file in manifest["files"]]
         return manifest if self.files(manifest["model_data_uri"]) == written else None
 
     def written_manifest(self, key: str) -> dict[str, Any] | None:
-        """The manifest whatever became of its files; None where there is none that can be read."""
+        """The manifest, regardless of its files; None if there is no valid one."""
         name = f"{_prefix(key)}manifest.json"
         try:
             manifest = self._records.read(name)
@@ -154,41 +138,37 @@ class ArtifactStore:
         return manifest
 
     def write_manifest(self, key: str, manifest: dict[str, Any]) -> None:
-        """Write the manifest, which completes the artifact; what a newer release added to it stays."""
+        """Write the manifest, which completes the artifact, and keep members that a newer release added."""
         name = f"{_prefix(key)}manifest.json"
         try:
-            there = self._records.read(name) or {}
+            existing = self._records.read(name) or {}
         except DeploymentError:
-            there = {}
-        if there.get("attempt") != manifest.get("attempt"):
-            there = {}
-        if schema_of(there) <= SCHEMA:
-            self._records.write(name, {**there, **manifest})
+            existing = {}
+        if existing.get("attempt") != manifest.get("attempt"):
+            existing = {}
+        if schema_of(existing) <= SCHEMA:
+            self._records.write(name, {**existing, **manifest})
 
-    def files(self, uri: str, *, checksums: bool = False) -> list[dict[str, Any]]:
-        """The objects below an ``s3://`` prefix of this bucket, by name: ``{"name", "size", "etag"}`` each.
-
-        With ``checksums``, at one request a file, those that S3 keeps as well: ``{"checksums": {"CRC64NVME": "..."}}``.
-        """
+    def files(self, uri: str) -> list[dict[str, Any]]:
+        """The objects below an ``s3://`` prefix of this bucket, by name, each as ``{"name", "size", "etag"}``."""
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
-        files: list[dict[str, Any]] = [
+        return [
             {"name": name.removeprefix(prefix), "size": size, "etag": etag.strip('"')}
             for name, size, etag in sorted(objects(self._s3, self.bucket, prefix))
         ]
-        return self.with_checksums(uri, files) if checksums else files
 
     def with_checksums(self, uri: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Files of :meth:`files` below ``uri``, with their checksums."""
+        """Files below ``uri`` with S3's ``{"checksums": {"CRC64NVME": "..."}}``, at one request a file."""
         prefix = uri.removeprefix(f"s3://{self.bucket}/")
-        kept = in_threads(self._checksums, [prefix + item["name"] for item in files])
-        return [{**item, "checksums": of_file} for item, of_file in zip(files, kept, strict=True)]
+        checksums = in_threads(self._checksums, [prefix + file["name"] for file in files])
+        return [{**file, "checksums": of_file} for file, of_file in zip(files, checksums, strict=True)]
 
     def _checksums(self, name: str) -> dict[str, str]:
-        """What S3 computed when the object was written (since December 2024 CRC64NVME, unless the writer chose)."""
+        """The checksums that S3 computed at the upload (since December 2024 CRC64NVME by default)."""
         try:
             head = self._s3.head_object(Bucket=self.bucket, Key=name, ChecksumMode="ENABLED")
         except ClientError as error:
-            # Deleted since it was listed.
+            # It was deleted after the listing.
             if lacks(self._s3, self.bucket, name, error):
                 return {}
             raise
@@ -199,11 +179,11 @@ class ArtifactStore:
         }
 
     def claim(self, key: str) -> Claim | None:
-        """The claim as it stands."""
+        """The claim of an artifact; None if there is none."""
         return self._records.get(_claim_name(key), Claim)
 
     def join(self, key: str, owner: Owner, *, due: int = 0, **details: Any) -> Claim:
-        """Make ``owner`` one of the claim's owners; a claim that was released starts over with the next attempt."""
+        """Add ``owner`` to the claim's owners; a released claim starts the next attempt."""
 
         def joined(claim: Claim | None) -> Claim:
             if claim is None:
@@ -215,7 +195,7 @@ class ArtifactStore:
         return self._records.change(_claim_name(key), Claim, joined)
 
     def next_attempt(self, key: str, failed: Claim, *, maker: str = "", due: int = 0) -> Claim:
-        """Move on from an attempt that failed; where another owner has done so already, its claim stands."""
+        """Start the attempt after a failed one, unless another owner has started it."""
 
         def advanced(claim: Claim | None) -> Claim:
             current = claim or failed
@@ -224,41 +204,41 @@ class ArtifactStore:
         return self._records.change(_claim_name(key), Claim, advanced)
 
     def fail(self, key: str, attempt: int, reason: str) -> None:
-        """Write down why an attempt failed, for accounts that cannot describe its job."""
+        """Record why an attempt failed, for accounts that cannot describe its job."""
         claim = self.claim(key)
         if claim is not None and claim.attempt == attempt:
             self._change(key, lambda now: now.updated(failure=reason) if now.attempt == attempt else now)
 
     def leave(self, key: str, owner: Owner, *, finished: bool, gone: Collection[Owner] = ()) -> Claim | None:
-        """Take ``owner`` off the claim, and those who are ``gone``; release it where an unfinished job is abandoned."""
+        """Remove ``owner`` and the ``gone`` owners from the claim; release that if an unfinished job is abandoned."""
 
         def left(current: Claim) -> Claim:
-            owners = tuple(other for other in current.owners if other != owner and other not in gone)
-            now = current.updated(owners=owners)
-            return now if finished else now.released_if_abandoned()
+            owners = tuple(existing for existing in current.owners if existing not in (owner, *gone))
+            remaining = current.updated(owners=owners)
+            return remaining if finished else remaining.released_if_abandoned()
 
         return self._change(key, left) if self.claim(key) is not None else None
 
     def rejoin(self, key: str, owner: Owner) -> bool:
-        """Put ``owner`` back on a claim that it was taken off by mistake; False where the claim is released."""
+        """Add ``owner`` again after its removal by mistake; False if the claim is released."""
         if self.claim(key) is None:
             return True
         return owner in self._change(key, lambda now: now if now.released else now.joined_by(owner)).owners
 
     def give_up_job(self, key: str) -> Claim:
-        """Release the claim of an unfinished artifact where nobody of the account that runs its job is left."""
+        """Release the claim of an unfinished artifact if no owner is left in the job's account."""
         return self._change(key, Claim.released_if_abandoned)
 
     def release(self, key: str) -> bool:
-        """Close a claim that nobody owns, so that its files can go; False where somebody owns it."""
+        """Release a claim without owners, so that its files can be removed; False if it has owners."""
         return self._change(key, lambda now: now if now.owners else now.updated(released=True)).released
 
     def restore(self, key: str) -> None:
-        """Undo :meth:`release`, unless somebody has started over already."""
+        """Undo :meth:`release`, unless the claim has owners again."""
         self._change(key, lambda now: now if now.owners else now.updated(released=False))
 
     def _change(self, key: str, change: Callable[[Claim], Claim]) -> Claim:
-        """Change a claim that is there; should it be gone, an empty one."""
+        """Change an existing claim, or an empty one if it was deleted."""
         return self._records.change(_claim_name(key), Claim, lambda claim: change(claim or Claim(artifact_key=key)))
 
 

@@ -1,11 +1,10 @@
-"""JSON objects in a bucket, changed only by whoever has seen their present state.
+"""JSON records in a bucket, changed by compare-and-swap.
 
-A write carries a condition (``If-None-Match`` or ``If-Match``): two that change the same record at once agree on an
-order without a lock service. Source: Amazon S3 user guide, "Add preconditions to S3 operations with conditional
-requests".
+A write is conditional (``If-None-Match`` or ``If-Match``), which orders concurrent changes of a record without a lock
+service. Source: Amazon S3 user guide, "Add preconditions to S3 operations with conditional requests".
 
-A newer release may have written a record. Members that it added are kept; where they mean something else, it has raised
-``schema``, and the record is not changed any more, except by a deletion: that must not need an upgrade.
+Members that a newer release added to a record are kept. A newer release that changes their meaning raises ``schema``:
+this release does not change such a record, except by a deletion, which must not need an upgrade.
 """
 
 from __future__ import annotations
@@ -27,18 +26,19 @@ from ..errors import DeploymentError, code_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 _SWAP_ATTEMPTS = 30
 CHANGED_MEANWHILE = (404, 409, 412)
-"""HTTP statuses of a conditional write of an object that has changed meanwhile."""
+"""HTTP statuses of a conditional write of an object that has been changed since it was read."""
 
-# Bytes: far more than any record has; a function's memory is 256 MB or more.
+# Bytes. A function has 256 MB of memory or more.
 _LARGEST = 32_000_000
 
 SCHEMA = 1
 """The schema of the claims, manifests and owner records that this release writes."""
 CALLS_A_THREAD = 8
-"""How many items are taken ahead for each thread."""
+"""How many items are submitted ahead for each thread."""
 
 Record = dict[str, Any]
 In = TypeVar("In")
@@ -46,7 +46,7 @@ Out = TypeVar("Out")
 
 
 class NewerRecord(DeploymentError):
-    """A newer release wrote the record, in a way that this one does not know."""
+    """A newer release wrote the record in a form that this one does not know."""
 
 
 def schema_of(record: Mapping[str, Any]) -> int:
@@ -56,7 +56,7 @@ def schema_of(record: Mapping[str, Any]) -> int:
 
 
 class StoredPart(BaseModel):
-    """An object in a record. Members that this release does not know are kept."""
+    """An object in a record. Unknown members are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
@@ -80,18 +80,18 @@ Stored = TypeVar("Stored", bound=StoredRecord)
 
 
 def in_threads(function: Callable[[In], Out], items: Iterable[In], *, threads: int = 8) -> Generator[Out]:
-    """``function`` of each item, in their order. At most ``threads * CALLS_A_THREAD`` results are held."""
-    under_way: deque[Future[Out]] = deque()
+    """Map ``function`` over the items, in order, with at most ``threads * CALLS_A_THREAD`` results in memory."""
+    pending: deque[Future[Out]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:
-                under_way.append(pool.submit(function, item))
-                if len(under_way) >= threads * CALLS_A_THREAD:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
+                pending.append(pool.submit(function, item))
+                if len(pending) >= threads * CALLS_A_THREAD:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for call in under_way:
+            for call in pending:
                 call.cancel()
 
 
@@ -105,7 +105,7 @@ class WriteOptions(TypedDict, total=False):
 
 
 def encryption(kms_key_arn: str | None) -> WriteOptions:
-    """With that key; the bucket's own default where it is None."""
+    """Options to encrypt with a KMS key; None for the bucket's default encryption."""
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn} if kms_key_arn else {}
 
 
@@ -121,26 +121,33 @@ def lacks(s3: S3Client, bucket: str, name: str, error: ClientError) -> bool:
     if code not in ("AccessDenied", "403"):
         return False
     try:
-        # What begins with the name is listed in order: the name itself comes first.
-        found = s3.list_objects_v2(Bucket=bucket, Prefix=name, MaxKeys=1).get("Contents", [])
+        # Objects are listed in order, so the name itself is before longer ones.
+        listed = s3.list_objects_v2(Bucket=bucket, Prefix=name, MaxKeys=1).get("Contents", [])
     except ClientError:
         return False
-    return not any(item.get("Key") == name for item in found)
+    return not any(item.get("Key") == name for item in listed)
+
+
+def get_object(s3: S3Client, bucket: str, name: str) -> GetObjectOutputTypeDef | None:
+    """GetObject's response; None if there is no such object."""
+    try:
+        return s3.get_object(Bucket=bucket, Key=name)
+    except ClientError as error:
+        if lacks(s3, bucket, name, error):
+            return None
+        raise
 
 
 def objects(s3: S3Client, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
     """Name, size in bytes and ETag of each object below ``prefix``, by name."""
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for item in page.get("Contents", ()):
-            # Every object has all three; the API's model requires none.
+            # Every object has all three, although the API's model does not require them.
             yield item.get("Key", ""), item.get("Size", 0), item.get("ETag", "")
 
 
 class JsonRecords:
-    """The records of one bucket. Every method may be repeated.
-
-    Larger records than ``largest`` bytes are refused, and those of a newer schema, unless ``any_schema``.
-    """
+    """The records of a bucket, of at most ``largest`` bytes and, without ``any_schema``, of a known schema."""
 
     def __init__(
         self,
@@ -158,12 +165,12 @@ class JsonRecords:
         self._any_schema = any_schema
 
     def read(self, name: str) -> Record | None:
-        """The record, or None where there is none."""
-        found = self._read(name)
-        return found[0] if found else None
+        """The record; None if it does not exist."""
+        stored = self._read(name)
+        return stored[0] if stored else None
 
     def get(self, name: str, model: type[Stored]) -> Stored | None:
-        """The record as a model, or None where there is none."""
+        """The record as a model; None if it does not exist."""
         record = self.read(name)
         return self._parsed(name, record, model) if record is not None else None
 
@@ -191,7 +198,7 @@ class JsonRecords:
         return f"s3://{self.bucket}/{name}"
 
     def write(self, name: str, record: Record, condition: WriteOptions | None = None) -> None:
-        """Write the record, whatever was there, unless there is a condition."""
+        """Write the record, by default unconditionally."""
         options: WriteOptions = {**self._encryption, **(condition or {})}
         self._s3.put_object(
             Bucket=self.bucket,
@@ -202,7 +209,7 @@ class JsonRecords:
         )
 
     def change(self, name: str, model: type[Stored], change: Callable[[Stored | None], Stored]) -> Stored:
-        """:meth:`swap` of a record as a model; one that does not change is not written, whatever its form."""
+        """:meth:`swap` a record as a model; an unchanged record is not written."""
 
         def changed(record: Record | None) -> Record:
             before = self._parsed(name, record, model) if record is not None else None
@@ -214,16 +221,16 @@ class JsonRecords:
     def swap(self, name: str, change: Callable[[Record | None], Record]) -> Record:
         """Replace the record by the result of ``change``, which may be called more than once."""
         for attempt in range(_SWAP_ATTEMPTS):
-            found = self._read(name)
-            before = found[0] if found else None
+            stored = self._read(name)
+            before = stored[0] if stored else None
             after = change(before)
             if after == before:
                 return after
             try:
-                self.write(name, after, {"IfMatch": found[1]} if found else {"IfNoneMatch": "*"})
+                self.write(name, after, {"IfMatch": stored[1]} if stored else {"IfNoneMatch": "*"})
                 return after
             except ClientError as error:
-                # 404: it was deleted between the read and the write, so read it again.
+                # 404: it was deleted since it was read.
                 status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
                 if status not in CHANGED_MEANWHILE or code_of(error) == "NoSuchBucket":
                     raise
@@ -232,12 +239,9 @@ class JsonRecords:
         raise DeploymentError(f"{self.uri(name)} is being changed by too many deployments at once; deploy again")
 
     def _read(self, name: str) -> tuple[Record, str] | None:
-        try:
-            response = self._s3.get_object(Bucket=self.bucket, Key=name)
-        except ClientError as error:
-            if lacks(self._s3, self.bucket, name, error):
-                return None
-            raise
+        response = get_object(self._s3, self.bucket, name)
+        if response is None:
+            return None
         content = response["Body"].read(self._largest + 1)
         if len(content) > self._largest:
             response["Body"].close()
@@ -245,7 +249,7 @@ class JsonRecords:
         try:
             record: object = json.loads(content)
         except (ValueError, RecursionError):
-            # Not JSON, not UTF-8, or nested more deeply than anything that was written here.
+            # Not JSON, not UTF-8, or nested too deeply.
             record = None
         if not is_object(record):
             raise self._damaged(name, "it is no JSON object")
@@ -259,7 +263,7 @@ class JsonRecords:
 
 
 def _count_contention() -> None:
-    # Imported here: an operator's shell reads the same records, without Powertools and with nobody to count for.
+    # Imported here: the CLI changes the same records, without Powertools.
     with contextlib.suppress(ModuleNotFoundError):
         from ..telemetry import count
 

@@ -4,8 +4,8 @@
 
     owners/<account>/<digest>.json
 
-A handler may die at any point, be run twice, or run late. So a request is written down before anything is done for it,
-and each artifact before it is claimed (docs/reliability.md). The claims of artifacts follow their owners' records.
+A handler may be interrupted, run twice, or run late. Every request is therefore recorded before it takes effect, and
+every artifact before it is claimed (docs/reliability.md). The claims of artifacts follow their owners' records.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 PREFIX = "owners/"
 _UNKNOWN = "unknown"
-# Lambda repeats an invocation twice, and CloudFormation has one request of a resource under way at a time.
+# Lambda retries an invocation twice, and CloudFormation sends one request of a resource at a time.
 _REMEMBERED_REQUESTS = 20
-# Those of the request that is under way, and those that a rollback brings back.
+# Those of the current request, and those that a rollback restores.
 _REMEMBERED_PROPERTIES = 2
-# Bytes. Accounts that share the store write records of their own, of any size.
+# Bytes. Accounts that share the store can write records of any size.
 _LARGEST_RECORD = 1_000_000
 
 
@@ -44,7 +44,7 @@ class Owner(StoredPart):
     def __init__(self, stack_id: str, logical_id: str, **unknown: Any) -> None:
         super().__init__(**{**unknown, "stack_id": stack_id, "logical_id": logical_id})
 
-    # Without the members that a newer release has added to it in a claim.
+    # Does not include members that a newer release has added in a claim.
     @property
     def _identity(self) -> tuple[str, str]:
         return self.stack_id, self.logical_id
@@ -60,7 +60,7 @@ class Owner(StoredPart):
 
     @property
     def account(self) -> str:
-        """The account of the stack; empty where its id is no ARN."""
+        """The account of the stack; empty if its id is not an ARN."""
         return "".join(self.stack_id.split(":")[4:5])
 
     @property
@@ -70,7 +70,7 @@ class Owner(StoredPart):
         return f"{PREFIX}{self.account or _UNKNOWN}/{digest}.json"
 
 
-# The values are those of the records of every release.
+# The values are part of the stored format.
 BEGUN, APPLIED, CONFIRMED, LEAVING = "begun", "carried out", "answered", "leaving"
 
 
@@ -78,32 +78,31 @@ class Reference(StoredPart):
     """A reference to one artifact, with the request that wrote it."""
 
     request: str
-    # BEGUN: the request may have died since. APPLIED: its response may have been lost. CONFIRMED: CloudFormation has
-    # the response, for a later request has the key as physical id. LEAVING: the owner may still be in the claim.
+    # BEGUN: the request may have been interrupted. APPLIED: its response may have been lost. CONFIRMED: CloudFormation
+    # has the response, as a later request has the key as physical id. LEAVING: the owner may still be in the claim.
     state: str = BEGUN
 
 
 class OwnerRecord(StoredRecord):
-    """An owner's references by artifact key, its latest request and those before it."""
+    """An owner's references by artifact key, its latest request and earlier ones."""
 
     stack_id: str
     logical_id: str
     request: str
-    # When it was sent, in seconds since 1970; 0: not known.
+    # When it was sent, in seconds since 1970; 0 if unknown.
     issued: int = 0
     superseded: tuple[str, ...]
     keys: dict[str, Reference]
-    # By key, digests of the properties it was applied with, the latest first: a rollback brings both back. They are
-    # beside the references, because the first release knows no other members of those.
+    # Digests of the properties that were applied, by key, the latest first: a rollback restores both. They are not
+    # members of the references, as the first release does not know those.
     properties: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    # The key that each request chose when it began: its repetitions keep it.
+    # The key that a request chose first, for its repetitions.
     chosen: dict[str, str] = Field(default_factory=dict)
 
     @staticmethod
-    def of(owner: Owner, *, request: str = "", keys: dict[str, Reference] | None = None) -> OwnerRecord:
-        """A new record."""
-        identity = {"stack_id": owner.stack_id, "logical_id": owner.logical_id}
-        return OwnerRecord.model_validate({**identity, "request": request, "superseded": (), "keys": keys or {}})
+    def of(owner: Owner) -> OwnerRecord:
+        """An empty record."""
+        return OwnerRecord(stack_id=owner.stack_id, logical_id=owner.logical_id, request="", superseded=(), keys={})
 
     @property
     def owner(self) -> Owner:
@@ -111,61 +110,61 @@ class OwnerRecord(StoredRecord):
         return Owner(self.stack_id, self.logical_id)
 
     def keys_in(self, *states: str) -> set[str]:
-        """The keys of references that are in one of ``states``."""
+        """The keys of the references in these states."""
         return {key for key, reference in self.keys.items() if reference.state in states}
 
     def wants(self, key: str) -> bool:
-        """Whether the owner refers to the artifact and is not about to give it up."""
+        """Whether the owner refers to the artifact and is not leaving it."""
         return key in self.keys and self.keys[key].state != LEAVING
 
     def made_with(self, digest: str) -> set[str]:
-        """The keys of the artifacts that a request with these properties was applied with."""
+        """The artifacts that were applied with a digest of properties."""
         return {key for key in self.keys_in(APPLIED, CONFIRMED) if digest in self.properties.get(key, ())}
 
     def deleted_with(self, physical_id: object) -> set[str]:
-        """The artifacts that the deletion of ``physical_id`` gives up."""
+        """The artifacts that the deletion of ``physical_id`` leaves."""
         leaving = self.keys_in(LEAVING)
         if is_artifact_key(physical_id):
-            # What was applied stays: it may be the replacement of the one that is deleted.
+            # An applied artifact stays, as it may be the replacement of the deleted one.
             return {physical_id} | self.keys_in(BEGUN) | leaving
-        # The id of a creation: one that failed, whose request it names, or one whose response never arrived.
+        # The id of a creation that failed, which names its request, or whose response was lost.
         request = failed_request(physical_id)
         unconfirmed = self.keys_in(BEGUN, APPLIED)
         return {key for key in unconfirmed if request in (None, self.keys[key].request)} | leaving
 
     def referring(self, key: str, reference: Reference, *, properties: str = "") -> OwnerRecord:
-        """A copy with a reference; with ``properties``, applied with those."""
-        now = self.updated(keys={**self.keys, key: reference})
+        """A copy with a reference that was applied with a digest of properties, if any."""
+        updated = self.updated(keys={**self.keys, key: reference})
         if not properties:
-            return now
-        earlier = tuple(other for other in self.properties.get(key, ()) if other != properties)
-        return now.updated(properties={**self.properties, key: (properties, *earlier)[:_REMEMBERED_PROPERTIES]})
+            return updated
+        earlier = tuple(digest for digest in self.properties.get(key, ()) if digest != properties)
+        return updated.updated(properties={**self.properties, key: (properties, *earlier)[:_REMEMBERED_PROPERTIES]})
 
     def giving_up(self, keys: Collection[str], request: str) -> OwnerRecord:
-        """A copy in which ``request`` gives up those of the references that are among ``keys``."""
+        """A copy in which ``request`` leaves the references with these keys."""
         leaving = {key: self.keys[key].updated(request=request, state=LEAVING) for key in self.keys if key in keys}
         return self.updated(keys={**self.keys, **leaving})
 
     def without(self, key: str) -> OwnerRecord:
         """A copy without a reference."""
         return self.updated(
-            keys={other: reference for other, reference in self.keys.items() if other != key},
-            properties={other: digests for other, digests in self.properties.items() if other != key},
+            keys={name: reference for name, reference in self.keys.items() if name != key},
+            properties={name: digests for name, digests in self.properties.items() if name != key},
         )
 
     def is_from(self, request: str, key: str, state: str) -> bool:
-        """Whether the reference was last written by ``request``, and is in that state."""
+        """Whether the reference was last written by ``request``, in that state."""
         return key in self.keys and (self.keys[key].request, self.keys[key].state) == (request, state)
 
     def check_latest(self, request: str) -> None:
-        """Raise :class:`Superseded` where ``request`` is not the latest."""
+        """Raise :class:`Superseded` if ``request`` is not the latest."""
         if self.request != request:
             raise Superseded(f"request {request} was superseded by {self.request}")
 
 
 @dataclass(frozen=True)
 class UnreadableRecord:
-    """An object below ``owners/`` that is no owner's record; ``account`` is the one that may write it."""
+    """An object below ``owners/`` that is not an owner record; ``account`` is the account that may write it."""
 
     name: str
     account: str
@@ -173,16 +172,16 @@ class UnreadableRecord:
 
 
 class OwnerRecords:
-    """The owner records of one bucket, by :class:`JsonRecords`. Every method may be repeated."""
+    """The owner records of a bucket. Every method may be repeated."""
 
     def __init__(self, s3: S3Client, bucket: str, kms_key_arn: str | None = None, *, any_schema: bool = False) -> None:
         self._s3 = s3
         self._records = JsonRecords(s3, bucket, kms_key_arn, largest=_LARGEST_RECORD, any_schema=any_schema)
 
     def all(self, account: str | None = None, *, threads: int = 8) -> Iterator[OwnerRecord | UnreadableRecord]:
-        """Every owner's record, or those of one account, which is all that another account's store shows it."""
-        found = objects(self._s3, self._records.bucket, f"{PREFIX}{account}/" if account else PREFIX)
-        return filter(None, in_threads(self._any, (name for name, _, _ in found), threads=threads))
+        """The records of all owners, or of one account's, which it may read in another account's store."""
+        listed = objects(self._s3, self._records.bucket, f"{PREFIX}{account}/" if account else PREFIX)
+        return filter(None, in_threads(self._any, (name for name, _, _ in listed), threads=threads))
 
     def _any(self, name: str) -> OwnerRecord | UnreadableRecord | None:
         account = name.split("/")[1]
@@ -191,16 +190,16 @@ class OwnerRecords:
         except DeploymentError as error:
             return UnreadableRecord(name, account, str(error))
         if record is not None and (record.owner.account or _UNKNOWN) != account:
-            problem = f"{self._records.uri(name)} speaks for account {record.owner.account}, and is not its"
+            problem = f"{self._records.uri(name)} names an owner of another account, {record.owner.account}"
             return UnreadableRecord(name, account, problem)
         return record
 
     def get(self, owner: Owner) -> OwnerRecord:
-        """An owner's record; empty where there is none."""
+        """An owner's record, by default an empty one."""
         return self._records.get(owner.record_name, OwnerRecord) or OwnerRecord.of(owner)
 
     def may_refer(self, owner: Owner) -> bool:
-        """Whether an owner refers to anything; in a store that is not shared with its account it does not."""
+        """Whether an owner has references; it has none in a store that is not shared with its account."""
         try:
             return bool(self.get(owner).keys)
         except ClientError as error:
@@ -218,11 +217,10 @@ class OwnerRecords:
         properties: str = "",
         gives_up: Callable[[OwnerRecord], Collection[str]] | None = None,
     ) -> OwnerRecord:
-        """Make ``request`` the owner's latest, or raise :class:`Superseded` where a later one was there before.
+        """Make ``request`` the owner's latest, or raise :class:`Superseded` if a later one has begun.
 
-        Done first: whatever is still at work for an earlier request stops. ``physical_id`` shows that CloudFormation
-        has received that response. ``properties`` is a digest of what the resource was applied with before, for
-        references of the first release, which did not write it down. ``gives_up``: the references of a deletion.
+        ``physical_id`` shows that CloudFormation has received an earlier response. ``properties`` is the digest of the
+        earlier properties, for records of the first release. ``gives_up`` returns the references of a deletion.
         """
 
         def begun(record: OwnerRecord) -> OwnerRecord:
@@ -243,13 +241,13 @@ class OwnerRecords:
         return self._change(owner, begun)
 
     def refer(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Write down that ``request`` is about to use an artifact: ``key``, or what an earlier try of it has chosen."""
+        """Record that ``request`` uses an artifact: ``key``, or the key that an earlier attempt of it has chosen."""
 
         def referred(record: OwnerRecord) -> OwnerRecord:
             record.check_latest(request)
             chosen = record.chosen.get(request, key)
-            # A reference that stands from an earlier request stays: failing to renew it must not take it away. One of
-            # a request that may have died is this request's from now on.
+            # An applied reference of an earlier request stays, so that it outlives a failure of this one. A reference
+            # of an interrupted request becomes this one's.
             reference = record.keys.get(chosen, Reference(request=request))
             if reference.state not in (APPLIED, CONFIRMED):
                 reference = reference.updated(request=request, state=BEGUN)
@@ -258,32 +256,31 @@ class OwnerRecords:
         return self._change(owner, referred)
 
     def check_latest(self, owner: Owner, request: str) -> None:
-        """Raise :class:`Superseded` where a request later than ``request`` has begun."""
+        """Raise :class:`Superseded` if a request after ``request`` has begun."""
         self.get(owner).check_latest(request)
 
     def settle(
         self, owner: Owner, request: str, key: str, *, properties: str = "", before: object = None
     ) -> OwnerRecord:
-        """Write down that ``request`` was applied with ``key``, and gives up all else but what was there before.
+        """Record that ``request`` was applied with ``key`` and a digest of properties, and leave all other artifacts.
 
-        ``properties`` is a digest of the properties that it was applied with. ``before`` is the physical id that the
-        resource had: CloudFormation asks for its deletion when the update is complete.
+        ``before``, the earlier physical id, stays: CloudFormation requests its deletion after the update.
         """
 
         def settled(record: OwnerRecord) -> OwnerRecord:
             record.check_latest(request)
             known = record.keys.get(key, Reference(request=request))
-            # Another try of the request failed beside this one, and may have taken the owner off the claim since.
+            # A concurrent attempt of the request has failed, and may have removed the owner from the claim.
             if known.state == LEAVING or (key not in record.keys and record.chosen.get(request) == key):
                 raise DeploymentError("another try of this request failed and gave the artifact up; deploy again")
             state = CONFIRMED if known.state == CONFIRMED else APPLIED
-            now = record.referring(key, known.updated(request=request, state=state), properties=properties)
-            return now.giving_up(set(now.keys) - {key, before}, request)
+            applied = record.referring(key, known.updated(request=request, state=state), properties=properties)
+            return applied.giving_up(set(applied.keys) - {key, before}, request)
 
         return self._change(owner, settled)
 
     def withdraw(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Give up the reference of a request that failed, unless another request has made it its own."""
+        """Leave the reference of a failed request, unless another request has taken it over."""
 
         def withdrawn(record: OwnerRecord) -> OwnerRecord:
             return record.giving_up({key}, request) if record.is_from(request, key, BEGUN) else record
@@ -291,7 +288,7 @@ class OwnerRecords:
         return self._change(owner, withdrawn)
 
     def left(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Take out a reference that ``request`` gave up, once the claim was left; a later request's stays."""
+        """Remove a reference that ``request`` left, after leaving the claim; a later request's stays."""
 
         def removed(record: OwnerRecord) -> OwnerRecord:
             return record.without(key) if record.is_from(request, key, LEAVING) else record
@@ -299,7 +296,7 @@ class OwnerRecords:
         return self._change(owner, removed)
 
     def forget(self, owner: Owner, key: str) -> OwnerRecord:
-        """Take the reference to ``key`` out, whoever made it: the owner's stack is gone."""
+        """Remove a reference of an owner whose stack is deleted."""
         return self._change(owner, lambda record: record.without(key))
 
     def _change(self, owner: Owner, change: Callable[[OwnerRecord], OwnerRecord]) -> OwnerRecord:

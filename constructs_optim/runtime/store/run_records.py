@@ -4,7 +4,7 @@
 
     evaluations/<key>/current.json              which run counts, whether it was accepted, and its misses
     evaluations/<key>/result.json               its measurements
-    evaluations/<key>/given_up.json             when the last stack that wanted it gave it up
+    evaluations/<key>/given_up.json             when the resource of a stack was last deleted
     evaluations/<key>/runs/<run>/run.json       written when the run begins
     evaluations/<key>/runs/<run>/output/...     the output of the benchmark job
     evaluations/<key>/runs/<run>/result.json    the run's measurements
@@ -12,7 +12,7 @@
     evaluations/<key>/runs/<run>/answers.json   completions of the prompts of the quality gate
 
     recommendations/<key>/result.json             the newest result, for the next request of the same
-    recommendations/<key>/given_up/<owner>.json   when that resource of a stack gave it up
+    recommendations/<key>/given_up/<owner>.json   when that resource of a stack was deleted
     recommendations/<key>/runs/<run>/...          the same; run.json has the fingerprint of the model's files
 
 Results are shared by equal requests. A recommendation's run is stopped with its resource, whose digits begin its name.
@@ -24,10 +24,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from botocore.exceptions import ClientError
-
 from ..errors import DeploymentError
-from .json_records import JsonRecords, Record, encryption, lacks
+from .json_records import JsonRecords, Record, encryption, get_object
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -37,22 +35,22 @@ CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "
 
 
 def run_of(*parts: str) -> str:
-    """The name of a run, the same each time the same request is handled."""
+    """The name of a run, the same for every attempt to handle a request."""
     return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 
 
 def run_job_name(key: str, run: str) -> str:
-    """The name of a run's job: creating it twice is noticed."""
+    """The name of a run's job, which SageMaker creates only once."""
     return f"optim-{key[:24]}-{run[:16]}"
 
 
 def owner_of(stack_id: str, logical_id: str) -> str:
-    """The 8 hexadecimal digits that the names of a resource's runs begin with."""
+    """The 8 hexadecimal digits at the start of the names of a resource's runs."""
     return hashlib.sha256(f"{stack_id}\n{logical_id}".encode()).hexdigest()[:8]
 
 
 class RunRecords:
-    """The records of an evaluation, or of a recommendation as one ``owner`` sees it. Every method may be repeated."""
+    """The records of an evaluation, or of a recommendation with the runs of one ``owner``."""
 
     def __init__(
         self,
@@ -73,11 +71,11 @@ class RunRecords:
         self._encryption = encryption(kms_key_arn)
 
     def read(self, file: str, run: str = "") -> Record | None:
-        """The content of a file; None where there is none."""
+        """The content of a file; None if it does not exist."""
         return self._records.read(self._name(file, run))
 
     def write(self, file: str, content: Mapping[str, object], run: str = "") -> None:
-        """Write a file, whatever was there; with ``run``, that run's."""
+        """Write a file of the evaluation or recommendation, or of one run."""
         self._records.write(self._name(file, run), {"schema": 1, **content})
 
     def write_report(self, run: str, report: str) -> None:
@@ -99,7 +97,7 @@ class RunRecords:
         self._records.swap(self._given_up, lambda before: {"issued": max(issued, (before or {}).get("issued", 0))})
 
     def is_given_up(self, issued: int) -> bool:
-        """Whether a request of that time was given up."""
+        """Whether a request that was issued at that time was given up."""
         return (self._records.read(self._given_up) or {}).get("issued", -1) >= issued
 
     def runs(self) -> list[str]:
@@ -114,12 +112,9 @@ class RunRecords:
     def open_output(self, location: str, path: str) -> StreamingBody:
         """The file ``path`` below a job's output location."""
         key = f"{location.removeprefix(f's3://{self.bucket}/').rstrip('/')}/{path}"
-        try:
-            return self._s3.get_object(Bucket=self.bucket, Key=key)["Body"]
-        except ClientError as error:
-            if not lacks(self._s3, self.bucket, key, error):
-                raise
-            raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{key}") from error
+        if (output := get_object(self._s3, self.bucket, key)) is None:
+            raise DeploymentError(f"the benchmark job wrote nothing to s3://{self.bucket}/{key}")
+        return output["Body"]
 
     def _name(self, file: str, run: str) -> str:
         return f"{self._prefix}runs/{run}/{file}" if run else f"{self._prefix}{file}"
