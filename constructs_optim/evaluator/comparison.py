@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from constructs_optim.recipe.evaluation.calculation import better, relative_change
+from constructs_optim.recipe.evaluation.calculation import direction, relative_change
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import EVALUATION
 
@@ -115,13 +115,13 @@ def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> Iterato
         if metric.name not in before or metric.name not in after:
             continue
         old, new = before[metric.name], after[metric.name]
-        change, direction = relative_change(before, after, metric.name), better(metric)
-        if direction == 0:
+        change, sign = relative_change(before, after, metric.name), direction(metric)
+        if sign == 0:
             verdict = ""
         elif old == new or (change is not None and abs(change) < NOISE):
             verdict = "same"
         else:
-            verdict = "better" if (new > old) == (direction > 0) else "worse"
+            verdict = "better" if (new > old) == (sign > 0) else "worse"
         yield Change(metric.name, old, new, change, verdict)
 
 

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterator
 
-from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Adapters, Hosting, UpdateSettings
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
@@ -58,12 +57,11 @@ def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
     count = hosting.initial_instance_count
     least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
     if not is_whole(count, least):
-        reason = "a count is a number, and this is text" if isinstance(count, str) else None
-        yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on", reason)
+        yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on")
 
 
 @rule("OPT102", f"{API}ProductionVariantManagedInstanceScaling.html")
-def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
+def _managed_range_is_valid(hosting: Hosting) -> Iterator[Finding]:
     """SageMaker scales the instances of inference components: managed instance scaling keeps the number of instances in
     a range, and fits them to the copies of inference components.
     """
@@ -84,8 +82,8 @@ def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT103", f"{API}CreateEndpointConfig.html")
 def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
-    """Hosting options are objects of this library: an option is made by its class."""
-    # Wrong options of an endpoint's other groups are refused when these are created (OPT090).
+    """Hosting options are objects of this library: an option is an instance of its class."""
+    # OPT090 checks the other options when their groups are created.
     if hosting.adapter_settings is not None and not isinstance(hosting.adapter_settings, Adapters):
         yield Finding("adapters", hosting.adapter_settings, "Adapters(max_loaded=4, max_rank=64)")
 
@@ -104,7 +102,7 @@ def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
     not go with inference components.
     """
     if hosting.asynchronous and hosting.serves_components:
-        yield Finding("async_inference", "given", "a variant (inference_component=False), or requests answered at once")
+        yield Finding("async_inference", "set", "a variant (inference_component=False), or a synchronous endpoint")
     most = hosting.concurrent_invocations
     if hosting.asynchronous and most is not None and not is_whole(most, 1, 1000):
         reason = "an instance is sent 1 to 1,000 requests at once"
@@ -150,20 +148,19 @@ def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
     with the instance.
     """
     with_disks = ", ".join(sorted({row.name for row in hosting.rows if row.nvme_gb}))
-    size = Described(f"{hosting.volume_gib} GiB") if hosting.volume_gib is not None else None
-    key = Described("a KMS key") if hosting.encrypted_volume else None
+    size = f"{hosting.volume_gib} GiB" if hosting.volume_gib is not None else None
+    key = "a KMS key" if hosting.encrypted_volume else None
     for location, value in (("variant.volume_size", size), ("encryption_key", key)):
         if value is not None and with_disks:
             fix = f"leave {location} out, or choose a type without NVMe disks instead of {with_disks}"
             yield Finding(location, value, fix)
     if hosting.volume_gib is not None and not is_whole(hosting.volume_gib, 1, 512):
-        value = f"{hosting.volume_gib} GiB"
-        yield Finding("variant.volume_size", value, "1 to 512 GiB", "a volume has 1 to 512 GiB")
+        yield Finding("variant.volume_size", size, "1 to 512 GiB", "a volume has 1 to 512 GiB")
 
 
 @rule("OPT108", f"{API}ProductionVariant.html")
 def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
-    """The machine image has the accelerator's drivers: a machine image is made for GPUs or for Neuron devices."""
+    """The machine image has the accelerator's drivers: its drivers are either for GPUs or for Neuron devices."""
     version = hosting.ami_version
     kinds = {row.kind for row in hosting.rows}
     fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY, Technique, TrainedTechnique
@@ -27,7 +26,7 @@ def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("techniques", techniques, fix, "techniques are a list")
         return
     if not techniques:
-        yield Finding("techniques", Described("none"), "techniques=[Quantization.awq()]")
+        yield Finding("techniques", techniques, "techniques=[Quantization.awq()]")
     for index, technique in enumerate(techniques):
         if not isinstance(technique, Technique):
             reason, fix = _what_is_meant(technique)
