@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from constructs_optim.evaluator.run_directory import RunDirectory
     from constructs_optim.recipe.evaluation.result import EvaluationResult
 
-_NOTHING_COMPLETED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 3, 4, 5, 130
+_NOTHING_COMPLETED, _STOPPED_EARLY, _TOO_MANY_ERRORS, _INTERRUPTED = 3, 4, 5, 130
 _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 1000, 500
 _EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
@@ -213,7 +213,7 @@ def _default_folder(options: Options) -> Path:
 def _prompts(options: Options, path: Path | None) -> str:
     """The prompts as JSON Lines: a file's, once they have been checked, or random words.
 
-    Of random words there are as many prompts as the largest level sends, so that none comes twice there.
+    There are as many prompts of random words as the largest level sends, so that it repeats none.
     """
     from constructs_optim.evaluator.tokens import ModelTokenizer
 
@@ -259,15 +259,15 @@ def _run(options: Options, directory: RunDirectory) -> None:
         return evaluation, None
 
     evaluation, stopped = run(measure())
-    results = evaluation.results()
-    sides = [(side.name, result) for side, result in zip(evaluation.sides, results, strict=True)]
-    _print(directory.path, results, write_report(directory, sides, prompts))
+    results = {side.name: evaluation.result(side) for side in evaluation.sides}
+    completions = write_report(directory, results, prompts)
+    _print(directory.path, [*results.values()], completions)
     if stopped is not None:
         raise stopped
     if evaluation.interrupted:
         say(f"Interrupted; the results are partial. Resume with: constructs-optim evaluate --resume {directory.path}")
         raise typer.Exit(_INTERRUPTED)
-    status, reason = _exit_status(results, options.max_error_rate)
+    status, reason = _exit_status([*results.values()], options.max_error_rate)
     if status:
         say(reason)
         raise typer.Exit(status)
@@ -283,7 +283,7 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
             if sent == errors + level.metrics["empty_inference_response"]:
                 problems.append((_NOTHING_COMPLETED, f"{label} completed none of {sent:.0f} requests {where}."))
             if not level.complete:
-                problems.append((_GIVEN_UP, f"The evaluation of {label} was stopped early {where}."))
+                problems.append((_STOPPED_EARLY, f"The evaluation of {label} was stopped early {where}."))
             if max_error_rate is not None and errors / sent > max_error_rate:
                 allowed = f"--max-error-rate allows {max_error_rate:.1%}"
                 problem = f"{label} failed {errors / sent:.1%} of the requests {where}, and {allowed}."
@@ -302,7 +302,7 @@ def _print(folder: Path, results: Sequence[EvaluationResult], completions: Compl
             *(readable(level.metrics[name]) if name in level.metrics else "–" for name in known),
             *([label] if len(results) > 1 else []),
         ]
-        for level, label in sorted(levels, key=lambda of_side: of_side[0].concurrency)
+        for level, label in sorted(levels, key=lambda labelled: labelled[0].concurrency)
     ]
     sides = ["side"] if len(results) > 1 else []
     print_table(["users", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))
