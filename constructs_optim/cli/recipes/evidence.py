@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -37,9 +37,9 @@ _ABSENT = ("ValidationException", "ResourceNotFound", "AccessDeniedException", "
 class PublishedModel:
     """A model of the public hub: the instance types of each configuration, none where the document has no list."""
 
-    version: str
-    configurations: Mapping[str, frozenset[str]]
-    benchmarks: tuple[Benchmark, ...]
+    version: str | None = None
+    configurations: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    benchmarks: tuple[Benchmark, ...] = ()
 
 
 def listed_prices(account: Account | None, region: str, notes: list[str]) -> Mapping[str, float]:
@@ -53,22 +53,20 @@ def listed_prices(account: Account | None, region: str, notes: list[str]) -> Map
     return prices or {}
 
 
-def published_model(
-    account: Account | None, model: str, version: str | None, notes: list[str]
-) -> PublishedModel | None:
-    """A model's configurations and benchmarks in the hub; None for a model that is not in the catalog."""
+def published_model(account: Account | None, model: str, version: str | None, notes: list[str]) -> PublishedModel:
+    """A model's configurations and benchmarks in the hub; none, with a note, where they cannot be read."""
     if account is None:
         notes.append("JumpStart's benchmarks are not known: --offline makes no call to AWS.")
-        return None
+        return PublishedModel()
     if models.find(model) is None:
-        return None
+        return PublishedModel()
     try:
         text, current = hub_content(account.sagemaker(), PUBLIC_HUB, model, version)
     except ClientError as error:
         if code_of(error) not in DENIED:
             raise
         notes.append("JumpStart's benchmarks are not known: AWS denies sagemaker:DescribeHubContent.")
-        return None
+        return PublishedModel()
     return published(text, current)
 
 

@@ -13,7 +13,15 @@ from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.memory import MemoryEstimate
-from constructs_optim.recipe.recommendation import AtBest, Candidate, Evidence, Goal, Recommendation, Wish, recommend
+from constructs_optim.recipe.recommendation import (
+    AtBest,
+    Candidate,
+    Evidence,
+    Goal,
+    Preferences,
+    Recommendation,
+    recommend,
+)
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
 from ..explain import LISTED, PRICES_HELP, stated_prices
@@ -64,7 +72,7 @@ def recommend_command(
     account = None if offline else Account(profile, region)
     region = region or (account.region if account is not None else None) or _DEFAULT_REGION
     published = published_model(account, model, version, notes)
-    benchmarks = [*published.benchmarks] if published is not None else []
+    benchmarks = [*published.benchmarks]
     artifacts = frozenset[str]()
     if account is not None and store is not None:
         s3 = account.client("s3", account.region_of(store))
@@ -74,17 +82,20 @@ def recommend_command(
         prices=stated if stated is not None else listed_prices(account, region, notes),
         benchmarks=benchmarks,
         artifacts=artifacts,
-        configurations=published.configurations if published is not None else {},
+        configurations=published.configurations,
     )
-    chosen = version or (published.version if published is not None else None)
+    chosen = version or published.version
     if chosen is None and store is not None:
         notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
     jumpstart_model = Model.jumpstart(model, version=chosen, accept_eula=True)
     try:
         with refusals_printed(format):
-            wish = Wish(goal=optimize_for, concurrency=concurrency, max_price=max_price, discount=discount)
             recommendation = recommend(
-                jumpstart_model, region=region, instance_types=instance_type or (), evidence=evidence, wish=wish
+                jumpstart_model,
+                region=region,
+                instance_types=instance_type or (),
+                evidence=evidence,
+                preferences=Preferences(optimize_for, concurrency, max_price, discount),
             )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -97,8 +108,8 @@ def recommend_command(
             "model": model,
             "version": chosen,
             "region": region,
-            "optimize_for": wish.goal,
-            "concurrency": wish.concurrency,
+            "optimize_for": optimize_for,
+            "concurrency": concurrency,
             "candidates": [_candidate(rank, candidate) for rank, candidate in ranked],
             "candidate_count": len(recommendation.candidates),
             "baseline": recommendation.baseline,
