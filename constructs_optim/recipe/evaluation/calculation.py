@@ -2,14 +2,14 @@
 
 ``metrics`` defines them, ``pricing`` has the formulas of prices. Where the vendor's reference leaves a choice:
 
-- A request that failed, or that brought no token, is counted as such and adds to no latency, rate or token count: an
-  endpoint that fails fast is not a fast endpoint.
+- Failed and empty requests are counted as such and are not part of latencies, rates and token counts: an endpoint that
+  fails fast is not a fast endpoint.
 - Inter-token latency is a request's time from its first token to its last, for each token after the first piece. Tokens
   that arrive in one piece, as with speculative decoding, are still tokens; those of the first piece took no measurable
   time, and a response that arrived in one piece has no inter-token latency.
 - Tokens a second of a request are the mean tokens of a request over its mean client latency, so that they follow from
   means alone, which is all that aiperf's summaries have.
-- Percentiles lie on the line between the two values next to them, as NumPy's and a spreadsheet's do.
+- Percentiles are linearly interpolated, as NumPy's and a spreadsheet's are.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ErrorKind(StrEnum):
 
 @dataclass(slots=True)
 class Request:
-    """One request, with times in seconds on any clock that only goes forward; None where nothing could count or see it.
+    """One request, with times in seconds of a monotonic clock; None where a value is not known.
 
     ``end`` is when its response was complete, or when it failed; ``last_token`` is ``end`` by default. ``first_tokens``
     arrived in the first piece of the response.
@@ -143,13 +143,13 @@ def summarize(
 
 
 def errors_by_kind(requests: Iterable[Request]) -> dict[str, int]:
-    """How many requests failed in each way; ways in which none did are left out."""
+    """The number of failed requests by kind of error."""
     counted = Counter(request.error for request in requests if request.error is not None)
     return {kind.value: counted[kind] for kind in ErrorKind if kind in counted}
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The value that ``percent`` (0 to 100) of the values do not exceed, on the line between the two next to it."""
+    """The value that ``percent`` (0 to 100) of the values do not exceed, linearly interpolated."""
     rank = (len(ordered) - 1) * percent / 100
     below = int(rank)
     if below + 1 == len(ordered):
@@ -168,7 +168,7 @@ def direction(metric: MetricDefinition) -> int:
 
 
 def relative_change(before: Mapping[str, float], after: Mapping[str, float], name: str) -> float | None:
-    """By what share a metric changed: 0.5 for half as much again. None where there is nothing to compare."""
+    """The relative change of a metric: 0.5 for an increase by half. None where a value is missing, or zero before."""
     if name not in before or name not in after:
         return None
     if before[name] == after[name]:

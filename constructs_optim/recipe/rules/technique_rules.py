@@ -55,7 +55,7 @@ def _reason_and_fix(value: object) -> tuple[str, str]:
 
 
 def _registered() -> list[type[Technique]]:
-    return [technique for of_kind in REGISTRY.values() for technique in of_kind.values()]
+    return [technique for by_name in REGISTRY.values() for technique in by_name.values()]
 
 
 @rule("OPT021", Technique.rule_link)
