@@ -1,4 +1,4 @@
-"""A comparison of two evaluations: which metrics improved, and whether the completions are still the same."""
+"""A comparison of two evaluations: changes of metrics, and similarity of completions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .prompts import Prompt
 from .streaming import Record
 
 NOISE = 0.03
-"""Changes of less than this share are not called better or worse."""
+"""Changes below this share are reported as the same."""
 _MOST_EXAMPLES = 5
 _MOST_WORDS = 2000
 
@@ -24,8 +24,8 @@ _MOST_WORDS = 2000
 class Change:
     """A metric at one concurrency.
 
-    ``change`` is a share, None where the baseline is zero; ``verdict`` is ``better``, ``worse``, ``same``, or empty for
-    metrics that are neither.
+    ``change`` is relative, None where the baseline is zero; ``verdict`` is ``better``, ``worse``, ``same``, or empty
+    for metrics without a direction.
     """
 
     name: str
@@ -123,7 +123,7 @@ def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> Iterato
 
 
 def _completions(records: Sequence[Record]) -> dict[int, list[str]]:
-    """All texts by prompt, in the order in which they arrived."""
+    """All texts by prompt, in the order of arrival."""
     texts: dict[int, list[str]] = defaultdict(list)
     for record in records:
         if record.is_measured:

@@ -23,7 +23,7 @@ from .sides import Side
 from .streaming import Record
 from .tokens import count_tokens
 
-# Above it, the lag of the measuring machine shows in the measured times.
+# A larger lag of this machine distorts the measured times.
 _MOST_LAG_MS = 10.0
 _REFRESH_SECONDS = 0.5
 
@@ -138,7 +138,7 @@ class Evaluation:
                     # Ctrl-C: the event loop's runner cancels its main task.
                     self.interrupted = True
         elif level.records and not level.complete:
-            # It was killed between its last request and the segment's end.
+            # The process was killed between the last request and the segment's end.
             level.segments.append(Segment(complete=True))
         if level.records:
             chat = side.sender.format.name is FormatName.OPENAI
