@@ -1,4 +1,4 @@
-"""``constructs-optim evaluate``: latency, throughput and price of an endpoint, measured from here."""
+"""``constructs-optim evaluate``: measures latency, throughput and price of an endpoint."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def evaluate_command(
     from constructs_optim.evaluator.run_directory import RunDirectory
 
     if requests is not None and seconds is not None:
-        raise typer.BadParameter("give one of --requests and --seconds")
+        raise typer.BadParameter("use --requests or --seconds, not both")
     if resume is not None:
         directory = RunDirectory(resume)
         options = directory.options()
@@ -146,7 +146,7 @@ def evaluate_command(
 
 def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:
     if target is None:
-        raise typer.BadParameter("name a TARGET, or give --resume")
+        raise typer.BadParameter("name a TARGET, or use --resume")
     sides = [_side("endpoint" if baseline is None else "optimized", target, "TARGET")]
     if baseline is not None:
         sides.insert(0, _side("baseline", baseline, "--compare", like=sides[0]))
@@ -156,7 +156,7 @@ def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:
 
 
 def _side(name: str, text: str, parameter: str, like: SideOptions | None = None) -> SideOptions:
-    """Read ``NAME-OR-URL,setting=value,...``, or the same as a JSON object, where a value has a comma in it."""
+    """Parse ``NAME-OR-URL,setting=value,...``, or a JSON object where a value contains a comma."""
     if text.startswith("{"):
         try:
             settings = {key.replace("-", "_"): value for key, value in json.loads(text).items()}
@@ -172,7 +172,7 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
                 known = ", ".join(f"{known.replace('_', '-')}=" for known in _SETTINGS)
                 raise typer.BadParameter(f"{parameter} {text!r}: {pair!r} is no setting; there are {known}")
             settings[key] = value
-    # The same model is usually served by both, at the rates of one savings plan.
+    # Both sides usually serve the same model under the same savings plan.
     shared = {"tokenizer", "discount", "model"} if "url" in settings else {"tokenizer", "discount"}
     inherited = like.model_dump(include=shared, exclude_unset=True) if like is not None else {}
     try:
@@ -211,7 +211,7 @@ def _default_folder(options: Options) -> Path:
 
 
 def _prompts(options: Options, path: Path | None) -> str:
-    """The prompts as JSON Lines: a file's, once they have been checked, or random words.
+    """The prompts as JSON Lines: those of a file, which are validated, or random words.
 
     There are as many prompts of random words as the largest level sends, so that it repeats none.
     """
@@ -274,7 +274,7 @@ def _run(options: Options, directory: RunDirectory) -> None:
 
 
 def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | None) -> tuple[int, str]:
-    """The exit status of an evaluation that ran to its end, and the reason where it is not 0; the lowest one counts."""
+    """The lowest exit status that applies to an evaluation that was not interrupted, with its reason."""
     problems: list[tuple[int, str]] = []
     for result in results:
         for level in result.levels:

@@ -71,7 +71,7 @@ def published_model(account: Account | None, model: str, version: str | None, no
 
 
 def published(text: str, version: str) -> PublishedModel:
-    """Configurations and benchmarks of a document, whose keys differ in case from one to the next."""
+    """Configurations and benchmarks of a document; the case of its keys varies between documents."""
     document = json.loads(text)
     configurations = _member(document, "inferenceconfigs") or {}
     components = _member(document, "inferenceconfigcomponents") or {}
@@ -80,7 +80,7 @@ def published(text: str, version: str) -> PublishedModel:
     for name, config in configurations.items():
         for instance_type, rows in (_member(config, "benchmarkmetrics") or {}).items():
             benchmarks += _benchmarks(name, version, instance_type, rows)
-        # Those of its last component that has a list of them.
+        # The last component with a list determines them.
         listed: list[str] = []
         for component in _member(config, "componentnames") or []:
             listed = _member(components.get(component) or {}, "supportedinferenceinstancetypes") or listed
@@ -101,7 +101,7 @@ def _benchmarks(
         if name == "latency" and unit in _MILLISECONDS:
             level["latency"] = value * _MILLISECONDS[unit]
         elif name == "throughput" and unit.startswith("tokens/s"):
-            # Published of one user.
+            # Published per user.
             level["throughput"] = value * int(users)
     for users, level in sorted(by_users.items()):
         if level:
@@ -132,7 +132,7 @@ def artifact_keys(s3: Any, bucket: str) -> frozenset[str]:
 
 
 def evaluated(s3: Any, sagemaker: Any, bucket: str, notes: list[str]) -> list[Benchmark]:
-    """The measurements of the evaluations in a store; of several of the same, the newest counts."""
+    """The measurements of the evaluations in a store; the newest where there are several of the same."""
     results: list[EvaluationResult] = []
     for match in _matches(s3, bucket, "evaluations/", _RESULT):
         try:
@@ -165,7 +165,7 @@ def _matches(s3: Any, bucket: str, prefix: str, pattern: re.Pattern[str]) -> Ite
 
 
 def _with_channels(sagemaker: Any, subject: Subject, started: dt.datetime) -> bool | None:
-    """Whether a draft or heads were beside the model; None where the endpoint is gone or has changed since."""
+    """Whether the model was served with a draft or heads; None where the endpoint is gone or has changed since."""
     component, endpoint = subject.inference_component_name, subject.endpoint_name
     if endpoint is None:
         return None
@@ -179,7 +179,7 @@ def _with_channels(sagemaker: Any, subject: Subject, started: dt.datetime) -> bo
             config = sagemaker.describe_endpoint_config(EndpointConfigName=name)
             variants, variant = config["ProductionVariants"], subject.variant_name
             items = [item for item in variants if variant in (None, item["VariantName"])]
-            # The models of a configuration never change: its age counts, not that of a scaling.
+            # The models of a configuration never change, unlike the endpoint, which scaling modifies.
             changed = config["CreationTime"]
         served = [item["ModelName"] for item in items if item.get("ModelName")]
         if changed > started or not served:
