@@ -131,7 +131,7 @@ def catalog_of_models_is_the_shipped_one() -> Iterator[None]:
     """``models.override`` holds for the rest of a process."""
     yield
     if (models := sys.modules.get("constructs_optim.recipe.catalog.models")) is not None:
-        models.overrides.clear()
+        models.by_id.cache_clear()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""An AWS account at the command line: the options that choose it, its clients, and its errors as one sentence."""
+"""An AWS account at the command line: its options, its clients, and its errors in one sentence."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from constructs_optim.runtime.store.artifact_store import region_of
 from .presentation import printable
 
 DENIED = ("403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-"""The codes of a refusal for want of permission."""
+"""The error codes of missing permissions."""
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# As many connections as an inventory has requests under way: one that is not kept is opened and encrypted anew.
+# One pooled connection per concurrent request of an inventory.
 _CONFIG = Config(
     retries={"mode": "standard", "max_attempts": 4},
     connect_timeout=5,
@@ -41,7 +41,7 @@ _CONFIG = Config(
 def bucket_name(value: str | None) -> str | None:
     """An option's value, if it may be a bucket's name."""
     if value is not None and not _BUCKET.fullmatch(value):
-        raise typer.BadParameter(f"{value!r} is no bucket name; for s3://artifacts/... give artifacts")
+        raise typer.BadParameter(f"{value!r} is no bucket name; for s3://artifacts/... use artifacts")
     return value
 
 
@@ -53,7 +53,7 @@ OptionalBucket = Annotated[str | None, _STORE]
 
 
 class Account:
-    """The account that a command works on."""
+    """The account of a command."""
 
     def __init__(self, profile: str | None, region: str | None) -> None:
         self._session = boto3.Session(profile_name=profile, region_name=region)
@@ -120,9 +120,9 @@ def _sentence(error: Exception) -> str:
         case exceptions.SSOError() | exceptions.TokenRetrievalError():
             return f"The sign-in has expired or is missing ({error}): run `aws sso login`."
         case exceptions.NoRegionError():
-            return "No AWS region is set: give one with --region, or set AWS_REGION."
+            return "No AWS region is set: use --region, or set AWS_REGION."
         case exceptions.ProfileNotFound():
-            return f"{error}: `aws configure list-profiles` lists those there are."
+            return f"{error}: `aws configure list-profiles` lists the profiles."
         case exceptions.ConnectionError() | exceptions.HTTPClientError():
             return f"AWS cannot be reached: {error}. Check the region's name, the network and AWS_ENDPOINT_URL."
         case ClientError():
@@ -147,7 +147,7 @@ def _sentence(error: Exception) -> str:
             )
         case _ if code in DENIED:
             return (
-                f"AWS denies {error.operation_name} ({message}): use other credentials with --profile, or have that "
+                f"AWS denies {error.operation_name} ({message}): use other credentials with --profile, or have the "
                 "permission added (docs/operations.md lists the required ones)."
             )
         case _:

@@ -1,4 +1,4 @@
-"""The classes of commands: their help, and errors as one sentence."""
+"""The classes of commands, with help texts and error handling."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from .aws import errors_explained
 
-# Longer lists of choices are broken in a terminal of 80 columns: the option's help names them.
+# Longer lists of choices do not fit a terminal of 80 columns: the option's help has them.
 _LONGEST = 20
 
 
 class _Help:
-    """Names the values of all parameters. Which names typer gives by itself differs between its releases."""
+    """Sets the metavars of all options, as typer's defaults differ between its releases."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -23,12 +23,12 @@ class _Help:
             if isinstance(param, TyperOption) and param.metavar is None:
                 param.metavar = _value_name(param)
             elif isinstance(param, TyperArgument):
-                # Its name and its help say what it is.
+                # Its name and help suffice.
                 param.display_type_rich = lambda ctx: None
         return params
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The first sentence, which groups print whole."""
+        """The whole first sentence."""
         del limit
         return super().get_short_help_str(10_000)  # type: ignore[misc]
 
@@ -54,10 +54,10 @@ class _Group(_Help, TyperGroup): ...
 
 
 class Commands(typer.Typer):
-    """A group of commands, which shows its help where none is named."""
+    """A group of commands, which shows its help without a command."""
 
     def __init__(self, **settings: Any) -> None:
-        # typer's own boxes cut long options off in a terminal of 80 columns.
+        # typer's boxes truncate long options in a terminal of 80 columns.
         super().__init__(cls=_Group, no_args_is_help=True, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:

@@ -1,4 +1,4 @@
-"""``constructs-optim evaluate``: latency, throughput and price of an endpoint, measured from here."""
+"""``constructs-optim evaluate``: measures latency, throughput and price of an endpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from constructs_optim.evaluator.run_directory import RunDirectory
     from constructs_optim.recipe.evaluation.result import EvaluationResult
 
-_NOTHING_COMPLETED, _GIVEN_UP, _TOO_MANY_ERRORS, _INTERRUPTED = 3, 4, 5, 130
+_NOTHING_COMPLETED, _STOPPED_EARLY, _TOO_MANY_ERRORS, _INTERRUPTED = 3, 4, 5, 130
 _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 1000, 500
 _EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
@@ -114,7 +114,7 @@ def evaluate_command(
     from constructs_optim.evaluator.run_directory import RunDirectory
 
     if requests is not None and seconds is not None:
-        raise typer.BadParameter("give one of --requests and --seconds")
+        raise typer.BadParameter("use --requests or --seconds, not both")
     if resume is not None:
         directory = RunDirectory(resume)
         options = directory.options()
@@ -146,7 +146,7 @@ def evaluate_command(
 
 def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:
     if target is None:
-        raise typer.BadParameter("name a TARGET, or give --resume")
+        raise typer.BadParameter("name a TARGET, or use --resume")
     sides = [_side("endpoint" if baseline is None else "optimized", target, "TARGET")]
     if baseline is not None:
         sides.insert(0, _side("baseline", baseline, "--compare", like=sides[0]))
@@ -156,7 +156,7 @@ def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:
 
 
 def _side(name: str, text: str, parameter: str, like: SideOptions | None = None) -> SideOptions:
-    """Read ``NAME-OR-URL,setting=value,...``, or the same as a JSON object, where a value has a comma in it."""
+    """Parse ``NAME-OR-URL,setting=value,...``, or a JSON object where a value contains a comma."""
     if text.startswith("{"):
         try:
             settings = {key.replace("-", "_"): value for key, value in json.loads(text).items()}
@@ -172,7 +172,7 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
                 known = ", ".join(f"{known.replace('_', '-')}=" for known in _SETTINGS)
                 raise typer.BadParameter(f"{parameter} {text!r}: {pair!r} is no setting; there are {known}")
             settings[key] = value
-    # The same model is usually served by both, at the rates of one savings plan.
+    # Both sides usually serve the same model under the same savings plan.
     shared = {"tokenizer", "discount", "model"} if "url" in settings else {"tokenizer", "discount"}
     inherited = like.model_dump(include=shared, exclude_unset=True) if like is not None else {}
     try:
@@ -211,9 +211,9 @@ def _default_folder(options: Options) -> Path:
 
 
 def _prompts(options: Options, path: Path | None) -> str:
-    """The prompts as JSON Lines: a file's, once they have been checked, or random words.
+    """The prompts as JSON Lines: those of a file, which are validated, or random words.
 
-    Of random words there are as many prompts as the largest level sends, so that none comes twice there.
+    There are as many prompts of random words as the largest level sends, so that it repeats none.
     """
     from constructs_optim.evaluator.tokens import ModelTokenizer
 
@@ -259,22 +259,22 @@ def _run(options: Options, directory: RunDirectory) -> None:
         return evaluation, None
 
     evaluation, stopped = run(measure())
-    results = evaluation.results()
-    sides = [(side.name, result) for side, result in zip(evaluation.sides, results, strict=True)]
-    _print(directory.path, results, write_report(directory, sides, prompts))
+    results = {side.name: evaluation.result(side) for side in evaluation.sides}
+    completions = write_report(directory, results, prompts)
+    _print(directory.path, [*results.values()], completions)
     if stopped is not None:
         raise stopped
     if evaluation.interrupted:
         say(f"Interrupted; the results are partial. Resume with: constructs-optim evaluate --resume {directory.path}")
         raise typer.Exit(_INTERRUPTED)
-    status, reason = _exit_status(results, options.max_error_rate)
+    status, reason = _exit_status([*results.values()], options.max_error_rate)
     if status:
         say(reason)
         raise typer.Exit(status)
 
 
 def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | None) -> tuple[int, str]:
-    """The exit status of an evaluation that ran to its end, and the reason where it is not 0; the lowest one counts."""
+    """The lowest exit status that applies to an evaluation that was not interrupted, with its reason."""
     problems: list[tuple[int, str]] = []
     for result in results:
         for level in result.levels:
@@ -283,7 +283,7 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
             if sent == errors + level.metrics["empty_inference_response"]:
                 problems.append((_NOTHING_COMPLETED, f"{label} completed none of {sent:.0f} requests {where}."))
             if not level.complete:
-                problems.append((_GIVEN_UP, f"The evaluation of {label} was stopped early {where}."))
+                problems.append((_STOPPED_EARLY, f"The evaluation of {label} was stopped early {where}."))
             if max_error_rate is not None and errors / sent > max_error_rate:
                 allowed = f"--max-error-rate allows {max_error_rate:.1%}"
                 problem = f"{label} failed {errors / sent:.1%} of the requests {where}, and {allowed}."
@@ -302,7 +302,7 @@ def _print(folder: Path, results: Sequence[EvaluationResult], completions: Compl
             *(readable(level.metrics[name]) if name in level.metrics else "–" for name in known),
             *([label] if len(results) > 1 else []),
         ]
-        for level, label in sorted(levels, key=lambda of_side: of_side[0].concurrency)
+        for level, label in sorted(levels, key=lambda labelled: labelled[0].concurrency)
     ]
     sides = ["side"] if len(results) > 1 else []
     print_table(["users", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))

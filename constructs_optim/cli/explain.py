@@ -65,9 +65,9 @@ def explain_command(
     region: Region = None,
     profile: Profile = None,
 ) -> None:
-    """Explain what a deployment does to each endpoint: jobs, replacements, updates, costs and permissions.
+    """Explain the effects of a deployment: jobs, replacements, updates, costs and permissions.
 
-    Exit status 1 means that AWS refuses the deployment, or that something happens which --fail-on names.
+    Exit status 1 means that AWS refuses the deployment, or that an event of --fail-on occurs.
     AWS is called only for --against deployed, --store and --prices aws.
     """
     needs_aws = against == DEPLOYED or store is not None or prices == LISTED
@@ -143,17 +143,17 @@ def stated_prices(path: Path) -> Prices:
 
 
 class _Lookup:
-    """Looks up stacks' templates, artifact stores and prices; ``notes`` are about what could not be read."""
+    """Reads stacks' templates, artifact stores and prices from AWS; ``notes`` list failures."""
 
     def __init__(self, account: Account, store: str | None) -> None:
-        """``store``: the bucket of all artifacts, ``deployed`` for the bucket that a job names, None for none."""
+        """``store``: the bucket of all artifacts, ``deployed`` for the buckets of the jobs, None for none."""
         self._account, self._store = account, store
         self._deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
         self._contents: dict[str, StoreContents] = {}
         self.notes: list[str] = []
 
     def deployed(self, stacks: list[StackTemplate]) -> list[StackTemplate]:
-        """The stacks as they are deployed; without those that are not."""
+        """The deployed stacks with their deployed templates."""
         if elsewhere := [stack for stack in stacks if self._is_elsewhere(stack)]:
             names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
             raise ExplanationError(
@@ -167,11 +167,11 @@ class _Lookup:
         ]
 
     def prices(self, stack: StackTemplate) -> Prices:
-        """The prices of the stack's region; none, with a note, where AWS does not show them."""
+        """The prices of the stack's region; none, with a note, where they cannot be read."""
         region = stack.region or self._account.region
         if region is None:
             self.notes.append(
-                f"There are no prices for {stack.path}: its region is known only at deployment; give --region."
+                f"There are no prices for {stack.path}: its region is known only at deployment; use --region."
             )
             return Prices()
         hosting = self._account.prices(region)
@@ -182,7 +182,7 @@ class _Lookup:
         return Prices(hosting, training, source=f"AWS Price List of {region}")
 
     def stores(self, stack: StackTemplate) -> dict[str, StoreContents]:
-        """The contents of the stores that the stack's jobs and references name, by their logical ids."""
+        """The contents of the stores of the stack's jobs and references, by their logical ids."""
         jobs = Template(stack.template).of_type(*JOBS, OPTIMIZED_ARTIFACT)
         if self._store is None or not jobs:
             return {}
@@ -195,7 +195,7 @@ class _Lookup:
         return {name: store for name, store in stores.items() if store is not None}
 
     def _store_of(self, stack: StackTemplate, job: Resource) -> StoreContents | None:
-        """The store that a job names: by its name, as a resource of its stack, or as another stack's export."""
+        """The store of a job, which names it by its name, as a resource of the stack, or as another stack's export."""
         name: str | None = None
         match job.get("Bucket"):
             case str(bucket):
@@ -215,7 +215,7 @@ class _Lookup:
         if bucket not in self._contents:
             stored: dict[str, StoredArtifact] = {}
             past: list[PastJob] = []
-            # One by one: those of a large store take up hundreds of megabytes.
+            # Not as a list: the artifacts of a large store take up hundreds of megabytes.
             for artifact in self._account.inventory(bucket).all():
                 stored[artifact.key] = StoredArtifact(artifact.state.value, artifact.detail, artifact.made_at)
                 manifest: Mapping[str, Any] = artifact.manifest or {}

@@ -41,7 +41,7 @@ def start(
 ) -> None:
     """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
     cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam, training_path=training_path)
-    with contextlib.suppress(KeyboardInterrupt), _ended_by_signals(), _running(cloud):
+    with contextlib.suppress(KeyboardInterrupt), _interruptible(), _failures_printed(), cloud:
         typer.echo(f"unset {' '.join(IN_THE_WAY)}")
         for name, value in cloud.environment().items():
             typer.echo(f"export {name}={value}")
@@ -72,7 +72,7 @@ def run(
             raise typer.Exit(127)
     cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam, training_path=training_path)
     try:
-        with _ended_by_signals(), _running(cloud):
+        with _interruptible(), _failures_printed(), cloud:
             for step in steps:
                 status = subprocess.call(step, env=cloud.child_environment())
                 if status != 0:
@@ -87,7 +87,7 @@ def demo(
 ) -> None:
     """Deploy the CDK app of this directory to a local cloud, and show the result."""
     try:
-        with _ended_by_signals(), _failures_printed():
+        with _interruptible(), _failures_printed():
             run_demo(app_directory.resolve(), Console())
     except KeyboardInterrupt:
         _console.print("\nInterrupted; the local cloud and the CDK CLI have ended.")
@@ -105,18 +105,8 @@ def _failures_printed() -> Iterator[None]:
 
 
 @contextmanager
-def _running(cloud: LocalCloud) -> Iterator[None]:
-    with _failures_printed():
-        cloud.start()
-    try:
-        yield
-    finally:
-        cloud.stop()
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does: with all that it started."""
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does, together with its child processes."""
     before = {sign: signal.signal(sign, signal.default_int_handler) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

@@ -1,4 +1,4 @@
-"""The command's root: a sub-command is in the module of its name."""
+"""The root command; sub-commands are in modules of the same name."""
 
 from __future__ import annotations
 

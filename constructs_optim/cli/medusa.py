@@ -1,4 +1,4 @@
-"""``constructs-optim medusa``: heads that let a model make several tokens a pass, verified on any machine."""
+"""``constructs-optim medusa``: verifies Medusa heads on any machine."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def verify_command(
     heads: Annotated[Path, typer.Option(metavar="FOLDER", help="The artifact, with medusa_lm_head.safetensors.")],
     data: Annotated[Path, typer.Option(metavar="FILE", help="Prompts: JSON Lines as for training.")],
     base: Annotated[Path | None, typer.Option(help="The heads' model; by default base-model of the artifact.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The most prompts that are decoded.")] = 450,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of a completion.")] = 128,
+    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The maximum of decoded prompts.")] = 450,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="The maximum of tokens of a completion.")] = 128,
     precision: Annotated[
         Literal["float32", "bfloat16", "auto"],
         typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it."),
     ] = "float32",
     tree_nodes: Annotated[
-        int, typer.Option(min=0, help="How many guesses are checked at once; 0: each head's first, as servers do.")
+        int, typer.Option(min=0, help="Candidates verified per pass; 0: each head's first, as in servers.")
     ] = 0,
-    tie_margin: Annotated[float | None, typer.Option(min=0, help="The distance of two logits that are a tie.")] = None,
+    tie_margin: Annotated[float | None, typer.Option(min=0, help="The difference of two logits that is a tie.")] = None,
     format: FormatOption = "table",
 ) -> None:
     """Decode prompts greedily with and without heads, and compare: outputs, tokens a pass, wall time.
@@ -85,7 +85,7 @@ def verify_command(
 
 def _print(verification: Verification) -> None:
     acceptance = "  ".join(f"{head}: {share:.0%}" for head, share in enumerate(verification.acceptance, start=1))
-    count, ties = len(verification.differences), f"{verification.ties} ties looked at alone"
+    count, ties = len(verification.differences), f"{verification.ties} ties computed alone"
     took, plain = (1000 * spent / verification.prompts for spent in (verification.seconds, verification.plain_seconds))
     print_fields(
         [

@@ -1,4 +1,4 @@
-"""How commands print, and the options for it."""
+"""The output of commands, and its options."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _GAP = "  "
 
 Format = Literal["table", "json"]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
 
 
 def printable(text: str) -> str:
-    """``text`` for rich to print as it is: without markup, and without codes that would steer the terminal.
+    """``text`` that rich prints literally: without markup, and without control codes of the terminal.
 
     Names come from templates, and from records of other accounts.
     """
@@ -43,24 +43,24 @@ def print_json(content: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1) -> None:
-    """Print rows with unbroken values; in a narrow terminal the ``long`` last columns are on lines of their own."""
+    """Print rows without breaking values; in a narrow terminal the last ``long`` columns have separate lines."""
     console = Console()
-    # Nothing limits the width of a file or a pipe.
+    # Files and pipes have no width.
     limit = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
     table = [[[heading] for heading in columns], *([cell.splitlines() or [""] for cell in row] for row in rows)]
     widths = [max(len(line) for row in table for line in row[column]) for column in range(len(columns))]
     is_narrow = sum(widths) + len(_GAP) * (len(widths) - 1) > limit
-    beside = len(columns) - long if is_narrow else len(columns)
+    aligned = len(columns) - long if is_narrow else len(columns)
     for number, row in enumerate(table):
-        for line in zip_longest(*row[:beside], fillvalue=""):
+        for line in zip_longest(*row[:aligned], fillvalue=""):
             padded = (part.ljust(width) for part, width in zip(line, widths, strict=False))
             say(_GAP.join(padded).rstrip(), style=None if number else "bold")
-        for line in (line for cell in row[beside:] for line in cell if line and number):
+        for line in (line for cell in row[aligned:] for line in cell if line and number):
             say(wrapped(line, limit, indent="    ", then="    "))
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:
-    """Print names and values, a pair a row."""
+    """Print names and values, a pair per row."""
     table = Table(show_header=False, show_lines=True)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -75,16 +75,16 @@ def say(text: str, *, style: str | None = None) -> None:
 
 
 def say_hidden_owners(inventory: ArtifactInventory) -> None:
-    """Note that there may be more owners where the store does not show them all."""
+    """Note that there may be more owners where the account cannot read all records."""
     if inventory.owner_records.is_partial:
         say(
-            f"note: {inventory.bucket} shows account {inventory.account} its own references alone. Of other accounts' "
-            "owners, those that make an artifact are known."
+            f"note: {inventory.bucket} shows account {inventory.account} only its own references. Of other accounts' "
+            "owners, only those that run an artifact's job are known."
         )
 
 
 def confirm(question: str, done: str, *, yes: bool) -> None:
-    """Ask for confirmation unless ``yes``; the command ends without it, or without a terminal to ask on."""
+    """Prompt for confirmation unless ``yes``; the command ends without confirmation, or without a terminal."""
     try:
         if yes or typer.confirm(question):
             return

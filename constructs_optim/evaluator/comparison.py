@@ -1,4 +1,4 @@
-"""A comparison of two evaluations: which metrics improved, and whether the completions are still the same."""
+"""A comparison of two evaluations: changes of metrics, and similarity of completions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
 
-from pydantic_core import to_jsonable_python
-
-from constructs_optim.recipe.evaluation.calculation import better, relative_change
+from constructs_optim.recipe.evaluation.calculation import direction, relative_change
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import EVALUATION
 
@@ -18,7 +15,7 @@ from .prompts import Prompt
 from .streaming import Record
 
 NOISE = 0.03
-"""Changes of less than this share are not called better or worse."""
+"""Changes below this share are reported as the same."""
 _MOST_EXAMPLES = 5
 _MOST_WORDS = 2000
 
@@ -27,8 +24,8 @@ _MOST_WORDS = 2000
 class Change:
     """A metric at one concurrency.
 
-    ``change`` is a share, None where the baseline is zero; ``verdict`` is ``better``, ``worse``, ``same``, or empty for
-    metrics that are neither.
+    ``change`` is relative, None where the baseline is zero; ``verdict`` is ``better``, ``worse``, ``same``, or empty
+    for metrics without a direction.
     """
 
     name: str
@@ -51,12 +48,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class CompletionComparison:
-    """How alike the completions of two sides are, of the ``compared`` prompts that both completed.
+    """The similarity of two sides' completions, for the ``compared`` prompts that both completed.
 
-    ``identical`` completions have the very same text; ``similarity`` is the mean of all, 1 for identical ones.
-    ``repeated`` are, by side, prompts completed more than once, of which ``consistent`` had the same text each time: a
-    side that does not agree with itself cannot be identical with another. ``reference`` is, by side, the share of
-    completions that contain the reference of their prompt. The largest ``differences`` come first.
+    ``identical`` completions have exactly the same text; ``similarity`` is the mean of all, 1 for identical texts.
+    ``repeated`` are, by side, prompts completed more than once, of which ``consistent`` had the same text every time:
+    the completions of a side that is not consistent cannot be identical with another side's. ``reference`` is, by side,
+    the share of completions that contain the reference of their prompt. The largest ``differences`` come first.
     """
 
     compared: int
@@ -69,7 +66,7 @@ class CompletionComparison:
 
 
 def compare_metrics(baseline: EvaluationResult, optimized: EvaluationResult) -> dict[int, list[Change]]:
-    """The change of each metric that both have, by concurrency."""
+    """The changes of the metrics that both have, by concurrency."""
     after = {level.concurrency: level.metrics for level in optimized.levels}
     return {
         level.concurrency: list(_changes(level.metrics, after[level.concurrency]))
@@ -82,8 +79,8 @@ def compare_completions(
     prompts: Sequence[Prompt], baseline: Sequence[Record], optimized: Sequence[Record]
 ) -> CompletionComparison:
     """Compare the first completions of each prompt, those of the lowest concurrency first."""
-    sides = {"baseline": _completions(baseline), "optimized": _completions(optimized)}
-    first, second = sides.values()
+    completions = {"baseline": _completions(baseline), "optimized": _completions(optimized)}
+    first, second = completions.values()
     both = sorted(first.keys() & second.keys())
     differences = [
         Difference(prompt, prompts[prompt].text, before, after, _similarity(before, after))
@@ -92,22 +89,22 @@ def compare_completions(
     ]
     identical = len(both) - len(differences)
     total = identical + sum(difference.similarity for difference in differences)
-    repeated = {side: [texts for texts in of.values() if len(texts) > 1] for side, of in sides.items()}
+    repeated = {
+        side: [texts for texts in by_prompt.values() if len(texts) > 1] for side, by_prompt in completions.items()
+    }
     return CompletionComparison(
         compared=len(both),
         identical=identical,
         similarity=total / len(both) if both else None,
         repeated={side: len(all_texts) for side, all_texts in repeated.items()},
         consistent={side: sum(len(set(texts)) == 1 for texts in all_texts) for side, all_texts in repeated.items()},
-        reference={side: share for side, of in sides.items() if (share := _with_reference(prompts, of)) is not None},
+        reference={
+            side: share
+            for side, by_prompt in completions.items()
+            if (share := _share_with_reference(prompts, by_prompt)) is not None
+        },
         differences=tuple(sorted(differences, key=lambda difference: difference.similarity)[:_MOST_EXAMPLES]),
     )
-
-
-def comparison_data(changes: Mapping[int, Sequence[Change]], completions: CompletionComparison) -> dict[str, Any]:
-    """A comparison as plain data, for machines to read."""
-    levels = [{"concurrency": concurrency, "changes": of_level} for concurrency, of_level in changes.items()]
-    return to_jsonable_python({"schema": 1, "noise": NOISE, "levels": levels, "answers": completions})
 
 
 def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Change]:
@@ -115,18 +112,18 @@ def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> Iterato
         if metric.name not in before or metric.name not in after:
             continue
         old, new = before[metric.name], after[metric.name]
-        change, direction = relative_change(before, after, metric.name), better(metric)
-        if direction == 0:
+        change, sign = relative_change(before, after, metric.name), direction(metric)
+        if sign == 0:
             verdict = ""
         elif old == new or (change is not None and abs(change) < NOISE):
             verdict = "same"
         else:
-            verdict = "better" if (new > old) == (direction > 0) else "worse"
+            verdict = "better" if (new > old) == (sign > 0) else "worse"
         yield Change(metric.name, old, new, change, verdict)
 
 
 def _completions(records: Sequence[Record]) -> dict[int, list[str]]:
-    """All texts by prompt, in the order in which they arrived."""
+    """All texts by prompt, in the order of arrival."""
     texts: dict[int, list[str]] = defaultdict(list)
     for record in records:
         if record.is_measured:
@@ -134,7 +131,7 @@ def _completions(records: Sequence[Record]) -> dict[int, list[str]]:
     return texts
 
 
-def _with_reference(prompts: Sequence[Prompt], completions: Mapping[int, list[str]]) -> float | None:
+def _share_with_reference(prompts: Sequence[Prompt], completions: Mapping[int, list[str]]) -> float | None:
     references = [
         (reference.strip(), texts[0])
         for prompt, texts in completions.items()

@@ -1,7 +1,7 @@
 """Targets of requests, connections to them, and the time at which each piece of a response arrives.
 
-Times are taken where the event loop hands bytes over, before they are decoded: with 256 responses arriving at once, a
-task that waits for its turn would take them tens of milliseconds late (bench/evaluator.py measures it).
+Times are taken in the event loop's callbacks, before bytes are decoded: with 256 concurrent responses, a task that is
+scheduled later would take them tens of milliseconds late (bench/evaluator.py measures it).
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from boto3 import Session
 
 _CONNECT_SECONDS = 30.0
-# Servers close a connection after seconds without a request (uvicorn, under vLLM, after 5): a connection that was in
-# use a moment ago was not closed for idleness. Such a break comes with the server's reset, a round trip after sending:
-# RFC 9112, section 9.3.1, "Retrying Requests".
+# Servers close idle connections after seconds (uvicorn, under vLLM, after 5), but not one that was just in use. A
+# request on a closed connection fails with the server's reset, a round trip after sending: RFC 9112, section 9.3.1,
+# "Retrying Requests".
 _IDLE_SECONDS, _AT_ONCE_SECONDS = 1.0, 0.5
 _CREDENTIALS_LAST_SECONDS = 120
 _LONGEST_MESSAGE = 300
 
 
 def proxy_for(scheme: str, host: str) -> SplitResult | None:
-    """The proxy that ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, or the system's settings, name for a server."""
+    """The proxy for a server by ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, or by the system's settings."""
     url = getproxies().get(scheme)
     if not url or proxy_bypass(host):
         return None
@@ -63,12 +63,12 @@ class Server:
 
     @classmethod
     def of(cls, url: SplitResult) -> Server:
-        """The server of a URL; ValueError for a URL without one."""
+        """The server of a URL; ValueError for a URL without a server or with an invalid port."""
         if url.scheme not in ("http", "https") or not url.hostname:
             raise ValueError("no URL of a server")
         if url.scheme == "http":
             return cls(url.hostname, url.port or 80)
-        # The variables that botocore and curl heed.
+        # The variables of botocore and curl.
         bundle = os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE")
         try:
             tls = ssl.create_default_context(cafile=bundle)
@@ -109,8 +109,8 @@ class UrlTarget:
 class SageMakerTarget:
     """A SageMaker endpoint, invoked with ``InvokeEndpointWithResponseStream``.
 
-    boto3's client waits for a whole frame in a thread of its own for each request. Here the request is signed by
-    botocore and sent by the event loop, so that hundreds of streams can be timed at once.
+    boto3's client blocks a thread per request until a whole frame has arrived. Here the request is signed by botocore
+    and sent by the event loop, so that hundreds of streams can be timed at once.
     """
 
     model: str | None = None
@@ -143,7 +143,7 @@ class SageMakerTarget:
         """A whole, signed HTTP/1.1 request; every format has the same path."""
         refresh_needed = getattr(self._credentials, "refresh_needed", None)
         if refresh_needed is not None and refresh_needed(_CREDENTIALS_LAST_SECONDS):
-            # Renewing calls a service and waits for it: not on the loop that takes the times.
+            # Renewing blocks on a service: not in the event loop that takes the times.
             frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
         else:
             frozen = self._credentials.get_frozen_credentials()
@@ -159,9 +159,9 @@ Target = UrlTarget | SageMakerTarget
 class Exchange:
     """One request and its response, with times in seconds of ``time.perf_counter``.
 
-    ``end`` is when the response was complete, or when it failed; ``status`` is 0 and ``error`` set where none came.
+    ``end`` is when the response was complete, or when it failed; without a response, ``status`` is 0 and ``error`` set.
     Names of ``headers`` are in lower case. ``retried``: whether it was sent a second time, on a new connection;
-    ``start`` is that of the first time.
+    ``start`` is the first attempt's.
     """
 
     start: float
@@ -180,7 +180,7 @@ class Exchange:
 
 
 class Connection:
-    """A connection that is kept for one request after the other, and opened anew when the server has closed it."""
+    """A persistent connection, which is opened again when the server has closed it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -190,9 +190,8 @@ class Connection:
     async def send(self, request: bytes, timeout_seconds: float) -> Exchange:
         """Send a whole HTTP/1.1 request and wait for the whole response; errors are in the exchange, never raised.
 
-        Opening a connection is not part of the request's time: a client that calls an endpoint again and again keeps
-        its own. A request that met a connection which the server had closed while idle is sent once more, and its
-        clock runs on.
+        Opening a connection is not part of the request's time, as clients reuse connections. A request on a connection
+        that the server had closed while it was idle is sent once more, and its time includes both attempts.
         """
         idle = time.perf_counter() - self._used if self._wire is not None and self._wire.is_open else 0.0
         exchange = await self._send(request, timeout_seconds)
@@ -202,9 +201,8 @@ class Connection:
             exchange = await self._send(request, timeout_seconds)
             exchange.start, exchange.retried = started, True
         self._used = time.perf_counter()
-        refused = refusal(exchange)
-        if refused is not None:
-            exchange.error, exchange.message = refused
+        if exchange.status not in (0, 200):
+            exchange.error, exchange.message = refusal(exchange)
         return exchange
 
     def close(self) -> None:
@@ -224,16 +222,14 @@ class Connection:
             except (OSError, ValueError) as error:
                 reason = str(error)
                 if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:
-                    # Of an address that cannot be reached, asyncio only repeats the address.
+                    # asyncio's message of an unreachable address is only the address.
                     reason = os.strerror(error.errno or 0)
                 return unsent.fail(ErrorKind.CONNECTION, f"{failure}: {reason}")
         return await self._wire.send(request, timeout_seconds)
 
 
-def refusal(exchange: Exchange) -> tuple[ErrorKind, str] | None:
-    """The kind and message of an HTTP status other than 200; None where it is 200, or where no response came."""
-    if exchange.status in (0, 200):
-        return None
+def refusal(exchange: Exchange) -> tuple[ErrorKind, str]:
+    """The kind and message of an HTTP status other than 200."""
     message = b"".join(piece for _, piece in exchange.pieces).decode(errors="replace").strip()
     code = exchange.headers.get("x-amzn-errortype", "").partition(":")[0]
     status = exchange.status
@@ -335,7 +331,7 @@ class _Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._now = time.perf_counter()
         if self._done is None:
-            # A response to no request: the next request must not take it for its own.
+            # A response without a request: it must not be read as that of the next request.
             self.close()
             return
         try:

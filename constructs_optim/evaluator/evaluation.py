@@ -23,7 +23,7 @@ from .sides import Side
 from .streaming import Record
 from .tokens import count_tokens
 
-# Above it, the lag of the measuring machine shows in the measured times.
+# A larger lag of this machine distorts the measured times.
 _MOST_LAG_MS = 10.0
 _REFRESH_SECONDS = 0.5
 
@@ -31,8 +31,8 @@ _REFRESH_SECONDS = 0.5
 class LiveProgress(Progress):
     """A bar for each level, with its number of errors.
 
-    It is drawn between requests and at most twice a second: a thread that draws on its own would hold the interpreter
-    while responses arrive.
+    It is drawn between requests and at most twice a second: a drawing thread would hold the interpreter lock while
+    responses arrive.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class LiveProgress(Progress):
         self.refresh()
 
     def request_ended(self, record: Record) -> None:
-        """Count a request of that level."""
+        """Count a request of the current level."""
         bar = self.tasks[-1]
         self.update(bar.id, advance=1, errors=bar.fields["errors"] + (record.error is not None))
         now = time.monotonic()
@@ -57,7 +57,7 @@ class LiveProgress(Progress):
             self.refresh()
 
     def level_ended(self, requests: int) -> None:
-        """Show the level's bar as it is at its end; without a terminal, print a line instead."""
+        """Complete the level's bar; without a terminal, print a line instead."""
         bar = self.tasks[-1]
         self.update(bar.id, total=requests, completed=requests, refresh=True)
         if self.disable:
@@ -67,10 +67,10 @@ class LiveProgress(Progress):
 
 @dataclass
 class Evaluation:
-    """Measures one side, or the baseline and the other by turns.
+    """Measures one side, or the baseline and the optimized side in alternation.
 
-    Each concurrency of one side is followed by the same of the other, so that changes over time, such as other traffic
-    or a warm cache, affect both.
+    Both are measured at a concurrency before the next one, so that changes over time, such as other traffic or a warm
+    cache, affect both.
     """
 
     directory: RunDirectory
@@ -85,11 +85,8 @@ class Evaluation:
                 if not self.interrupted:
                     await self._measure(side, load, progress)
 
-    def results(self) -> list[EvaluationResult]:
-        """The result of each side, as far as it has been measured."""
-        return [self._result(side) for side in self.sides]
-
-    def _result(self, side: Side) -> EvaluationResult:
+    def result(self, side: Side) -> EvaluationResult:
+        """The result of a side, as far as it has been measured."""
         measured = [
             (summarize_level(side.price, load.concurrency, level), level)
             for load in self.options.loads
@@ -141,7 +138,7 @@ class Evaluation:
                     # Ctrl-C: the event loop's runner cancels its main task.
                     self.interrupted = True
         elif level.records and not level.complete:
-            # It was killed between its last request and the segment's end.
+            # The process was killed between the last request and the segment's end.
             level.segments.append(Segment(complete=True))
         if level.records:
             chat = side.sender.format.name is FormatName.OPENAI

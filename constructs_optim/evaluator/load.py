@@ -1,4 +1,4 @@
-"""The load: users who send one request after the other, each on a connection of its own.
+"""The load: users who send one request after the other, on a connection per user.
 
 All of them are tasks of one event loop, which takes the times as bytes arrive; pieces are decoded between arrivals, a
 few at a time.
@@ -26,12 +26,12 @@ from .streaming import Format, Record
 _PIECES_AT_ONCE = 32
 _LAG_EVERY_SECONDS = 0.02
 _FEWEST_LAGS = 100
-# Users who begin in the same moment, against a server that responds evenly, stay in step: tokens of all would arrive at
-# once, and the last of them would be handled late.
+# Users who start at the same moment stay synchronized against a server with even response times: all tokens would
+# arrive at once, and the last of them would be handled late.
 _SPREAD_SECONDS = 0.1
-# A signature is good for five minutes, and a response may take longer.
+# A signature is valid for five minutes, and a response may take longer.
 _FRESH_SECONDS = 60.0
-# An endpoint that is gone fails thousands of requests a second: nothing more is learned from them.
+# A deleted endpoint fails thousands of requests a second: the load stops after this many consecutive failures.
 _MOST_FAILURES, _MOST_FAILURES_PER_USER = 20, 3
 _DIGITS = 6
 _TRIES = 3
@@ -41,8 +41,7 @@ _TRIES = 3
 class Segment:
     """The end of a load, or of a part of it; ``abandoned`` is the reason why it was stopped early.
 
-    ``lag_p99`` is how late this machine was to handle arrived bytes, in milliseconds: the most that it adds to a time,
-    but for one request in a hundred.
+    ``lag_p99`` is the 99th percentile of the event loop's lag in milliseconds, which measured times include.
     """
 
     complete: bool = False
@@ -64,7 +63,7 @@ class MeasuredLevel:
 
     @property
     def seconds(self) -> float:
-        """From each segment's first request to its last response."""
+        """The total time of the segments, each from its first request to its last response."""
         spans: dict[int, tuple[float, float]] = {}
         for record in self.records:
             first, last = spans.get(record.segment, (record.start, record.end))
@@ -90,7 +89,7 @@ class Sender:
     generation: Generation = field(default_factory=Generation)
 
     async def run(self, load: Load, level: MeasuredLevel, recorded: Callable[[Record], None] | None = None) -> None:
-        """Send the rest of a load, as one more segment of its level; ``recorded`` is called with each request."""
+        """Send the remaining requests of a load, as a new segment of its level; ``recorded`` is called with each."""
         segment, lags = Segment(), list[float]()
         connections = [Connection(self.target.server) for _ in range(load.concurrency)]
         try:
@@ -119,7 +118,7 @@ class Sender:
             level.segments.append(segment)
 
     async def choose_format(self, formats: Sequence[type[Format]], timeout_seconds: float) -> None:
-        """Use the first format in which the target responds; several prompts are tried, as one may be at fault."""
+        """Use the first format that the target responds in; several prompts are tried, as one may be faulty."""
         problems: list[str] = []
         for self.format in formats:
             for prompt in self.prompts[:_TRIES]:
@@ -182,8 +181,8 @@ class _Run:
                 return
             if now - written > _FRESH_SECONDS:
                 request = await self._sender.write(self._sender.prompts[prompt])
-            # The next request is written, and signed, while this one is under way: users whose responses end at the
-            # same moment would wait for each other otherwise, with their clocks running.
+            # The next request is written and signed during this one: users whose responses end at the same moment would
+            # otherwise wait for each other, and the times would include the wait.
             writing = asyncio.create_task(self._next())
             try:
                 exchange = await connection.send(request, self._timeout)
@@ -220,10 +219,10 @@ class _Run:
 
 
 def prompt_order(count: int, concurrency: int, sent: Sequence[int] = ()) -> Iterator[int]:
-    """Indexes of prompts without end: all prompts once before any is repeated, shuffled anew each time.
+    """An endless sequence of prompts' indexes: all prompts in random order, then all in another order.
 
-    The concurrency seeds the order, so that a comparison sends the same in the same order. Indexes in ``sent`` are
-    skipped as often as they occur.
+    The concurrency seeds the order, so that both sides of a comparison receive the same prompts in the same order.
+    Indexes in ``sent`` are skipped as often as they occur.
     """
     generator = random.Random(concurrency)  # noqa: S311 - no secret
     skipped = Counter(sent)
@@ -238,7 +237,7 @@ def prompt_order(count: int, concurrency: int, sent: Sequence[int] = ()) -> Iter
 
 
 async def _gather_or_cancel(coroutines: Iterator[Coroutine[Any, Any, None]]) -> None:
-    """Run all; where one fails or the evaluation is interrupted, none is left behind."""
+    """Run all concurrently; a failure or an interruption cancels all."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         await asyncio.gather(*tasks)
@@ -249,7 +248,7 @@ async def _gather_or_cancel(coroutines: Iterator[Coroutine[Any, Any, None]]) -> 
 
 
 async def _finish(recording: asyncio.Task[None]) -> None:
-    """Wait for ended exchanges to be recorded, also when this is interrupted."""
+    """Wait until all ended exchanges are recorded, even when interrupted."""
     while not recording.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(recording)

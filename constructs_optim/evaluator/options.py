@@ -1,4 +1,4 @@
-"""What a user asks of an evaluation. It is kept beside the results, so that the evaluation can be resumed."""
+"""The options of an evaluation, which are stored with its results so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat
 
-FEWEST_REQUESTS, REQUESTS_PER_USER = 32, 8
-"""Requests at a concurrency by default: enough for a median, few enough to wait for."""
-
 
 class EvaluationError(Exception):
-    """An evaluation cannot continue. The message is for its user, with a fix."""
+    """An evaluation cannot continue. The message is for users, with a fix."""
 
 
 class FormatName(StrEnum):
@@ -54,13 +51,14 @@ class Load(_Options):
         """Requests of all users together; None where time limits them."""
         if self.seconds is not None:
             return None
-        return self.requests or max(FEWEST_REQUESTS, REQUESTS_PER_USER * self.concurrency)
+        # By default enough for a median, and few enough to wait for.
+        return self.requests or max(32, 8 * self.concurrency)
 
 
 class SideOptions(_Options):
-    """One thing to evaluate: a SageMaker endpoint, or the URL of an OpenAI-compatible server."""
+    """A subject of an evaluation: a SageMaker endpoint, or the URL of an OpenAI-compatible server."""
 
-    # Of its folder: endpoint, or optimized and baseline.
+    # The name of its folder: endpoint, or optimized and baseline.
     name: str
     endpoint_name: str | None = None
     url: str | None = None
@@ -68,9 +66,9 @@ class SideOptions(_Options):
     inference_component: str | None = None
     model: str | None = None
     label: str | None = None
-    # By default that of the files of an endpoint's model.
+    # By default the tokenizer among the files of the endpoint's model.
     tokenizer: str | None = None
-    # By default that of the AWS Price List for an endpoint.
+    # By default the AWS Price List's, for an endpoint.
     instance_price_per_hour: PositiveFloat | None = None
     discount: float = Field(default=0.0, ge=0, lt=1)
 
@@ -83,7 +81,7 @@ class SideOptions(_Options):
 class Options(_Options):
     """All options of an evaluation: of two sides, the baseline comes first; a load for each level, by concurrency."""
 
-    # Of the files in the folder of an evaluation.
+    # The version of the folder's format.
     version: Literal[2] = 2
     sides: tuple[SideOptions, ...]
     started: dt.datetime

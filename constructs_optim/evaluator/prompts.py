@@ -48,7 +48,7 @@ _Text = Annotated[str, AfterValidator(_not_blank)]
 
 
 class Message(BaseModel):
-    """One message of a chat, with whatever else OpenAI's API takes."""
+    """One message of a chat, with any other members of OpenAI's API."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="allow")
 
@@ -57,7 +57,7 @@ class Message(BaseModel):
 
 
 class Prompt(BaseModel):
-    """The prompt of a request: one of a user's message, a chat, and text as the model reads it (``inputs``)."""
+    """The prompt of a request: a user's message, a chat, or text without a template (``inputs``)."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
@@ -89,7 +89,7 @@ class Prompt(BaseModel):
 
 
 def read_prompts(path: Path) -> list[Prompt]:
-    """The prompts of a JSON Lines file; empty lines are passed over."""
+    """The prompts of a JSON Lines file; empty lines are skipped."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -126,7 +126,7 @@ def random_prompts(count: int, count_tokens: Callable[[str], int] | None = None)
     """JSON Lines of prompts with a mean length of 622 tokens, always the same for the same count.
 
     The length is that of evaluations in the cloud (:class:`Workload`), drawn with their seed and a standard deviation
-    of a tenth. The words are common ones in random order: no two prompts begin alike, which a server could make use of.
+    of a tenth. The words are common, in random order, so that prompts share no prefix that a server could cache.
     Without ``count_tokens``, a word counts as one token.
     """
     shape = Workload()
@@ -136,7 +136,7 @@ def random_prompts(count: int, count_tokens: Callable[[str], int] | None = None)
         length = max(1, round(generator.gauss(shape.input_tokens, shape.input_tokens / 10)))
         chosen = generator.choices(words, k=length)
         if count_tokens is not None:
-            # Tokens grow with words, and hardly differ between one word and the next.
+            # The number of tokens is nearly proportional to the number of words.
             tokens = max(1, count_tokens(" ".join(chosen)))
             chosen = (chosen * (length // tokens + 1))[: max(1, round(length * length / tokens))]
         lines.append(json.dumps({"prompt": " ".join(chosen)}))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic_core import to_json
+
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit, find
 
-from .comparison import NOISE, Change, CompletionComparison, compare_completions, compare_metrics, comparison_data
+from .comparison import NOISE, Change, CompletionComparison, compare_completions, compare_metrics
 from .load import MeasuredLevel
 from .prompts import Prompt
 from .run_directory import RunDirectory
@@ -42,13 +43,13 @@ _SUMMARY = (
 )
 _UNITS = {Unit.MILLISECONDS: " (ms)", Unit.US_DOLLARS: " ($)"}
 
-# Of the baseline and of what is compared with it: the same as in dashboards.
+# Of the baseline and the optimized side: the same as in dashboards.
 _COLORS = ("#7f7f7f", "#2ca02c")
 _FAINT, _CARD = "#687078", "#ffffff"
 _INCHES = (5.6, 3.3)
 # Inches of a legend's row, and characters of its labels in an inch.
 _LEGEND_ROW, _LEGEND_CHARACTERS = 0.17, 14
-# By what factor values differ before they are drawn on a logarithmic scale.
+# The ratio of the largest value to the smallest from which on an axis is logarithmic.
 _WIDE = 20
 _LINES = ("-", "--", ":")
 _LATENCIES = {
@@ -85,40 +86,41 @@ class ReportSide:
 
 
 def write_report(
-    directory: RunDirectory, results: Sequence[tuple[str, EvaluationResult]], prompts: Sequence[Prompt]
+    directory: RunDirectory, results: Mapping[str, EvaluationResult], prompts: Sequence[Prompt]
 ) -> CompletionComparison | None:
     """Write ``<side>.json``, ``levels.csv``, ``report.html`` and, of two sides, ``comparison.json``.
 
-    ``results`` are by the name of their side, the baseline first. Returns how alike the completions of two sides are.
+    ``results`` are by side, the baseline first. Returns the comparison of the completions of two sides.
     """
     colors = _COLORS if len(results) > 1 else _COLORS[1:]
     sides: list[ReportSide] = []
-    for (name, result), color in zip(results, colors, strict=True):
+    for (name, result), color in zip(results.items(), colors, strict=True):
         document = result.model_dump_json(indent=1, exclude_none=True) + "\n"
         (directory.path / f"{name}.json").write_text(document, encoding="utf-8")
         measured = {level.concurrency: directory.measured(name, level.concurrency) for level in result.levels}
         sides.append(ReportSide(result, measured, color))
-    (directory.path / "levels.csv").write_text(_table([result for _, result in results]), encoding="utf-8")
+    (directory.path / "levels.csv").write_text(_csv([*results.values()]), encoding="utf-8")
     changes: dict[int, list[Change]] = {}
     completions = None
     if len(sides) > 1:
         changes = compare_metrics(sides[0].result, sides[1].result)
         completions = compare_completions(prompts, *(_records(side) for side in sides))
-        data = json.dumps(comparison_data(changes, completions), indent=1)
-        (directory.path / "comparison.json").write_text(data + "\n", encoding="utf-8")
+        levels = [{"concurrency": concurrency, "changes": changed} for concurrency, changed in changes.items()]
+        data = to_json({"schema": 1, "noise": NOISE, "levels": levels, "answers": completions}, indent=1)
+        (directory.path / "comparison.json").write_bytes(data + b"\n")
     (directory.path / REPORT).write_text(_page(sides, changes, completions), encoding="utf-8")
     return completions
 
 
 def readable(value: float) -> str:
-    """A number with three digits, or with all before the point."""
+    """A number with three significant digits, or without decimals."""
     if value == int(value) and abs(value) < 1e6:
         return f"{value:,.0f}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 100 else f"{value:.1f}"
 
 
-def _table(results: Sequence[EvaluationResult]) -> str:
-    """CSV with a row for each subject and concurrency; what is not known is empty."""
+def _csv(results: Sequence[EvaluationResult]) -> str:
+    """CSV with a row for each subject and concurrency; unknown values are empty."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     metrics = [metric.name for metric in EVALUATION]
@@ -157,9 +159,7 @@ def _page(
         summary=[metric for metric in metrics if metric.name in _SUMMARY],
         parts={part: [metric for metric in metrics if metric.part == part] for part in parts},
         concurrencies=sorted({level.concurrency for side in sides for level in side.result.levels}),
-        changes={
-            concurrency: {change.name: change for change in of_level} for concurrency, of_level in changes.items()
-        },
+        changes={concurrency: {change.name: change for change in changed} for concurrency, changed in changes.items()},
         noise=NOISE,
         plots={title: base64.b64encode(svg.encode()).decode() for title, svg in _plots(sides)},
         without_prices=[side.label for side in sides if side.result.price is None],
@@ -183,7 +183,7 @@ class Curve(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A plot; its axes named ``wide`` are logarithmic where values are far apart, and begin at 0 otherwise."""
+    """A plot; the axis named ``wide`` is logarithmic where its values are far apart. Other axes begin at 0."""
 
     title: str
     xlabel: str
@@ -244,7 +244,7 @@ def _metric_curves(sides: Sequence[ReportSide], metrics: Sequence[str], x: str) 
 
 
 def _distribution(sides: Sequence[ReportSide], name: str) -> Iterator[Curve]:
-    """The share of requests that was at least that fast: a line for each concurrency, the darker the more users."""
+    """The cumulative share of requests: a line for each concurrency, the darker the more users."""
     for side in sides:
         for index, (concurrency, level) in enumerate(sorted(side.measured.items()), start=1):
             latencies = (getattr(record, name) for record in level.records if record.is_measured)
@@ -289,7 +289,7 @@ def draw_figure(plot: Plot) -> Figure:
 
 
 def _scale(axes: Axes, direction: str, values: Sequence[float], *, wide: bool) -> None:
-    """Begin an axis at 0, or make it logarithmic where values that may be far apart are."""
+    """Begin an axis at 0, or make it logarithmic where it is ``wide`` and its values are far apart."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     if not wide or min(values) <= 0 or max(values) / min(values) <= _WIDE:

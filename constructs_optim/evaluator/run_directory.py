@@ -1,4 +1,4 @@
-"""The folder of an evaluation: its options, and every request as soon as it has ended.
+"""The folder of an evaluation: its options, and requests as soon as they have ended.
 
 run.json                          the options, so that it can be resumed by the folder's name alone
 prompts.jsonl                     a copy of the prompts
@@ -25,7 +25,7 @@ from .streaming import Record
 
 
 class RunDirectory:
-    """Reads and writes the folder."""
+    """Reads and writes the folder of an evaluation."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -33,7 +33,7 @@ class RunDirectory:
         self._run = path / "run.json"
 
     def create(self, options: Options, prompts: str) -> None:
-        """Begin an evaluation."""
+        """Create the folder of a new evaluation."""
         if self._run.exists():
             raise EvaluationError(
                 f"{self.path} holds an evaluation already: resume it (--resume {self.path}), or choose another "
@@ -66,7 +66,7 @@ class RunDirectory:
                 continue
             try:
                 data = json.loads(line)
-                # Not by pydantic, which refuses text with half a character: a server may send one.
+                # Not by pydantic, which refuses the lone surrogates that a server may send.
                 if data.pop("segment_end", None) is not None:
                     level.segments.append(Segment(**data))
                 else:
@@ -79,10 +79,10 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def append(self, side: str, concurrency: int, level: MeasuredLevel) -> Iterator[Callable[[Record], None]]:
-        """Add requests to a level's file as they end; afterwards it has the level's new segments as well."""
+        """Append requests to a level's file as they end, and its new segments at the end."""
         self.rewrite(side, concurrency, level)
         try:
-            # A line at a time: requests that have ended are in the file, however this process ends.
+            # Line-buffered: ended requests are in the file even when this process is killed.
             with self._requests(side, concurrency).open("a", encoding="utf-8", buffering=1) as file:
                 yield lambda record: print(_record_line(record), file=file)
         finally:

@@ -1,4 +1,4 @@
-"""From the options of a side to a side that can be measured: target, format, tokenizer and price."""
+"""Prepares a side for measurement: target, format, tokenizer and price."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 class Side:
     """One side of an evaluation, ready to be measured.
 
-    ``name`` is that of its folder; without ``tokenizer``, the server's counts are used. ``price`` is of all its
+    ``name`` is its folder's; without ``tokenizer``, the server's counts are used. ``price`` is that of all its
     instances; where it is None, ``notes`` have the reason.
     """
 
@@ -54,8 +54,8 @@ def _described(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Sub
         component = sagemaker.describe_inference_component(InferenceComponentName=side.inference_component)
     configuration = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
     variants = {variant["VariantName"]: variant for variant in configuration["ProductionVariants"]}
-    only = next(iter(variants)) if len(variants) == 1 else None
-    chosen = side.variant or component.get("VariantName") or only
+    default = next(iter(variants)) if len(variants) == 1 else None
+    chosen = side.variant or component.get("VariantName") or default
     if chosen not in variants:
         raise EvaluationError(f"{name} has the variants {', '.join(variants)}: choose one with {name},variant=NAME")
     variant = variants[chosen]
@@ -64,19 +64,19 @@ def _described(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Sub
     running = {variant["VariantName"]: variant for variant in endpoint.get("ProductionVariants", [])}
     model_data = _model_data(sagemaker, variant, component)
     artifact = _ARTIFACT.search(model_data or "")
-    facts = {
+    described = {
         "variant_name": chosen,
         "artifact_key": artifact[1] if artifact else None,
         "instance_type": variant.get("InstanceType"),
         "instance_count": running.get(chosen, {}).get("CurrentInstanceCount") or variant.get("InitialInstanceCount"),
     }
-    return subject.model_copy(update=facts), model_data
+    return subject.model_copy(update=described), model_data
 
 
 async def prepare(
     options: Options, side: SideOptions, prompts: Sequence[Prompt], session: Callable[[], Session]
 ) -> Side:
-    """A side that has completed a prompt."""
+    """Prepare a side, and check that it completes a prompt."""
     notes = [RANDOM_PROMPTS_NOTE] if options.random_prompts else []
     subject = Subject(
         label=side.title,
@@ -95,7 +95,7 @@ async def prepare(
         except ClientError as error:
             if code_of(error) not in _DENIED:
                 raise EvaluationError(message_of(error)) from None
-            # A role that may invoke an endpoint need not be allowed to describe it.
+            # A role may be allowed to invoke an endpoint, but not to describe it.
             notes.append(f"The endpoint could not be described: {message_of(error)}")
         target = SageMakerTarget(
             session(),
@@ -126,7 +126,7 @@ async def prepare(
 
 
 def _price(side: SideOptions, subject: Subject, session: Callable[[], Session]) -> Price | str:
-    """The price of all instances, stated or that of the AWS Price List; the reason where it is unknown."""
+    """The price of all instances, as stated or from the AWS Price List; the reason where it is unknown."""
     hourly, source = side.instance_price_per_hour, "stated"
     if hourly is None:
         if subject.instance_type is None:

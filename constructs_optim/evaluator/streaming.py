@@ -1,4 +1,4 @@
-"""The formats of requests and completions: how a prompt is written for a server, and how its stream is read."""
+"""The formats of requests and completions: bodies of requests, and parsers of streamed responses."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ _LONGEST_MESSAGE = 300
 class Record(Request):
     """One request of an evaluation, and its completion as far as it arrived.
 
-    Attributes:
-        prompt: index of its prompt.
-        segment: a resumed evaluation continues with the next one; times are seconds since its segment began.
-        reasoning: text before that of the completion, where the server keeps it apart.
-        retried: whether it was sent a second time, because the server had closed the idle connection.
-        server_input_tokens: the server's count, as is ``server_output_tokens``; None where it sends none.
-        first_length: characters that arrived with the first token.
+    ``prompt`` is the index of its prompt. A resumed evaluation begins a new ``segment``; times are relative to the
+    segment's start. ``reasoning`` is text that the server separates from the completion. ``retried``: whether it was
+    sent a second time, because the server had closed the idle connection. ``server_input_tokens`` and
+    ``server_output_tokens`` are the server's counts, None where it sends none. ``first_length`` is the number of
+    characters that arrived with the first token.
     """
 
     prompt: int = 0
@@ -62,9 +60,9 @@ class Record(Request):
 class Format:
     """A schema of requests and completions; an instance reads one response into its ``record``.
 
-    Responses are server-sent events or JSON lines, framed by AWS or not; subclasses read one JSON object. Objects
-    of another schema (a ping, a count, additions of a later version) are ignored, as OpenAI's own client does; a
-    response is malformed where it has nothing else.
+    Responses are server-sent events or JSON lines, with or without AWS's frames; subclasses read one JSON object.
+    Objects of another schema (a ping, a count, additions of a later version) are ignored, as by OpenAI's own client; a
+    response of only such objects is malformed.
     """
 
     name: ClassVar[FormatName]
@@ -177,7 +175,7 @@ class ChatFormat(Format):
 
     @classmethod
     def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
-        """A chat, whose tokens the server is to count."""
+        """A chat with the server's count of tokens."""
         return {
             **({"model": model} if model else {}),
             "messages": prompt.as_messages(),
@@ -192,7 +190,7 @@ class ChatFormat(Format):
         """Read one chunk."""
         choices = data.get("choices") or []
         for choice in choices[:1]:
-            # A server that does not stream sends the message whole.
+            # A server that does not stream sends the whole message.
             delta = choice.get("delta") or choice.get("message") or {}
             text = (delta.get("content") or "") + (delta.get("refusal") or "") + _tool_calls(delta)
             reasoning = delta.get("reasoning_content") or delta.get("reasoning") or ""
@@ -220,7 +218,7 @@ class LmiFormat(Format):
 
     @classmethod
     def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
-        """There is no chat in this schema: the text of a chat is sent without a template."""
+        """This schema has no chats: a chat is sent as text without a template."""
         sampling = {"do_sample": False} if generation.temperature == 0 else {"temperature": generation.temperature}
         parameters = {
             "max_new_tokens": prompt.max_tokens or generation.max_tokens,
@@ -239,7 +237,7 @@ class LmiFormat(Format):
         token = data.get("token")
         if token is not None:
             self._tokens += 1
-            # A special token, such as the end of the text, is generated but is no text.
+            # A special token, such as the end of the text, counts but is no text.
             self.record.add(at, "" if token.get("special") or token.get("special_token") else token["text"])
             self.record.server_output_tokens = self._tokens
         finished = bool(details) or data.get("generated_text") is not None
@@ -251,10 +249,10 @@ class LmiFormat(Format):
 
 
 def candidate_formats(name: FormatName, *, sagemaker: bool, as_text: bool) -> tuple[type[Format], ...]:
-    """The formats to try: containers of SageMaker endpoints understand several, and a chat wraps ``inputs``."""
+    """The formats to try: containers of SageMaker endpoints may support either."""
     if name is FormatName.AUTO and sagemaker:
         return (LmiFormat, ChatFormat) if as_text else (ChatFormat, LmiFormat)
-    # Text Generation Inference takes the schema of LMI containers.
+    # Text Generation Inference has the schema of LMI containers.
     return (LmiFormat,) if name in (FormatName.LMI, FormatName.TGI) else (ChatFormat,)
 
 
@@ -264,7 +262,7 @@ def _token_count(value: object) -> int | None:
 
 
 def _tool_calls(delta: dict[str, Any]) -> str:
-    """The tools that a piece calls: names and arguments are generated like any text."""
+    """The names and arguments of a piece's tool calls, which are generated text as well."""
     calls = [call.get("function") for call in delta.get("tool_calls") or []]
     functions = [function for function in (*calls, delta.get("function_call")) if function]
     return "".join((function.get("name") or "") + (function.get("arguments") or "") for function in functions)

@@ -1,4 +1,4 @@
-"""Counts tokens with the model's own tokenizer, once the requests are over."""
+"""Counts tokens with the model's own tokenizer, after the requests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ModelTokenizer:
             raise
         except Exception as error:  # the library raises bare Exception for a file that it cannot read
             raise EvaluationError(
-                f"no tokenizer can be loaded from {source}: {error}. Give a model's folder, its tokenizer.json, an "
+                f"no tokenizer can be loaded from {source}: {error}. Name a model's folder, its tokenizer.json, an "
                 "s3:// prefix or an id of the Hugging Face hub"
             ) from None
         self.source = source
@@ -77,15 +77,15 @@ def count_tokens(
         for record in records:
             record.input_tokens, record.output_tokens = record.server_input_tokens, record.server_output_tokens
             if record.output_tokens == 0 and (record.text or record.reasoning):
-                # Text without a token is a wrong count: the completion is not empty.
+                # A count of zero is wrong where there is text.
                 record.output_tokens = None
         return
-    of_prompts: dict[int, int | None] = {}
+    prompt_tokens: dict[int, int | None] = {}
     for record in records:
-        if record.prompt not in of_prompts:
-            of_prompts[record.prompt] = _count_or_none(tokenizer.count_prompt, prompts[record.prompt], chat=chat)
+        if record.prompt not in prompt_tokens:
+            prompt_tokens[record.prompt] = _count_or_none(tokenizer.count_prompt, prompts[record.prompt], chat=chat)
         generated = record.reasoning + record.text
-        record.input_tokens = of_prompts[record.prompt]
+        record.input_tokens = prompt_tokens[record.prompt]
         record.output_tokens = _count_or_none(tokenizer.count_text, generated)
         record.first_tokens = _count_or_none(tokenizer.count_text, generated[: record.first_length]) or 1
         record.tokenizer_failed = record.input_tokens is None or record.output_tokens is None
@@ -94,7 +94,7 @@ def count_tokens(
 def _count_or_none(count: Callable[..., int], text: Any, **options: bool) -> int | None:
     try:
         return count(text, **options)
-    except Exception:  # bare Exception, TypeError and template errors: the tokenizer cannot parse this text
+    except Exception:  # the tokenizer raises bare Exception, TypeError and template errors
         return None
 
 

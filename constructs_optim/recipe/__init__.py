@@ -1,6 +1,6 @@
-"""WHAT to do: pure Python that turns a declared recipe into a plan, or into all the reasons why it cannot work.
+"""Pure Python that turns a declared recipe into a plan, or into all reasons why it cannot work.
 
-Nothing here knows the AWS CDK or calls AWS. Planning takes a millisecond, and is deterministic.
+Nothing here imports the AWS CDK or calls AWS. Planning takes a millisecond, and is deterministic.
 """
 
 from .errors import RecipeError, Violation

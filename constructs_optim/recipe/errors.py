@@ -12,18 +12,9 @@ from pydantic import BaseModel
 
 from .tokens import without_tokens
 
-# How Python writes an object that has no text of its own.
+# The default repr of an object.
 _ADDRESS = re.compile(r"<(?P<name>[\w.<>]+) object at 0x[0-9a-f]+>")
 _LONGEST = 200
-
-
-class Described(str):
-    """A value in words: shown without quotation marks."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 class Violation(BaseModel, frozen=True):
@@ -33,9 +24,9 @@ class Violation(BaseModel, frozen=True):
         rule: the rule's id, for instance ``OPT004``.
         location: where in the recipe, for instance ``techniques[0].group_size``.
         value: the value there.
-        reason: why that does not work.
-        suggestion: what would.
-        link: where the rule comes from.
+        reason: why it does not work.
+        suggestion: how to fix it.
+        link: the source of the rule.
     """
 
     rule: str
@@ -80,18 +71,18 @@ class RecipeError(ValueError):
 
 @dataclass(frozen=True)
 class Advice:
-    """Something that works and is worth a second look. Its id can be acknowledged."""
+    """A warning about a setting that works but deserves attention. It can be acknowledged by its id."""
 
     id: str
     message: str
 
 
 def close_matches(name: object, names: Iterable[str]) -> list[str]:
-    """Up to four of ``names`` that look like ``name``, the closest first."""
+    """Up to four of ``names`` that are similar to ``name``, the closest first."""
     return difflib.get_close_matches(str(name).strip().lower()[:128], list(names), n=4, cutoff=0.6)
 
 
 def did_you_mean(name: object, names: Iterable[str], otherwise: str) -> str:
-    """A question with the names that look like ``name``, or ``otherwise`` where none does."""
+    """A question with the names that are similar to ``name``, or ``otherwise`` where there are none."""
     near = close_matches(name, names)
     return f"did you mean {' or '.join(near)}?" if near else otherwise

@@ -1,4 +1,4 @@
-"""Names for artifacts: hashes of what decides their bytes, and of nothing else."""
+"""Keys of artifacts: hashes of exactly the inputs that determine their bytes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import hashlib
 import json
 from typing import Any
 
-# Part of every key: raised when the same recipe comes to mean other bytes, for instance by another default.
+# Part of every key: raised when the same recipe produces other bytes, for instance by a new default.
 KEY_SCHEMA = 1
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys and no white space: one text for one value."""
+    """JSON with sorted keys and without white space: equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -21,9 +21,9 @@ def sha256(text: str) -> str:
 
 
 def artifact_key(recipe_key: str, source_identity: str) -> str:
-    """The key of the artifact that the recipe of :attr:`JobPlan.recipe_key` has from exactly that source.
+    """The key of the artifact of a recipe (:attr:`JobPlan.recipe_key`) and a source.
 
     ``source_identity`` is ``hub:<hub>/<model id>@<version>`` or ``s3:<uri>#<fingerprint of the objects>``, followed by
-    a line for everything else that the job reads.
+    a line for each further input of the job.
     """
     return sha256(f"{recipe_key}\n{source_identity}")

@@ -16,7 +16,7 @@ from .techniques import Medusa, SpeculativeDecoding, Technique
 
 USABLE = 0.9
 MAX_MODEL_LEN = "OPTION_MAX_MODEL_LEN"
-# What changes how much the cache has, or how much a token takes of it: what fits then is for the server to say.
+# Settings that change the size of the cache, or of a token in it: the server checks what fits.
 _CACHE_SETTINGS = (
     "OPTION_CPU_OFFLOAD_GB",
     "OPTION_GPU_MEMORY_UTILIZATION",
@@ -25,18 +25,18 @@ _CACHE_SETTINGS = (
     "OPTION_SWAP_SPACE",
 )
 LEAST_CONTEXT = 2048
-"""Tokens; an endpoint that takes less is of no use to a chat."""
+"""Tokens; the minimum for chats."""
 _CONTEXT_STEP = 1024
 # AWQ and GPTQ with groups of 128 weights, a scale of 16 bits and a zero of 4 bits each: 4 + 20 / 128.
 _INT4_BITS = 4 + (16 + 4) / 128
-# Of each accelerator: CUDA context, communication, graphs and activations. vLLM's own profiles show 0.6 GiB (pull
-# request 14447: 0.20 outside of PyTorch, 0.37 of activations) to 3.05 GiB (10511, Llama 3 8B: 1.79 and 1.26).
+# Per accelerator: CUDA context, communication, graphs and activations. vLLM's own profiles show 0.6 GiB (pull request
+# 14447: 0.20 outside of PyTorch, 0.37 of activations) to 3.05 GiB (10511, Llama 3 8B: 1.79 and 1.26).
 _WORKSPACE_GB, _LEAST_WORKSPACE_GB = 2.0, 0.6
-# What activations grow by with a request's length: hidden states and their residual, whole on every accelerator.
+# Bytes of activations per token and hidden unit: hidden states and their residual, on every accelerator.
 _ACTIVATION_BYTES = 2 * 2
 DEFAULT_BATCH_SIZE = 8
 _DEFAULT_SEQUENCE_LENGTH = 4096
-# A SageMaker draft's size is not published; the smallest Llama that drafts has 1.2 billion parameters.
+# The size of SageMaker's drafts is not published; the smallest Llama model has 1.2 billion parameters.
 _DRAFT_PARAMETERS_BILLION = 1.2
 _NUMBER = re.compile(r"\d{1,9}")
 
@@ -47,7 +47,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     if row is None or row.parameters_billion is None or instance is None or not isinstance(degree, int) or degree < 1:
         return None
     techniques = [technique for _, technique in recipe.located_techniques]
-    # Requests in flight and their length: as compiled, as the environment has them, or the usual ones.
+    # Batch size and request length: as compiled, as in the environment, or the defaults.
     batch, length = next(filter(None, (technique.shape() for technique in techniques)), (None, None))
     batch = batch or _number(recipe.variables.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE
     length = length or _number(recipe.variables.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
@@ -81,11 +81,12 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
 
 
 class Context(NamedTuple):
-    """How long one request may be, in tokens, where vLLM serves the model.
+    """The maximum length of a request, in tokens, where vLLM serves the model.
 
-    ``requested`` is what the environment says, or else the model's own longest request. ``fits`` is what the memory
-    holds beside weights and the usual workspace, ``fits_at_best`` beside the least that was ever seen: what is longer
-    does not start. ``request_gb`` is the KV cache of one request of ``requested`` tokens, ``left_gb`` the room for it.
+    ``requested`` is the environment's, or else the model's own maximum. ``fits`` is the length that fits the memory
+    beside weights and the usual workspace, ``fits_at_best`` beside the smallest measured workspace: with a longer
+    maximum, vLLM does not start. ``request_gb`` is the KV cache of a request of ``requested`` tokens, ``left_gb`` the
+    memory that is left for it.
     """
 
     requested: int
@@ -96,17 +97,17 @@ class Context(NamedTuple):
 
     @property
     def shortened(self) -> int | None:
-        """What to set instead of ``requested``: thousands of tokens; None where ``requested`` fits."""
+        """The maximum to set instead, a multiple of 1,024 tokens; None where ``requested`` fits."""
         if self.requested <= self.fits:
             return None
         return min(self.requested, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
 
 
 def context(recipe: Recipe) -> Context | None:
-    """The longest request of a recipe that vLLM serves; None of any other.
+    """The maximum request length of a recipe that vLLM serves; None for other servers.
 
-    None as well where the model is not known enough, or the environment changes the cache's settings (16 bits a value,
-    nine tenths of the memory) or has a length that is known at deployment only.
+    None as well where the catalog lacks the model's geometry, or the environment changes the cache's settings (16 bits
+    a value, nine tenths of the memory) or has a length that is known only at deployment.
 
     Source: vLLM, ``check_enough_kv_cache_memory`` of ``v1/core/kv_cache_utils.py``; before V1,
     ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
@@ -117,14 +118,14 @@ def context(recipe: Recipe) -> Context | None:
     if any(recipe.variables.get(name, "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
     variable = recipe.variables.get(MAX_MODEL_LEN)
-    # What is no number (a token, -1, 8k) is left to the server.
+    # The server checks other text than numbers (a token, -1, 8k).
     requested = _number(variable) if variable is not None else row.max_position
-    held = row.context_bytes(requested) if requested is not None else None
-    if not requested or held is None:
+    cache_bytes = row.context_bytes(requested) if requested is not None else None
+    if not requested or cache_bytes is None:
         return None
     accelerators = recipe.tensor_parallel_degree or 1
-    # An accelerator holds a whole key and value head at least: fewer heads than accelerators are copied.
-    request = held * max(1, accelerators / (row.key_value_heads or accelerators))
+    # An accelerator holds at least one key and value head: fewer heads than accelerators are replicated.
+    request = cache_bytes * max(1, accelerators / (row.key_value_heads or accelerators))
     beside = memory.available_gb - memory.fixed_gb
     left = (beside - accelerators * _WORKSPACE_GB) * 1e9
     activations = accelerators * (row.hidden_size or 0) * _ACTIVATION_BYTES
@@ -148,7 +149,7 @@ def _is_served_by_vllm(recipe: Recipe) -> bool:
 
 
 def smallest_fit(recipe: Recipe, memory: MemoryEstimate) -> str | None:
-    """The instance type with the least accelerator memory that holds it, of those its techniques run on."""
+    """The instance type with the least accelerator memory that fits, of those that support its techniques."""
     fitting = [
         row
         for row in instances.by_name().values()
@@ -165,13 +166,13 @@ def _number(text: str | None) -> int | None:
 
 
 def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
-    """Heads by what they add; a draft of the hub's by its own size, another one by the usual size of drafts."""
+    """The size of heads, or of a draft: the catalog's for a JumpStart model, a typical size otherwise."""
     for technique in techniques:
         if isinstance(technique, Medusa):
             return technique.added_parameters(row) * 2 / 1e9
         if technique.draft_provider:
-            of_the_hub = SpeculativeDecoding.jumpstart_draft
-            draft = models.find(technique.model_id) if isinstance(technique, of_the_hub) else None
+            is_jumpstart = isinstance(technique, SpeculativeDecoding.jumpstart_draft)
+            draft = models.find(technique.model_id) if is_jumpstart else None
             billions = draft.parameters_billion if draft is not None else None
             return (billions or _DRAFT_PARAMETERS_BILLION) * 2
     return 0.0

@@ -14,7 +14,7 @@ from constructs_optim.recipe.tokens import is_token, without_tokens
 PUBLIC_HUB = "SageMakerPublicHub"
 CODE_CHANNEL = "code"
 """The input channel of a training job that has this library's code."""
-# The API's upper limit: weights of 35 GB and more are downloaded and loaded at the start of every instance.
+# The API's upper limit: every instance downloads and loads weights of 35 GB and more when it starts.
 _STARTUP_SECONDS = 3600
 
 
@@ -55,7 +55,7 @@ class S3Source(_Data):
     kind: Literal["s3"] = "s3"
     uri: str
     accept_eula: bool = False
-    # Who may read the files is no part of what is made of them: no key or hash may change with it.
+    # Excluded from keys and hashes: artifacts do not depend on the encryption of their source.
     encryption_key_arn: str | None = Field(default=None, exclude=True)
 
 
@@ -71,12 +71,12 @@ Source = Annotated[HubSource | HubDraftSource | S3Source | ArtifactSource, Field
 
 
 def _external(sources: Iterable[Source]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-    """Those that no job of the plan makes, each once."""
+    """The distinct sources that are not outputs of the plan's jobs."""
     return tuple(dict.fromkeys(source for source in sources if not isinstance(source, ArtifactSource)))
 
 
 class MemoryEstimate(_Data):
-    """What one copy of the model takes, in GB, and what it has.
+    """The accelerator memory that one copy of the model needs, and its available memory, in GB.
 
     ``kv_cache_gb`` is for ``batch_size`` requests of ``sequence_length`` tokens; None where the model's geometry is
     not known. Weights in INT4 keep embeddings and output layer in 16 bits.
@@ -91,7 +91,7 @@ class MemoryEstimate(_Data):
 
     @property
     def fixed_gb(self) -> float:
-        """What is needed before the first request comes."""
+        """Memory that is needed before the first request."""
         return self.weights_gb + self.draft_gb
 
     @property
@@ -101,20 +101,20 @@ class MemoryEstimate(_Data):
 
     @property
     def total_gb(self) -> float:
-        """All of it."""
+        """Weights, draft and KV cache."""
         return self.fixed_gb + (self.kv_cache_gb or 0)
 
 
 class JobPlan(_Data):
-    """One job, which makes one artifact.
+    """One job, which builds one artifact.
 
-    ``recipe_key`` is the SHA-256 of what decides the artifact's bytes, except the source; ``artifact_key`` is None
-    where the source is known only at deployment. ``request`` is the body of the operation that creates the job, without
-    what is filled in when the stack is deployed: name, role, model source and output. ``deployment_hash`` has 8
-    hexadecimal digits that change exactly when another artifact is meant.
+    ``recipe_key`` is the SHA-256 of all inputs that determine the artifact's bytes, except the source; ``artifact_key``
+    is None where the source is known only at deployment. ``request`` is the body of the operation that creates the job,
+    without the members that are added at deployment: name, role, model source and output. ``deployment_hash`` has 8
+    hexadecimal digits that change exactly with the artifact.
 
     ``image`` is None where the service chooses it. ``pre_compiled``: SageMaker has the compiled artifact, which the job
-    only fetches. ``reads`` is what decides the artifact besides its source, for instance training data.
+    only fetches. ``reads`` are the inputs besides its source, for instance training data.
     ``model_channel`` is None where the service fetches the source. A training job runs this library's code; the service
     recommends an image that serves the artifact when an optimization job has ended.
     """
@@ -145,7 +145,7 @@ class ChannelPlan(_Data):
 
 
 class ComponentPlan(_Data):
-    """What a copy of the model reserves of an instance: accelerators (or NeuronCores), and host memory in MiB."""
+    """The resources that a copy of the model reserves: accelerators (or NeuronCores), and host memory in MiB."""
 
     accelerators: int
     memory_mib: int
@@ -154,9 +154,9 @@ class ComponentPlan(_Data):
 class ContainerPlan(_Data):
     """How the artifact is served. Timeouts are in seconds.
 
-    ``image`` is what the plan expects, None where the hub's configuration names it; what the service recommends when a
-    job has run is used instead. ``environment`` is laid over that of a hub's configuration. ``channels`` are files
-    beside the model, which ``AWS::SageMaker::Model`` has no property for. ``component`` is None for a variant.
+    ``image`` is None where the hub's configuration names it; the image that the service recommends after a job replaces
+    it. ``environment`` overrides that of a hub's configuration. ``channels`` are files beside the model, which
+    ``AWS::SageMaker::Model`` has no property for. ``component`` is None for a variant.
     """
 
     image: str | None
@@ -171,7 +171,7 @@ class ContainerPlan(_Data):
 
     @property
     def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-        """The sources of all that it serves, except artifacts of the plan's jobs; each once."""
+        """The distinct sources that it serves, except artifacts of the plan's jobs."""
         return _external(self._served)
 
     @property
@@ -199,22 +199,22 @@ class TechniquePlan(_Data):
 
 
 class Plan(_Data):
-    """All that follows from a recipe.
+    """The plan of a recipe.
 
     Attributes:
         source: where the model comes from.
-        techniques: what is applied, in order.
-        instance_type: what the endpoint runs on.
+        techniques: the applied techniques, in order.
+        instance_type: the endpoint's instance type.
         accelerator: name of its accelerator, for instance ``a10g``.
-        accelerator_count: how many of them an instance has.
-        tensor_parallel_degree: how many GPUs or NeuronCores one copy of the model takes.
-        jobs: the jobs, each from the model or the artifact of an earlier one.
+        accelerator_count: the number of accelerators of an instance.
+        tensor_parallel_degree: GPUs or NeuronCores per copy of the model.
+        jobs: the jobs, in order; a job's source is the model or the artifact of an earlier job.
         container: how the result is served.
-        lossless: whether what is served gives the model's own completions, rounding aside.
-        copy_requirements: what one copy reserves of an instance where it is served as an inference component.
+        lossless: whether completions are those of the original model, rounding aside.
+        copy_requirements: the resources that a copy reserves where it is served as an inference component.
         containers: the images of jobs and container, by requirement, as a lock file records them.
-        memory: what it takes of the accelerators' memory; None where the model's size is not known.
-        warnings: what works and is worth a second look.
+        memory: the accelerator memory that it needs; None where the model's size is not known.
+        warnings: settings that work but deserve attention.
     """
 
     source: Annotated[HubSource | S3Source, Field(discriminator="kind")]
@@ -233,7 +233,7 @@ class Plan(_Data):
 
     @property
     def deployment_hash(self) -> str:
-        """8 hexadecimal digits that change exactly when something else is served."""
+        """8 hexadecimal digits that change exactly with the served model and container."""
         served = [job.deployment_hash for job in self.jobs]
         if self.container.channels or not self.jobs:
             served.append(self._container_text)
@@ -241,17 +241,17 @@ class Plan(_Data):
 
     @property
     def job_sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-        """All that its jobs read, except artifacts of the plan itself; each once."""
+        """The distinct sources that its jobs read, except artifacts of the plan itself."""
         return _external(source for job in self.jobs for source in (job.source, *job.reads))
 
     @property
     def artifact_key(self) -> str | None:
-        """The last job's artifact key, where there is one that is known now."""
+        """The last job's artifact key; None without a job, or where it is known only at deployment."""
         return self.jobs[-1].artifact_key if self.jobs else None
 
     @property
     def container_key(self) -> str:
-        """SHA-256 of how a model is served: the key of evaluations of one that has no artifact."""
+        """SHA-256 of the container: the key of evaluations of a model without an artifact."""
         return sha256(self._container_text)
 
     @property
@@ -260,7 +260,7 @@ class Plan(_Data):
 
     @property
     def summary(self) -> str:
-        """The recipe in one line, for reviewers."""
+        """The recipe in one line."""
         described = self.description
         techniques = " + ".join(described["Techniques"]) or "as it is"
         return (
@@ -270,7 +270,7 @@ class Plan(_Data):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Model, techniques and instance type, as the manifest keeps them."""
+        """Model, techniques and instance type, as in the manifest."""
         source = self.source
         if isinstance(source, HubSource):
             model = f"{source.model_id} {source.version or '(newest version)'}"

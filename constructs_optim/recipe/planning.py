@@ -1,4 +1,4 @@
-"""Plans a recipe: all that follows from it, as data.
+"""Plans a recipe: jobs and container as data.
 
 Source of training jobs' requests: Amazon SageMaker API reference, CreateTrainingJob; developer guide, "Use a custom
 entrypoint for training algorithms" (AlgorithmSpecification.ContainerEntrypoint), "Managed Spot Training",
@@ -36,13 +36,14 @@ _MODEL_PATH = "/opt/ml/model"
 # As the SageMaker SDK tags a model with a draft.
 _PROVIDER_TAG = "sagemaker-sdk:speculative-draft-model-provider"
 _PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
-# An inference component has its share of the instance's memory; half of that leaves room for the container itself.
+# Of an inference component's share of the instance's memory; the other half is for the container itself.
 _COMPONENT_MEMORY_SHARE = 0.5
 _TRAINING = frozenset({"training"})
 
-# At most 256 characters; $0 is the first of ContainerArguments. What cannot be installed is written where SageMaker
-# reads the reason of a failure. SAGEMAKER_BASE_DIR stands for /opt/ml where there is no container. requirements.txt is
-# complete, says --require-hashes, and leaves PyTorch to the image: without --no-deps, pip would ask for a hash of it.
+# At most 256 characters; $0 is the first of ContainerArguments. Failures of the installation are written to the file
+# that SageMaker reads the failure reason from. SAGEMAKER_BASE_DIR replaces /opt/ml outside of containers.
+# requirements.txt is complete, has --require-hashes, and leaves PyTorch to the image: without --no-deps, pip would
+# require a hash of it.
 _START = (
     "cd ${SAGEMAKER_BASE_DIR:-/opt/ml} && python -m zipfile -e input/data/code/*.zip code && "
     "python -m pip install --no-deps -qr code/requirements.txt || "
@@ -54,9 +55,9 @@ _START = (
 def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity: Callable[[str], str] = str) -> Plan:
     """Check a recipe, once, and plan it. Raises RecipeError with every rule that it breaks.
 
-    ``registry`` returns the host that container images are pulled from, which may hold tokens; by default it is that of
-    the recipe's region, and without either a ValueError is raised. ``identity`` returns stable text for a URI that
-    holds tokens, whose own text changes from run to run.
+    ``registry`` returns the host that container images are pulled from, which may hold tokens; by default the host of
+    the recipe's region, and without either a ValueError is raised. ``identity`` returns stable text for a URI with
+    tokens, whose own text changes from run to run.
     """
     violations = check(recipe)
     if violations:
@@ -68,7 +69,7 @@ def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity:
 
 
 class _Planner:
-    """The parts of one plan, of a recipe that keeps every rule."""
+    """Plans a recipe that complies with every rule."""
 
     def __init__(self, recipe: Recipe, host: str, identity: Callable[[str], str]) -> None:
         instance, image, degree = recipe.instance, recipe.image, recipe.tensor_parallel_degree
@@ -129,7 +130,7 @@ class _Planner:
         """The job of a stage, with all its techniques."""
         runtime = self.recipe.max_runtime_seconds or stage.runtime_seconds
         training = next((t for t in members if isinstance(t, TrainedTechnique)), None)
-        # What decides the artifact's bytes besides techniques and source, and what is the job's own.
+        # The inputs of the key besides techniques and source, and the fields of this kind of job.
         decides, fields = (
             self._optimization(members, runtime) if training is None else self._training(training, runtime)
         )
@@ -159,7 +160,7 @@ class _Planner:
         )
 
     def _optimization(self, members: list[Technique], runtime: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """An optimization job, which carries out all techniques of a stage."""
+        """Key inputs and fields of an optimization job, which runs all techniques of a stage."""
         configurations: list[dict[str, Any]] = []
         for technique in members:
             environment = {**technique.job_environment(), **self.shared}
@@ -189,7 +190,7 @@ class _Planner:
         }
 
     def _training(self, training: TrainedTechnique, runtime: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A training job. How many processes take part decides how much is learned in a step."""
+        """Key inputs and fields of a training job. The number of processes decides the size of a step's batch."""
         image, instance = self.recipe.image_for(_TRAINING)[1], self.recipe.training_instance(training.compute)
         assert image is not None  # noqa: S101 - the catalog has one
         assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
@@ -205,7 +206,7 @@ class _Planner:
                 "TrainingImage": f"{self.host}/{image.name}",
                 "TrainingInputMode": "File",
             },
-            # What the processes of several instances tell each other crosses the network.
+            # The processes of several instances communicate over the network.
             **({"EnableInterContainerTrafficEncryption": True} if compute.instance_count > 1 else {}),
             **({"EnableManagedSpotTraining": True} if compute.spot else {}),
             **({"Environment": dict(compute.environment)} if compute.environment else {}),
@@ -230,18 +231,18 @@ class _Planner:
     def _container(self) -> ContainerPlan:
         techniques = self.techniques
         served_by_hub = any(t.hub_configuration for t in techniques)
-        # Heads go beside the model; every other job's artifact is what is served.
+        # Heads are served beside the model; every other job's artifact is the served model.
         artifacts = [index for index, stage in enumerate(self.stages) if stage.makes_model]
         heads = next((index for index, stage in enumerate(self.stages) if not stage.makes_model), 0)
         provider = next((t.draft_provider for t in techniques if t.draft_provider), None)
         environment: dict[str, str] = {}
         if not served_by_hub:
-            # Not OPTION_QUANTIZE: the artifact's config.json says how its weights are stored, and the variable would
-            # keep the faster Marlin kernels from being used (LMI documentation on quantization).
+            # Not OPTION_QUANTIZE: the artifact's config.json declares the quantization, and the variable would prevent
+            # the faster Marlin kernels (LMI documentation on quantization).
             environment = {"HF_MODEL_ID": _MODEL_PATH, **self.shared}
             longest = context(self.recipe)
             if longest is not None and longest.shortened is not None:
-                # The server would not start with the model's own (OPT053 tells of it).
+                # The server would not start with the model's maximum (OPT053 warns about it).
                 environment[MAX_MODEL_LEN] = str(longest.shortened)
             for technique in techniques:
                 environment |= technique.serving_environment()

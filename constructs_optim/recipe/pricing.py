@@ -1,4 +1,4 @@
-"""What tokens cost: from an instance's price per hour and the tokens it generates.
+"""Prices of tokens, from an instance's price per hour and its throughput.
 
 Source: AWS Machine Learning Blog, "Achieve up to ~2x higher throughput while reducing costs by ~50% for generative
 AI inference on Amazon SageMaker with the new inference optimization toolkit - Part 1": total throughput, and the
@@ -15,25 +15,25 @@ INPUT_TO_OUTPUT_RATIO = 3
 
 
 def total_throughput(concurrency: int, inter_token_latency_p50: float) -> float:
-    """Tokens a second over all users, from the median inter-token latency in milliseconds."""
+    """Tokens per second of all users, from the median inter-token latency in milliseconds."""
     return concurrency * 1000 / inter_token_latency_p50
 
 
 def price_per_million_tokens(instance_price_per_hour: float, tokens_per_second: float, discount: float = 0.0) -> float:
-    """What 1,000,000 input or output tokens cost where nothing else is charged for; the price is of all instances."""
+    """The price of 1,000,000 input or output tokens if only these are charged for, by the price of all instances."""
     return (1 - discount) * instance_price_per_hour / (tokens_per_second * 3600 / 1_000_000)
 
 
 def blended_price_per_million_tokens(
     instance_price_per_hour: float, total_throughput: float, discount: float = 0.0
 ) -> float:
-    """What 1,000,000 tokens cost where three are input for each that is output."""
+    """The price of 1,000,000 tokens at three input tokens per output token."""
     price = price_per_million_tokens(instance_price_per_hour, total_throughput, discount)
     return price / (1 + INPUT_TO_OUTPUT_RATIO)
 
 
 def check_price(instance_price_per_hour: float | None, discount: float) -> None:
-    """Raise ValueError for a price that is not above zero, or a discount that is no share."""
+    """Raise ValueError for a price that is not above zero, or a discount outside of [0, 1)."""
     if instance_price_per_hour is not None and not instance_price_per_hour > 0:
         raise ValueError(f"instance_price_per_hour is {instance_price_per_hour}, and it has to be above zero")
     if not 0 <= discount < 1:

@@ -1,4 +1,4 @@
-"""A recipe: what to do with which model, and what the catalog says of its parts."""
+"""A recipe: a model with the techniques to apply, and the catalog's data about them."""
 
 # The types are promises, which rules hold users to.
 # pyright: reportUnnecessaryIsInstance=false
@@ -18,7 +18,7 @@ _Technique = TypeVar("_Technique", bound=Technique)
 
 
 class Model(Settings):
-    """A model to optimize. Made by :meth:`jumpstart` or :meth:`s3`."""
+    """A model to optimize, created by :meth:`jumpstart` or :meth:`s3`."""
 
     kind: Literal["hub", "s3"]
     model_id: str = ""
@@ -29,12 +29,12 @@ class Model(Settings):
 
     @staticmethod
     def jumpstart(model_id: str, *, version: str | None = None, accept_eula: bool = False) -> Model:
-        """A model of SageMaker JumpStart, looked up in the public hub when the stack is deployed.
+        """A model of SageMaker JumpStart, resolved in the public hub when the stack is deployed.
 
         Args:
             model_id: for instance ``meta-textgeneration-llama-3-70b-instruct``.
-            version: for instance ``2.25.0``. Default: the newest when the stack is first deployed; pin it, so
-                that the next deployment elsewhere makes the same artifact.
+            version: for instance ``2.25.0``. Default: the newest when the stack is first deployed; pin it, so that
+                every stack builds the same artifact.
             accept_eula: whether you have read and accept the model's licence. Default: you do not.
 
         Raises:
@@ -49,8 +49,8 @@ class Model(Settings):
         Args:
             uri: for instance ``s3://bucket/models/llama/``; may be or contain a token.
             accept_eula: passed on for sources that demand it. Default: it is not.
-            encryption_key_arn: the KMS key that the files are encrypted with, where it is a customer's own; may be a
-                token. Default: S3's own keys.
+            encryption_key_arn: the customer managed KMS key that the files are encrypted with; may be a token. Default:
+                S3's own keys.
 
         Raises:
             RecipeError: for an argument of another type.
@@ -65,12 +65,12 @@ class Model(Settings):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Techniques, in their order, for a model and an instance type. A property is None where its part is wrong.
+    """Techniques, in their order, for a model and an instance type. Properties of invalid parts are None.
 
-    ``region`` chooses the registry of the container images; None where only the deployment knows it. ``environment``
-    has more variables for the model's container, which win over the plan's own. ``max_runtime_seconds`` is that of
-    every job; by default 36,000 (10 hours, as in the SageMaker SDK), 432,000 for EAGLE heads, and 86,400 for training
-    jobs. ``containers`` are the images of the lock file (:mod:`constructs_optim.recipe.catalog.lock`): preferred.
+    ``region`` chooses the registry of the container images; None where it is known only at deployment. ``environment``
+    has further variables for the model's container, which override the plan's. ``max_runtime_seconds`` applies to every
+    job; by default 36,000 (10 hours, as in the SageMaker SDK), 432,000 for EAGLE heads, and 86,400 for training jobs.
+    ``containers`` are the preferred images, of the lock file (:mod:`constructs_optim.recipe.catalog.lock`).
     """
 
     model: Model
@@ -83,12 +83,12 @@ class Recipe:
 
     @property
     def hub_model(self) -> Model | None:
-        """The model, where it is one of JumpStart."""
+        """The model, if it is a JumpStart model."""
         return self.model if isinstance(self.model, Model) and self.model.kind == "hub" else None
 
     @property
     def s3_model(self) -> Model | None:
-        """The model, where it is in S3."""
+        """The model, if it is in S3."""
         return self.model if isinstance(self.model, Model) and self.model.kind == "s3" else None
 
     @cached_property
@@ -105,7 +105,7 @@ class Recipe:
     def located_techniques(self) -> list[tuple[str, Technique]]:
         """The techniques with their locations, such as ``techniques[0]``.
 
-        The fine-tuning whose model Medusa heads are trained on stands before them, as ``techniques[0].base``.
+        The fine-tuning below Medusa heads precedes them, as ``techniques[0].base``.
         """
         located: list[tuple[str, Technique]] = []
         for index, technique in enumerate(self.techniques if isinstance(self.techniques, Sequence) else ()):
@@ -117,7 +117,7 @@ class Recipe:
 
     @cached_property
     def has_only_techniques(self) -> bool:
-        """Whether its techniques are a list of techniques."""
+        """Whether ``techniques`` is a list of techniques only."""
         return isinstance(self.techniques, Sequence) and all(isinstance(item, Technique) for item in self.techniques)
 
     def techniques_of(self, kind: type[_Technique]) -> list[tuple[str, _Technique]]:
@@ -126,7 +126,7 @@ class Recipe:
 
     @cached_property
     def tensor_parallel_degree(self) -> int | None:
-        """GPUs or NeuronCores that one copy of the model takes; None without an instance."""
+        """GPUs or NeuronCores per copy of the model; None without an instance."""
         chosen = (technique.tensor_parallel_degree for _, technique in self.located_techniques)
         return next(filter(None, chosen), self.instance.parallel_units if self.instance else None)
 
@@ -136,11 +136,11 @@ class Recipe:
         return self.techniques_of(TrainedTechnique)
 
     def training_instance(self, compute: TrainingCompute) -> instances.InstanceRow | None:
-        """The catalog's row of what a training runs on: the endpoint's instance type where it names none."""
+        """The catalog's row of a training's instance type, which is the endpoint's by default."""
         return self.instance if compute.instance_type is None else instances.find(compute.instance_type)
 
     def runs_on(self, technique: Technique, row: instances.InstanceRow) -> bool:
-        """Whether a technique runs on an instance type: its kernels, and the service's jobs."""
+        """Whether a technique's kernels and jobs support an instance type."""
         if row.kind != technique.accelerators or not row.runs_optimization:
             return False
         lowest, highest = technique.compute_capability
@@ -149,27 +149,27 @@ class Recipe:
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
-        """What the techniques need of an image."""
+        """The capabilities that the techniques require of an image."""
         return frozenset(need for _, technique in self.located_techniques for need in technique.capabilities)
 
     @cached_property
     def image(self) -> images.ImageRow | None:
-        """The recorded image, or the preferred one, that has what every technique needs, in the recipe's region."""
+        """The recorded or preferred image that supports every technique, in the recipe's region."""
         return self.image_for(self.capabilities)[1]
 
     def image_for(self, capabilities: Collection[str]) -> tuple[str, images.ImageRow | None]:
-        """An image that is capable of that, with the name that it is recorded by."""
+        """The name that the image for ``capabilities`` is recorded by, and the image."""
         return images.choose(capabilities, self.region if isinstance(self.region, str) else None, self.containers)
 
     @cached_property
     def tensor_parallel_variable(self) -> str:
-        """The container's variable for how many accelerators a copy takes."""
+        """The container's variable for the tensor parallel degree."""
         variable = self.image.degree_variable if self.image is not None else None
         return variable or "OPTION_TENSOR_PARALLEL_DEGREE"
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """The environment, where it maps text to text."""
+        """The environment; empty where it does not map text to text."""
         environment = self.environment
         if not isinstance(environment, Mapping):
             return {}

@@ -1,11 +1,11 @@
-"""Which recipes to try for a model, best first: what fits, what it costs, and what is known of how fast it is.
+"""Ranks the recipes that work for a model by price, latency or throughput.
 
-Numbers come from JumpStart's published benchmarks and from evaluations of one's own; none is carried over to another
-instance type or number of users. What is not measured comes after what is: what the vendor tested first, then by the
-least that a token can cost. To generate one, all weights are read from the accelerators' memory once, and accelerators
-wait for each other in every layer.
+Figures are those of JumpStart's published benchmarks and of the user's own evaluations; none is carried over to another
+instance type or number of users. Recipes without figures follow those with figures: instance families that the vendor
+tested first, then by a lower bound of the price or time of a token. To generate a token, all weights are read from the
+accelerators' memory once, and the accelerators synchronize in every layer.
 
-Source of the meaning of published numbers: SageMaker developer guide, "Deploy a pre-optimized model", and the SageMaker
+Source of the meaning of published figures: SageMaker developer guide, "Deploy a pre-optimized model", and the SageMaker
 Python SDK's table of them: latency is the median time to first token, throughput the median tokens a second of a user.
 """
 
@@ -26,22 +26,22 @@ from .rules import all_rules, check
 from .techniques import REGISTRY
 from .techniques.parsing import parse
 
-# Tensor parallelism adds up what accelerators computed twice a layer (Shoeybi et al., "Megatron-LM", section 3), and
-# the fastest such reduction between H100s was seen to take 3.7 microseconds (SGLang, pull request 2904).
+# Tensor parallelism takes two all-reduces per layer (Shoeybi et al., "Megatron-LM", section 3); the fastest that was
+# measured between H100s took 3.7 microseconds (SGLang, pull request 2904).
 _REDUCTIONS_A_LAYER, _REDUCTION_SECONDS = 2, 3.7e-6
 _CONFIGURATION = "pre_optimized,config="
 DEFAULT_CONFIGURATION = "lmi-optimized"
 PRICE = "price"
 HUB = "hub"
-"""Stand for a rule's id where a price or the model's hub document is why a recipe is left out."""
-# Other reasons say that no version is pinned, and that the KV cache does not fit.
+"""In place of a rule's id: a recipe is excluded by its price, or by the model's hub document."""
+# Warnings whose content other reasons repeat: no version is pinned, the KV cache does not fit.
 _REPEATED = ("constructs-optim:OPT006", "constructs-optim:OPT051")
-_LeftOut = dict[tuple[tuple[str, ...], str], dict[str, list[str]]]
-"""The instance types on which techniques are left out, by techniques and rule, and by reason."""
+_Excluded = dict[tuple[tuple[str, ...], str], dict[str, list[str]]]
+"""Excluded instance types by techniques and rule, and by reason."""
 
 
 class Goal(StrEnum):
-    """What a recommendation is about."""
+    """What recipes are ranked by."""
 
     cost = "cost"
     latency = "latency"
@@ -49,7 +49,7 @@ class Goal(StrEnum):
 
 
 class Fit(StrEnum):
-    """Whether the accelerators hold weights and KV cache, the weights alone, or nobody knows; in the order of ranks."""
+    """Whether weights and KV cache fit the accelerators' memory, is unknown, or only the weights fit; best first."""
 
     fits = "fits"
     unknown = "unknown"
@@ -58,11 +58,12 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What somebody measured. Figures are None where they are not known.
+    """One measurement. Figures are None where they are not known.
 
-    ``time_to_first_token_ms`` is the median, ``tokens_per_second`` of all users. ``configuration`` is that of the
-    model's hub document, None for another recipe's; ``served`` is the artifact's key or :attr:`Plan.container_key`,
-    None for a configuration. ``with_channels``: whether a draft or heads were beside the model.
+    ``time_to_first_token_ms`` is the median, ``tokens_per_second`` the total of all users. ``configuration`` names a
+    configuration of the model's hub document, None for other recipes; ``served`` is the artifact's key or
+    :attr:`Plan.container_key`, None for a configuration. ``with_channels``: whether the model was served with a draft
+    or heads.
     """
 
     source: str
@@ -76,7 +77,7 @@ class Benchmark:
     with_channels: bool | None = None
 
     def blended_price(self, price_per_hour: float | None, discount: float) -> float | None:
-        """Dollars for 1,000,000 tokens, three of them input for each of output; None without price or throughput."""
+        """Dollars per 1,000,000 tokens, at three input tokens per output token; None without price or throughput."""
         if price_per_hour is None or not self.tokens_per_second:
             return None
         hourly = price_per_hour * self.instance_count
@@ -85,10 +86,10 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class AtBest:
-    """What no server does better than: each pass of the model reads all its weights from the accelerators' memory.
+    """Lower bounds for all servers: each forward pass reads all weights from the accelerators' memory.
 
-    Without a draft, a pass takes ``milliseconds`` at least and brings one token for each of ``users``;
-    ``blended_price`` is what 1,000,000 tokens then cost at least, None without a price.
+    Without a draft, a pass takes at least ``milliseconds`` and generates one token for each of ``users``;
+    ``blended_price`` is the lowest possible price of 1,000,000 tokens, None without an instance price.
     """
 
     milliseconds: float
@@ -98,7 +99,7 @@ class AtBest:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The model as it is, on the instance type where it costs least at best: what recipes are compared with.
+    """The unoptimized model on the instance type with the lowest bound, for comparison with the recipes.
 
     ``price_per_hour`` and ``at_best`` are None where they are not known.
     """
@@ -110,10 +111,10 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the user wants. Benchmarks with another ``concurrency`` are not ranked by; None: each candidate's best.
+class Preferences:
+    """How to rank. Only benchmarks with this ``concurrency`` are ranked by; None: each candidate's best.
 
-    ``max_price`` is in dollars an hour of an instance, ``discount`` the share that a savings plan takes off.
+    ``max_price`` is in dollars per hour of an instance, ``discount`` the share that a savings plan takes off.
     """
 
     goal: Goal = Goal.cost
@@ -124,10 +125,9 @@ class Wish:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known beside the catalog: dollars an hour by instance type, benchmarks, keys of artifacts that exist.
+    """Data beyond the catalog: dollars per hour by instance type, benchmarks, keys of existing artifacts.
 
-    ``configurations`` of the model's hub document have the instance types it offers each on, none where it does not
-    say.
+    ``configurations`` are those of the model's hub document with their instance types, none where it lists none.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -138,10 +138,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe that can be planned, with the benchmark it is ranked by. What is None is not known.
+    """A recipe that can be planned, with the benchmark it is ranked by. None: not known.
 
-    ``jobs`` have to run: those whose artifacts exist do not. ``reasons`` are what is known beside the other fields.
-    ``tested``: whether the vendor tested the instance family with all of its techniques.
+    ``jobs`` are those that have to run, as their artifacts do not exist. ``reasons`` explain the rank beyond the other
+    fields. ``tested``: whether the vendor tested the instance family with all of its techniques.
     """
 
     techniques: tuple[str, ...]
@@ -158,7 +158,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Recipes that were left out for one reason: some techniques on some instance types."""
+    """Techniques that were excluded on some instance types for the same reason."""
 
     techniques: tuple[str, ...]
     rule: str
@@ -168,11 +168,10 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Candidates, best first, and what was left out.
+    """Candidates, best first, and excluded recipes.
 
-    ``baseline`` is the model without any technique; None where it fits nowhere. ``elsewhere`` are published benchmarks
-    of configurations and instance types that are no candidates: what the model does there, optimized or not, is worth a
-    look all the same.
+    ``baseline`` is the model without any technique; None where it fits no instance type. ``elsewhere`` are published
+    benchmarks of configurations and instance types that are not candidates.
     """
 
     candidates: tuple[Candidate, ...]
@@ -187,183 +186,186 @@ def recommend(
     region: str,
     instance_types: Sequence[str] = (),
     evidence: Evidence | None = None,
-    wish: Wish | None = None,
+    preferences: Preferences | None = None,
 ) -> Recommendation:
-    """Rank the sensible recipes for a model, whose licence is taken to be accepted.
+    """Rank the sensible recipes for a model whose licence is accepted.
 
-    ``instance_types`` are those to choose from, by default all that host endpoints and have an accelerator. Raises
-    RecipeError where model, region or an instance type is wrong whatever the recipe, and ValueError for a wrong wish.
+    ``instance_types`` are the candidates, by default all that host endpoints and have an accelerator. Raises
+    RecipeError where model, region or an instance type is wrong for every recipe, and ValueError for wrong preferences.
     """
-    wish = wish or Wish()
-    pricing.check_price(None, wish.discount)
-    if wish.max_price is not None and not wish.max_price > 0:
-        raise ValueError(f"max_price is {wish.max_price}, and it has to be above zero")
-    if wish.concurrency is not None and wish.concurrency < 1:
-        raise ValueError(f"concurrency is {wish.concurrency}, and it has to be at least 1")
-    every = [name for name, row in instances.by_name().items() if row.hosts_endpoints]
-    return _Ranking(model, region, list(dict.fromkeys(instance_types)) or every, evidence or Evidence(), wish).result()
+    preferences = preferences or Preferences()
+    pricing.check_price(None, preferences.discount)
+    if preferences.max_price is not None and not preferences.max_price > 0:
+        raise ValueError(f"max_price is {preferences.max_price}, and it has to be above zero")
+    hosting = [name for name, row in instances.by_name().items() if row.hosts_endpoints]
+    candidates = list(dict.fromkeys(instance_types)) or hosting
+    return _Ranking(model, region, candidates, evidence or Evidence(), preferences).result()
 
 
-def _configuration(text: str) -> str | None:
+def _configuration(technique: str) -> str | None:
     """The configuration of the hub document that a technique deploys unchanged."""
-    return text.partition("config=")[2] or None
+    return technique.partition("config=")[2] or None
 
 
 class _Ranking:
     """One recommendation."""
 
-    def __init__(self, model: Model, region: str, types: list[str], evidence: Evidence, wish: Wish) -> None:
-        self.model, self.region, self.types, self.evidence, self.wish = model, region, types, evidence, wish
+    def __init__(
+        self, model: Model, region: str, instance_types: list[str], evidence: Evidence, preferences: Preferences
+    ) -> None:
+        self.model, self.region, self.instance_types = model, region, instance_types
+        self.evidence, self.preferences = evidence, preferences
 
     def result(self) -> Recommendation:
         configurations = [*self.evidence.configurations] or [DEFAULT_CONFIGURATION]
-        # Shards are not recommended: they start faster, not serve so.
+        # Sharding is not recommended: it speeds up starts, not serving.
         recommended = [
-            (f"{kind}={name}", *filter(None, [beside]))
-            for kind, techniques in REGISTRY.items()
-            for name, technique in techniques.items()
-            for beside in technique.recommended
+            (f"{kind}={name}", *filter(None, [second]))
+            for kind, by_name in REGISTRY.items()
+            for name, technique in by_name.items()
+            for second in technique.recommended
         ]
         self._refuse_common_mistakes(recommended[0])
         candidates: list[Candidate] = []
-        left_out: _LeftOut = {}
-        for texts in [*((f"{_CONFIGURATION}{name}",) for name in configurations), *recommended]:
-            for name in self.types:
+        excluded: _Excluded = {}
+        for techniques in [*((f"{_CONFIGURATION}{name}",) for name in configurations), *recommended]:
+            for instance_type in self.instance_types:
                 try:
-                    planned = plan(self._recipe(texts, name))
+                    planned = plan(self._recipe(techniques, instance_type))
                 except RecipeError as error:
                     broken = {violation.rule: violation.reason for violation in error.violations}
                 else:
-                    broken = self._unwanted(texts, name)
-                    candidates += [self._candidate(texts, planned)] if not broken else []
+                    broken = self._violated_preferences(techniques, instance_type)
+                    candidates += [self._candidate(techniques, planned)] if not broken else []
                 for rule, reason in broken.items():
-                    left_out.setdefault((texts, rule), {}).setdefault(reason, []).append(name)
+                    excluded.setdefault((techniques, rule), {}).setdefault(reason, []).append(instance_type)
         candidates.sort(key=self._rank)
-        tried = {(_configuration(listed.techniques[0]), listed.plan.instance_type) for listed in candidates}
+        listed = {(_configuration(c.techniques[0]), c.plan.instance_type) for c in candidates}
         elsewhere = [
             benchmark
             for benchmark in self.evidence.benchmarks
-            if benchmark.configuration is not None and (benchmark.configuration, benchmark.instance_type) not in tried
+            if benchmark.configuration is not None and (benchmark.configuration, benchmark.instance_type) not in listed
         ]
-        return Recommendation(tuple(candidates), _exclusions(left_out), tuple(elsewhere), self._baseline())
+        return Recommendation(tuple(candidates), _exclusions(excluded), tuple(elsewhere), self._baseline())
 
-    def _recipe(self, texts: Sequence[str], instance_type: str) -> Recipe:
-        return Recipe(self.model, [parse(text) for text in texts], instance_type, self.region)
+    def _recipe(self, techniques: Sequence[str], instance_type: str) -> Recipe:
+        return Recipe(self.model, [*map(parse, techniques)], instance_type, self.region)
 
-    def _refuse_common_mistakes(self, texts: tuple[str, ...]) -> None:
-        """Refuse what every candidate would be left out for: one refusal says it better than all of them."""
+    def _refuse_common_mistakes(self, techniques: tuple[str, ...]) -> None:
+        """Raise RecipeError for mistakes that would exclude every candidate."""
         broken: dict[tuple[str, str], Violation] = {}
-        for name in self.types:
-            for violation in check(self._recipe(texts, name)):
+        for instance_type in self.instance_types:
+            for violation in check(self._recipe(techniques, instance_type)):
                 subject = violation.location.partition(".")[0]
                 if subject in ("model", "region") or violation.rule in ("OPT010", "OPT011"):
                     broken[violation.rule, str(violation.value)] = violation
         if broken:
             raise RecipeError(broken.values())
 
-    def _unwanted(self, texts: tuple[str, ...], instance_type: str) -> dict[str, str]:
-        """Why a recipe that works is left out."""
-        if self._is_too_dear(instance_type):
+    def _violated_preferences(self, techniques: tuple[str, ...], instance_type: str) -> dict[str, str]:
+        """Why a recipe that works is excluded."""
+        if self._is_too_expensive(instance_type):
             known = instance_type in self.evidence.prices
-            dear = "an hour costs more than" if known else "its price is not known, and an hour may cost"
-            return {PRICE: f"{dear} {self.wish.max_price:g} dollars"}
-        offered = self.evidence.configurations.get(_configuration(texts[0]) or "")
+            limit = "an hour costs more than" if known else "its price is not known, and an hour may cost"
+            return {PRICE: f"{limit} {self.preferences.max_price:g} dollars"}
+        offered = self.evidence.configurations.get(_configuration(techniques[0]) or "")
         if offered and instance_type not in offered:
             return {HUB: "the model's hub document does not offer it on that type"}
         return {}
 
-    def _is_too_dear(self, instance_type: str) -> bool:
-        price, most = self.evidence.prices.get(instance_type), self.wish.max_price
-        return most is not None and (price is None or price > most)
+    def _is_too_expensive(self, instance_type: str) -> bool:
+        price, max_price = self.evidence.prices.get(instance_type), self.preferences.max_price
+        return max_price is not None and (price is None or price > max_price)
 
-    def _candidate(self, texts: tuple[str, ...], planned: Plan) -> Candidate:
+    def _candidate(self, techniques: tuple[str, ...], planned: Plan) -> Candidate:
         price, memory = self.evidence.prices.get(planned.instance_type), planned.memory
-        measured, ambiguous = self._benchmarks(texts, planned)
-        usable = [benchmark for benchmark in measured if self.wish.concurrency in (None, benchmark.concurrency)]
-        # Other figures may be known where the one that is ranked by is not: those with the fewest users are shown.
-        ranked = [(figure, mark) for mark in usable if (figure := self._figure(mark, price)) is not None]
-        ranked = ranked or [(mark.concurrency, mark) for mark in usable]
+        measured, ambiguous = self._benchmarks(techniques, planned)
+        usable = [benchmark for benchmark in measured if self.preferences.concurrency in (None, benchmark.concurrency)]
+        # Without the figure to rank by, the benchmark with the fewest users is shown for its other figures.
+        ranked = [(figure, bench) for bench in usable if (figure := self._figure(bench, price)) is not None]
+        ranked = ranked or [(bench.concurrency, bench) for bench in usable]
         shown = min(ranked, key=lambda pair: pair[0])[1] if ranked else None
-        blended = shown.blended_price(price, self.wish.discount) if shown is not None else None
+        blended = shown.blended_price(price, self.preferences.discount) if shown is not None else None
         jobs = tuple(job.name for job in planned.jobs if job.artifact_key not in self.evidence.artifacts)
         at_best = self._at_best(memory, planned.instance_type, planned.tensor_parallel_degree)
-        speed = [_measured(shown, blended)] if shown is not None else []
+        reasons = [_measured(shown, blended)] if shown is not None else []
         if not measured:
-            speed.append("No published benchmark.")
+            reasons.append("No published benchmark.")
         elif not usable:
             users = ", ".join(map(str, sorted({benchmark.concurrency for benchmark in measured})))
-            speed.append(f"measured with {users} users, and not with {self.wish.concurrency}")
+            reasons.append(f"measured with {users} users, and not with {self.preferences.concurrency}")
         if ambiguous:
-            speed.append("there is an evaluation of its artifact which does not tell whether a draft was beside it")
+            reasons.append("an evaluation of its artifact does not record whether it was served with a draft")
+        fit = _fit(memory)
+        if fit is Fit.tight:
+            reasons.append("tight: its usual requests do not fit the KV cache together, and wait for each other")
         needed = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'} ({', '.join(jobs)})"
-        rest = [needed if jobs else "no job: the artifact exists" if planned.jobs else "no job"]
-        rest += [
+        reasons.append(needed if jobs else "no job: the artifact exists" if planned.jobs else "no job")
+        reasons += [
             f"{warning.id.rpartition(':')[2]}: {warning.message}"
             for warning in planned.warnings
             if warning.id not in _REPEATED
         ]
-        fit = _fit(memory)
-        tight = ["tight: its usual requests do not fit the KV cache together, and wait for each other"]
         return Candidate(
-            techniques=texts,
+            techniques=techniques,
             plan=planned,
             fit=fit,
             price_per_hour=price,
             benchmark=shown,
             blended_price=blended,
             jobs=jobs,
-            reasons=(*speed, *(tight if fit is Fit.tight else []), *rest),
+            reasons=tuple(reasons),
             at_best=at_best,
             tested=all(warning.id != "constructs-optim:OPT013" for warning in planned.warnings),
         )
 
-    def _benchmarks(self, texts: tuple[str, ...], planned: Plan) -> tuple[list[Benchmark], bool]:
-        """The benchmarks of a recipe, and whether there are others that may be its."""
+    def _benchmarks(self, techniques: tuple[str, ...], planned: Plan) -> tuple[list[Benchmark], bool]:
+        """The benchmarks of a recipe, and whether an evaluation of its artifact may be of another container."""
         served = planned.artifact_key if planned.jobs else planned.container_key
-        configuration, channels = _configuration(texts[0]), bool(planned.container.channels)
-        of_type = [mark for mark in self.evidence.benchmarks if mark.instance_type == planned.instance_type]
-        published = [mark for mark in of_type if configuration is not None and configuration == mark.configuration]
-        own = [mark for mark in of_type if mark.served is not None and mark.served == served]
-        # A model without a job is known by all of its container; an artifact may be served with a draft and without.
-        certain = [mark for mark in own if not planned.jobs or mark.with_channels == channels]
-        return [*certain, *published], any(planned.jobs and mark.with_channels is None for mark in own)
+        configuration, channels = _configuration(techniques[0]), bool(planned.container.channels)
+        benchmarks = [bench for bench in self.evidence.benchmarks if bench.instance_type == planned.instance_type]
+        published = [bench for bench in benchmarks if configuration and configuration == bench.configuration]
+        own = [bench for bench in benchmarks if bench.served is not None and bench.served == served]
+        # The key of a container covers its channels; the same artifact may be served with a draft and without.
+        certain = [bench for bench in own if not planned.jobs or bench.with_channels == channels]
+        return [*certain, *published], any(planned.jobs and bench.with_channels is None for bench in own)
 
     def _figure(self, benchmark: Benchmark, price: float | None) -> float | None:
-        """What a benchmark is ranked by, the smaller the better; None where it is not known."""
-        match self.wish.goal:
+        """The figure to rank by, the smaller the better; None where it is not known."""
+        match self.preferences.goal:
             case Goal.cost:
-                return benchmark.blended_price(price, self.wish.discount)
+                return benchmark.blended_price(price, self.preferences.discount)
             case Goal.latency:
                 return benchmark.time_to_first_token_ms
             case Goal.throughput:
                 return -benchmark.tokens_per_second if benchmark.tokens_per_second else None
 
     def _at_best(self, memory: MemoryEstimate | None, instance_type: str, degree: int) -> AtBest | None:
-        """What memory bandwidth allows: of a mixture of experts, one token reads its own experts alone."""
+        """The bounds by memory bandwidth: a token of a mixture of experts reads only its own experts."""
         row, instance = models.find(self.model.model_id), instances.by_name()[instance_type]
         if memory is None or row is None or not row.parameters_billion:
             return None
         read = memory.weights_gb * (row.active_parameters_billion or row.parameters_billion) / row.parameters_billion
         speed = instance.memory_bandwidth * instance.accelerator_count * degree / instance.parallel_units
-        users, seconds = self.wish.concurrency or DEFAULT_BATCH_SIZE, (read + memory.draft_gb) / speed
+        users, seconds = self.preferences.concurrency or DEFAULT_BATCH_SIZE, (read + memory.draft_gb) / speed
         if degree > 1:
             seconds += _REDUCTIONS_A_LAYER * (row.layers or 0) * _REDUCTION_SECONDS
         bound = Benchmark("at best", instance_type, users, tokens_per_second=users / seconds)
-        blended = bound.blended_price(self.evidence.prices.get(instance_type), self.wish.discount)
+        blended = bound.blended_price(self.evidence.prices.get(instance_type), self.preferences.discount)
         return AtBest(milliseconds=seconds * 1000, users=users, blended_price=blended)
 
     def _baseline(self) -> Baseline | None:
-        """The model without techniques, which no recipe declares, where it would start."""
+        """The model without techniques on the instance type with the lowest bound, of those where it would start."""
         baselines: list[Baseline] = []
-        for name in self.types:
+        for name in self.instance_types:
             unmodified = self._recipe((), name)
             memory, degree = estimate(unmodified), unmodified.tensor_parallel_degree
-            # Neuron devices take what was compiled for them.
+            # Neuron devices run compiled models only.
             if memory is None or degree is None or unmodified.instance is None or unmodified.instance.kind != "gpu":
                 continue
-            if _fit(memory) is not Fit.fits or self._is_too_dear(name):
+            if _fit(memory) is not Fit.fits or self._is_too_expensive(name):
                 continue
-            # Of all rules, one asks for a technique.
+            # OPT020 requires a technique.
             if {broken.rule for broken in check(unmodified)} <= {"OPT020"}:
                 bound = self._at_best(memory, name, degree)
                 baselines.append(Baseline(name, memory, self.evidence.prices.get(name), bound))
@@ -371,8 +373,8 @@ class _Ranking:
         return min(baselines, key=lambda b: (*key(b.at_best, b.price_per_hour), b.instance_type), default=None)
 
     def _bound(self, at_best: AtBest | None, price: float | None) -> tuple[object, ...]:
-        """What is ranked by where nothing is measured: the less the better."""
-        by_price = self.wish.goal is Goal.cost
+        """The figures to rank by without a benchmark, the smaller the better."""
+        by_price = self.preferences.goal is Goal.cost
         figure = None if at_best is None else at_best.blended_price if by_price else at_best.milliseconds
         return figure is None, figure or 0.0, price is None, price or 0.0
 
@@ -386,10 +388,10 @@ class _Ranking:
             figure if figure is not None else 0.0,
             not candidate.tested,
             [*Fit].index(candidate.fit),
-            # Heads are trained for days before anything is served.
+            # Training of heads takes days.
             trains and bool(candidate.jobs),
             *self._bound(candidate.at_best, candidate.price_per_hour),
-            # Without a price, what has less of everything costs less.
+            # Without prices, smaller instances are taken to cost less.
             instance.total_accelerator_memory_gb,
             instance.vcpu,
             len(candidate.jobs),
@@ -416,11 +418,11 @@ def _measured(benchmark: Benchmark, blended: float | None) -> str:
     return f"{', '.join(filter(None, parts))} with {users} ({benchmark.source})"
 
 
-def _exclusions(left_out: _LeftOut) -> tuple[Exclusion, ...]:
-    """What is left out; where instance types differ in why they break a rule, with the rule's own reason."""
+def _exclusions(excluded: _Excluded) -> tuple[Exclusion, ...]:
+    """Exclusions with their reasons; the rule's general reason where those of the instance types differ."""
     general = {rule.id: rule.reason for rule in all_rules()}
     exclusions: list[Exclusion] = []
-    for (techniques, rule), by_reason in left_out.items():
+    for (techniques, rule), by_reason in excluded.items():
         if len(by_reason) > 1 and rule in general:
             by_reason = {general[rule]: [name for types in by_reason.values() for name in types]}
         exclusions += [Exclusion(techniques, rule, reason, tuple(types)) for reason, types in by_reason.items()]

@@ -1,4 +1,4 @@
-"""A plan, a refusal and the catalog as plain data, for machines to read."""
+"""A plan, violations and the catalog as JSON-serializable data."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .plan_data import CODE_CHANNEL, ArtifactSource, HubDraftSource, Plan, S3Sou
 from .planning import channel
 from .rules import all_rules
 
-# Stand for what is known only when a stack is deployed.
+# Placeholders of locations that are known only at deployment.
 _STORE = "s3://artifact-store"
 _HUB = "s3://resolved-at-deployment"
 
 
 def plan_report(plan: Plan) -> dict[str, Any]:
-    """The plan with whole requests, aside from job name and role."""
+    """The plan with complete requests, except for job name and role."""
     memory = plan.memory
     if memory is not None:
         memory = {**memory.model_dump(), "total_gb": round(memory.total_gb, 3)}

@@ -1,4 +1,4 @@
-"""The base of all that users set: pydantic validates it, and its errors are reported as violations."""
+"""The base of all user settings: pydantic validates them, and its errors are reported as violations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXPECTED = {
     "string_type": "text",
     "tuple_type": "a list",
 }
-# What pydantic adds to the path of a setting that may be of several types; it names classes as well.
+# Names of types, which pydantic adds to the path of a setting of several types, as well as names of classes.
 _TYPES = {"bool", "float", "int", "str"}
 _BOUNDS = {
     "finite_number": ("", "a finite number"),
@@ -30,7 +30,7 @@ _BOUNDS = {
 
 
 class Settings(BaseModel):
-    """Immutable settings. Raises RecipeError with all that are misspelt, missing, of another type or out of range."""
+    """Immutable settings. Raises RecipeError for unknown, missing and out-of-range settings, and for wrong types."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True
@@ -54,24 +54,25 @@ class Settings(BaseModel):
             raise cls.error(contradictions)
 
     def _contradictions(self) -> Iterable[Violation]:
-        """What is wrong with settings together, each of which is valid alone."""
+        """Violations by combinations of valid settings."""
         return ()
 
     @classmethod
     def called(cls) -> str:
-        """How the class is written in code."""
+        """The class's name in code."""
         return cls.__name__
 
     @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
-        """The problems that pydantic reports."""
+        """The violations for pydantic's errors."""
         by_location: dict[str, Violation] = {}
         for problem in error.errors(include_url=False):
             violation = cls._violation(problem)
-            before = by_location.get(violation.location)
-            if before is not None:
-                # A setting that may be of several types has a problem for each.
-                violation = before.model_copy(update={"suggestion": f"{before.suggestion} or {violation.suggestion}"})
+            previous = by_location.get(violation.location)
+            if previous is not None:
+                # pydantic reports a setting of several types once per type.
+                fix = f"{previous.suggestion} or {violation.suggestion}"
+                violation = previous.model_copy(update={"suggestion": fix})
             by_location[violation.location] = violation
         return list(by_location.values())
 

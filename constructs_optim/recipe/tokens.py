@@ -1,4 +1,4 @@
-"""Values as users set them: numbers, text, and the tokens of the AWS CDK, which are known only at deployment."""
+"""Checks of values that may be tokens of the AWS CDK, which are resolved only at deployment."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from typing import Any, TypeGuard
 
 _TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
-# The AWS CDK writes a number that is known only at deployment as one that no setting can be.
+# The AWS CDK encodes number tokens as numbers below this limit.
 _NUMBER_TOKENS_BELOW = -1e280
 
 
 def without_tokens(text: str) -> str:
-    """Text with one mark for every token: a token's own text changes from one synthesis to the next."""
+    """Text with placeholders for tokens, whose own text changes from one synthesis to the next."""
     return _TOKEN.sub("${Token}", text)
 
 
@@ -22,7 +22,7 @@ def is_token(value: object) -> bool:
 
 
 def is_known(value: Any) -> TypeGuard[Any]:
-    """Whether a number is known now: not None, and no token."""
+    """Whether a number is known at synthesis: not None, and no token."""
     return value is not None and not (isinstance(value, float) and value < _NUMBER_TOKENS_BELOW)
 
 
@@ -32,7 +32,7 @@ def matches(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def is_whole(value: object, least: int, most: float = math.inf) -> TypeGuard[int]:
-    """Whether a value is a whole number of a range."""
+    """Whether a value is a whole number within a range."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 

@@ -201,7 +201,7 @@ def test_in_a_store_of_another_account_what_it_hides_is_said_and_nothing_is_prun
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "444455556666")
     listed = run("list", "--store", store.bucket)
     assert (listed.exit_code, TWIN[:12] in listed.stdout) == (0, True), listed.output
-    assert f"note: {store.bucket} shows account 444455556666 its own references alone" in listed.stdout
+    assert f"note: {store.bucket} shows account 444455556666 only its own references" in listed.stdout
     assert run("verify", "--store", store.bucket).exit_code == 0
     pruned = run("prune", "--store", store.bucket, "--older-than", "0d", "--delete", "--yes")
     assert pruned.exit_code == 2

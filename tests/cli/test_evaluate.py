@@ -329,7 +329,7 @@ def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "name a TARGET, or give --resume"),
+        ((), "name a TARGET, or use --resume"),
         (("http://x,varaint=a",), "'varaint=a' is no setting; there are variant=, inference-component="),
         (("http://x,variant",), "'variant' is no setting"),
         (("http://x,discount=1",), "TARGET: discount: Input should be less than 1"),
@@ -339,7 +339,7 @@ def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(
         (('{"url": "http://x", "endpoint_name": "x"}',), "name an endpoint (endpoint_name) or a server (url)"),
         (("http://x", "--concurrency", "1,x"), "use whole numbers from 1"),
         (("http://x", "--concurrency", "0"), "use whole numbers from 1"),
-        (("http://x", "--requests", 5, "--seconds", 5), "give one of --requests and --seconds"),
+        (("http://x", "--requests", 5, "--seconds", 5), "use --requests or --seconds, not both"),
         (("http://x", "--parameter", "top_p"), "use NAME=VALUE"),
     ],
 )

@@ -155,7 +155,7 @@ def test_an_evaluation_in_the_store_and_an_artifact_that_is_there_count(store: S
         if (each["techniques"], each["instance_type"]) == (["quantization=awq"], "ml.g5.48xlarge")
     ]
     assert awq["jobs"] == []
-    assert any("does not tell whether a draft" in reason for reason in awq["reasons"])
+    assert any("does not record whether it was served with a draft" in reason for reason in awq["reasons"])
     assert any("could not be read" in note for note in found["notes"])
 
 

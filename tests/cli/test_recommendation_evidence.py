@@ -146,7 +146,6 @@ def test_a_document_may_publish_nothing() -> None:
 def test_a_model_is_looked_up_in_the_hub_with_the_version_that_was_found(store: Store) -> None:
     account = Account(None, None)
     found = published_model(account, "meta-textgeneration-llama-2-70b", None, [])
-    assert found is not None
     assert found.version == "4.27.0"
     with pytest.raises(DeploymentError, match=r"in version 9\.9\.9"):
         published_model(account, "meta-textgeneration-llama-2-70b", "9.9.9", [])

@@ -337,7 +337,7 @@ def test_every_policy_and_schedule_has_a_name_of_its_own(taken: str) -> None:
     scaling = scaled(stack()).on_concurrency().on_metric("Load", metric=load(), target=1)
     scaling.on_schedule("Day", schedule="rate(1 day)", min_capacity=1)
     scaling.on_steps("Burst", metric=load(), steps=[ScalingStep(change=1, lower=9)])
-    with pytest.raises(RecipeError, match="these are there already"):
+    with pytest.raises(RecipeError, match="these are taken"):
         scaling.on_metric(taken, metric=load(), target=1)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from constructs_optim.evaluator.comparison import compare_completions, compare_metrics, comparison_data
+from constructs_optim.evaluator.comparison import compare_completions, compare_metrics
 from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.streaming import Record
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
@@ -81,7 +81,6 @@ def test_other_answers_are_shown_the_most_different_first() -> None:
     assert (found.compared, found.identical) == (3, 1)
     assert [(each.prompt, each.asked, each.similarity) for each in found.differences] == [(1, "b", 0.0), (0, "a", 0.75)]
     assert found.similarity == (1 + 0.75 + 0) / 3
-    assert comparison_data({}, found)["answers"]["identical"] == 1
 
 
 def test_it_is_known_whether_a_side_agrees_with_itself() -> None:

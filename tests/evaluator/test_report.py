@@ -113,7 +113,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = RunDirectory(tmp_path_factory.mktemp("compared"))
     price = Price(instance_price_per_hour=7.09, source="AWS Price List, us-west-2")
     sides = [made(directory, "baseline", speed=1, price=price), made(directory, "optimized", speed=1.9, price=price)]
-    write_report(directory, sides, PROMPTS)
+    write_report(directory, dict(sides), PROMPTS)
     return directory.path
 
 
@@ -140,7 +140,7 @@ def test_the_report_is_one_page_that_needs_nothing_else(compared: Path) -> None:
     assert "http://" not in page
     assert "https://" not in page
     assert "<script" not in page
-    assert "&lt;script&gt;alert" in page.partition("<h2>Answers")[2]
+    assert "&lt;script&gt;alert" in page.partition("<h2>Completions")[2]
     assert "<b>baseline</b>" not in page, "what models say is text"
     assert len(page) < 2_000_000
 
@@ -149,7 +149,7 @@ def test_the_same_measurements_give_the_same_report(compared: Path, tmp_path: Pa
     again = RunDirectory(tmp_path)
     price = Price(instance_price_per_hour=7.09, source="AWS Price List, us-west-2")
     sides = [made(again, "baseline", speed=1, price=price), made(again, "optimized", speed=1.9, price=price)]
-    write_report(again, sides, PROMPTS)
+    write_report(again, dict(sides), PROMPTS)
     for name in (REPORT, "levels.csv", "comparison.json", "baseline.json"):
         assert (tmp_path / name).read_bytes() == (compared / name).read_bytes()
 
@@ -174,7 +174,7 @@ def test_a_real_browser_shows_the_whole_report(compared: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["title"] == "Evaluation of optimized <i> against baseline <i>"
-    assert found["headings"][1:] == ["Summary", "Plots", "Answers", "Errors", "All metrics"]
+    assert found["headings"][1:] == ["Summary", "Plots", "Completions", "Errors", "All metrics"]
     assert [shown["alt"] for shown in found["pictures"]] == PLOTS
     assert all(shown["width"] > 300 for shown in found["pictures"]), "each was drawn"
     assert found["wider"] <= 0, "nothing sticks out to the right"
@@ -188,10 +188,10 @@ def test_a_real_browser_shows_the_whole_report(compared: Path) -> None:
 
 def test_without_prices_the_report_says_why(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    write_report(directory, [made(directory, "endpoint", speed=1)], PROMPTS)
+    write_report(directory, dict([made(directory, "endpoint", speed=1)]), PROMPTS)
     page = (tmp_path / REPORT).read_text(encoding="utf-8")
     assert "There are no prices: state one." in page
     assert 'alt="Price"' not in page
     assert 'alt="Time to first token"' in page
-    assert "<h2>Answers" not in page
+    assert "<h2>Completions" not in page
     assert not (tmp_path / "comparison.json").exists()

@@ -230,10 +230,5 @@ def test_a_refusal_has_a_kind_and_the_servers_words(
     status: int, headers: dict[str, str], body: bytes, kind: ErrorKind, said: str
 ) -> None:
     found = refusal(Exchange(0, 1, status, headers, [(1, body)]))
-    assert found is not None
     assert found[0] is kind
     assert said in found[1]
-
-
-def test_an_answer_is_no_refusal() -> None:
-    assert refusal(Exchange(0, 1, 200)) is None

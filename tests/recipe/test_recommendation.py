@@ -19,8 +19,8 @@ from constructs_optim.recipe.recommendation import (
     Evidence,
     Fit,
     Goal,
+    Preferences,
     Recommendation,
-    Wish,
     recommend,
 )
 from constructs_optim.recipe.techniques.parsing import parse
@@ -63,11 +63,11 @@ def recommended(
     *benchmarks: Benchmark,
     prices: Mapping[str, float] = PRICES,
     types: Sequence[str] = (G5, P4D, P5),
-    wish: Wish | None = None,
+    preferences: Preferences | None = None,
     **evidence: Any,
 ) -> Recommendation:
     known = Evidence(prices=prices, benchmarks=benchmarks, **evidence)
-    return recommend(LLAMA, region=REGION, instance_types=types, evidence=known, wish=wish)
+    return recommend(LLAMA, region=REGION, instance_types=types, evidence=known, preferences=preferences)
 
 
 def places(found: Recommendation) -> list[tuple[tuple[str, ...], str]]:
@@ -108,7 +108,7 @@ def test_what_the_vendor_tested_comes_before_what_it_did_not() -> None:
 
 def test_goals_other_than_cost_are_ranked_by_the_time_of_a_pass() -> None:
     for goal in (Goal.latency, Goal.throughput):
-        found = recommended(wish=Wish(goal=goal))
+        found = recommended(preferences=Preferences(goal=goal))
         assert places(found)[0] == (AWQ, P5)
 
 
@@ -152,7 +152,7 @@ def test_the_blended_price_is_worked_out_as_the_vendor_does_and_ranks() -> None:
     assert first.reasons[0].startswith(
         "$20.83 for a million tokens, 100 tokens/s, first token after 300 ms with 4 users"
     )
-    discounted = recommended(published(P4D, 4, 300, 100), wish=Wish(discount=0.5))
+    discounted = recommended(published(P4D, 4, 300, 100), preferences=Preferences(discount=0.5))
     assert discounted.candidates[0].blended_price == pytest.approx(first.blended_price / 2)
 
 
@@ -165,7 +165,7 @@ def test_the_goal_chooses_the_benchmark_and_the_order() -> None:
     )
 
     def first(goal: Goal) -> tuple[str, int]:
-        each = recommended(*benchmarks, wish=Wish(goal=goal)).candidates[0]
+        each = recommended(*benchmarks, preferences=Preferences(goal=goal)).candidates[0]
         assert each.benchmark is not None
         return each.plan.instance_type, each.benchmark.concurrency
 
@@ -174,8 +174,8 @@ def test_the_goal_chooses_the_benchmark_and_the_order() -> None:
     assert first(Goal.cost) == (G5, 32)
 
 
-def test_only_benchmarks_with_the_wished_number_of_users_are_ranked_by() -> None:
-    found = recommended(published(G5, 1, 200, 30), published(P5, 8, 90, 300), wish=Wish(concurrency=8))
+def test_only_benchmarks_with_the_requested_number_of_users_are_ranked_by() -> None:
+    found = recommended(published(G5, 1, 200, 30), published(P5, 8, 90, 300), preferences=Preferences(concurrency=8))
     assert places(found)[0] == (PRE_OPTIMIZED, P5)
     other = of(found, PRE_OPTIMIZED, G5)
     assert other.benchmark is None
@@ -183,7 +183,7 @@ def test_only_benchmarks_with_the_wished_number_of_users_are_ranked_by() -> None
 
 
 def test_nothing_is_worked_out_of_a_benchmark_that_lacks_it() -> None:
-    found = recommended(published(P4D, 4, 300, None), wish=Wish(goal=Goal.throughput))
+    found = recommended(published(P4D, 4, 300, None), preferences=Preferences(goal=Goal.throughput))
     candidate = of(found, PRE_OPTIMIZED, P4D)
     assert places(found)[0] != (PRE_OPTIMIZED, P4D)
     assert candidate.blended_price is None
@@ -207,7 +207,7 @@ def test_an_evaluation_that_may_be_of_two_recipes_is_counted_for_neither() -> No
     for techniques in (AWQ, AWQ_AND_DRAFT):
         candidate = of(found, techniques, P4D)
         assert candidate.benchmark is None
-        assert any("does not tell whether a draft was beside it" in reason for reason in candidate.reasons)
+        assert any("does not record whether it was served with a draft" in reason for reason in candidate.reasons)
 
 
 def test_an_evaluation_without_an_artifact_is_known_by_how_the_model_was_served() -> None:
@@ -262,7 +262,7 @@ def test_where_instance_types_differ_in_why_the_rule_speaks_for_itself() -> None
 
 
 def test_what_costs_too_much_is_left_out_and_what_has_no_price_as_well() -> None:
-    found = recommended(prices={G5: 20.0, P5: 90.0}, wish=Wish(max_price=50))
+    found = recommended(prices={G5: 20.0, P5: 90.0}, preferences=Preferences(max_price=50))
     assert {name for _, name in places(found)} == {G5}
     dear = {(each.reason, each.instance_types) for each in found.excluded if each.rule == PRICE}
     assert dear == {
@@ -312,16 +312,15 @@ def test_what_no_recipe_mends_is_refused_once(model: Model, types: tuple[str, ..
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("preferences", "said"),
     [
-        (Wish(discount=1), "discount is 1"),
-        (Wish(max_price=0), "max_price is 0"),
-        (Wish(concurrency=0), "concurrency is 0"),
+        (Preferences(discount=1), "discount is 1"),
+        (Preferences(max_price=0), "max_price is 0"),
     ],
 )
-def test_a_wish_that_is_none_is_refused(wish: Wish, said: str) -> None:
+def test_wrong_preferences_are_refused(preferences: Preferences, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        recommend(LLAMA, region=REGION, wish=wish)
+        recommend(LLAMA, region=REGION, preferences=preferences)
 
 
 @given(
@@ -339,7 +338,7 @@ def test_a_wish_that_is_none_is_refused(wish: Wish, said: str) -> None:
 )
 def test_known_figures_come_first_and_in_order(benchmarks: list[Benchmark], goal: Goal) -> None:
     figures: list[float | None] = []
-    for each in recommended(*benchmarks, wish=Wish(goal=goal)).candidates:
+    for each in recommended(*benchmarks, preferences=Preferences(goal=goal)).candidates:
         shown = each.benchmark
         match goal:
             case Goal.cost:

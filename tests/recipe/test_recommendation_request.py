@@ -48,7 +48,7 @@ BAD: list[tuple[str, RecommendationRequest, str, str]] = [
     ("OPT152", asked(instance_types=[f"ml.g5.{size}xlarge" for size in ("", 2, 4, 8)]), "instance_types", "one to 3"),
     ("OPT152", asked(instance_types=["ml.g5.12xlage"]), "instance_types[0]", "did you mean ml.g5.12xlarge"),
     ("OPT152", asked(instance_types=["ml.g5.xlarge", "ml.inf2.xlarge"]), "instance_types[1]", "did you mean"),
-    ("OPT152", asked(instance_types=["ml.g5.xlarge", "ml.g5.xlarge"]), "instance_types[1]", "each once"),
+    ("OPT152", asked(instance_types=["ml.g5.xlarge", "ml.g5.xlarge"]), "instance_types[1]", "distinct types"),
     ("OPT153", asked(framework="vllm"), "framework", "LMI or VLLM"),
     ("OPT154", asked(region="eu-north-1"), "region", "eu-central-1"),
     ("OPT155", asked(capacity_reservations=[RESERVATION]), "capacity_reservations[0]", "CapacityReservation(arn="),

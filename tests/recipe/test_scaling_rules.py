@@ -139,13 +139,13 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT085", steps(UP, ScalingStep(change=-1, upper=16)), "on_steps('Burst').steps", "in turns"),
     ("OPT085", steps(UP, evaluation_periods=0), "on_steps('Burst').evaluation_periods", "from 1 on"),
     ("OPT085", steps(UP, datapoints_to_alarm=2), "on_steps('Burst').datapoints_to_alarm", "1 to 1"),
-    ("OPT086", scaling(ids=["OnConcurrency"], new_id="OnConcurrency"), "id", "there already: OnConcurrency"),
+    ("OPT086", scaling(ids=["OnConcurrency"], new_id="OnConcurrency"), "id", "taken: OnConcurrency"),
     ("OPT086", scaling(new_id="a/b"), "id", "letters"),
     ("OPT086", scaling(new_id=7), "id", "letters"),
     ("OPT087", tuned(evaluation_periods=300), "alarms.error_rate.evaluation_periods", "at most 288 periods of 300 s"),
     ("OPT087", tuned(evaluation_periods=2, datapoints_to_alarm=3), "alarms.error_rate.datapoints_to_alarm", "1 to 2"),
     ("OPT088", alarms(latency=True), "alarms.latency.threshold", "AlarmSettings(threshold=30)"),
-    ("OPT088", alarms(latency=AlarmSettings(threshold=0)), "alarms.latency.threshold", "how long"),
+    ("OPT088", alarms(latency=AlarmSettings(threshold=0)), "alarms.latency.threshold", "length of completions"),
     ("OPT089", alarms(stale_evaluation=AlarmSettings(threshold=8)), "alarms.stale_evaluation.threshold", "1 to 7 days"),
 ]
 

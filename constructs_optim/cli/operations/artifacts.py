@@ -53,14 +53,14 @@ def list_command(
 ) -> None:
     """List a store's artifacts, with their state, size and number of owners.
 
-    What was released and has no files any more is left out of the table: only its number of attempts is kept.
+    The table omits released artifacts without files, of which only the number of attempts is kept.
     """
     inventory = Account(profile, region).inventory(bucket)
     if format == "json":
         summaries = [artifact.summary() for artifact in inventory.all()]
         print_json({"artifacts": summaries, "warnings": inventory.warnings})
         return
-    # Rows rather than artifacts: of a large store, those take up hundreds of megabytes.
+    # Rows, as the artifacts of a large store take up hundreds of megabytes.
     rows = [_row(artifact) for artifact in inventory.all() if not artifact.is_cleared]
     if rows:
         print_table(["key", "size", "made at (UTC)", "owners", "state", "description"], rows, long=2)
@@ -78,7 +78,7 @@ def show_command(
     inventory = Account(profile, region).inventory(bucket)
     artifact = inventory.get(_full_key(inventory, key))
     if artifact is None:
-        raise failed(f"{key} was removed just now.")
+        raise failed(f"{key} has just been removed.")
     if format == "json":
         print_json({**artifact.to_json(), "warnings": inventory.warnings})
         return
@@ -120,7 +120,7 @@ def verify_command(
             for finding in result.findings:
                 say(f"{key} {finding.damage}: {finding.file} ({finding.detail})")
         _warn(inventory.warnings)
-    # One that is named must be complete; of all, some may still be running.
+    # A named artifact must be complete; without names, jobs may still be running.
     if any(result.findings or (chosen and not result.is_sound) for result in results):
         raise typer.Exit(1)
 
@@ -130,9 +130,9 @@ def prune_command(
     bucket: Bucket,
     older_than: Annotated[
         dt.timedelta,
-        typer.Option(metavar="AGE", help="How long nothing must have referred to it: 30d, 12h, 0d.", parser=_time_span),
+        typer.Option(metavar="AGE", help="The minimum time without references: 30d, 12h, 0d.", parser=_time_span),
     ] = "30d",  # type: ignore[assignment]
-    delete: Annotated[bool, typer.Option("--delete", help="Remove it. Default: say only what would go.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove them. Default: only list them.")] = False,
     yes: YesOption = False,
     region: Region = None,
     profile: Profile = None,
@@ -140,7 +140,7 @@ def prune_command(
 ) -> None:
     """Remove artifacts that nothing refers to, and the records of stacks that are gone."""
     if delete and not yes and format == "json":
-        raise typer.BadParameter("--delete asks for confirmation; with --format json add --yes")
+        raise typer.BadParameter("--delete prompts for confirmation; with --format json add --yes")
     account = Account(profile, region)
     inventory = account.inventory(bucket)
     s3 = account.client("s3", account.region_of(bucket))
@@ -168,7 +168,7 @@ def _warn(warnings: Iterable[str]) -> None:
 
 
 def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
-    """The only key that begins with ``prefix``; the command ends where there is none, or several."""
+    """The unique key that begins with ``prefix``; the command ends where there is none, or several."""
     keys = inventory.keys(prefix.lower())
     if len(keys) == 1:
         return keys[0]
@@ -177,7 +177,7 @@ def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
             f"{inventory.bucket} has no artifact whose key begins with {prefix}: "
             f"`constructs-optim artifacts list --store {inventory.bucket}` lists them."
         )
-    raise failed("\n  ".join([f"{len(keys)} keys begin with {prefix}; give more of the one you mean:", *keys]))
+    raise failed("\n  ".join([f"{len(keys)} keys begin with {prefix}; use a longer prefix:", *keys]))
 
 
 def _row(artifact: Artifact) -> list[str]:

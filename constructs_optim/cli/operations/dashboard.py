@@ -25,7 +25,7 @@ def preview_command(
     dashboard: Annotated[str | None, typer.Option(help="Only this dashboard, by its logical id.")] = None,
     output: Annotated[Path | None, typer.Option(metavar="PATH", help="By default `preview` below the folder.")] = None,
 ) -> None:
-    """Draw the dashboards of a synthesized app, as PNG, with sample metrics. No AWS is needed."""
+    """Draw the dashboards of a synthesized app, as PNG, with sample metrics. It makes no call to AWS."""
     folder = output or assembly / "preview"
     if importlib.util.find_spec("matplotlib") is None:
         raise failed('Drawing is an extra: pip install "constructs-optim[evaluate]"')

@@ -41,12 +41,12 @@ def show_command(name: Name, region: Region = None, profile: Profile = None, for
 
 @endpoint_app.command("stop")
 def stop_command(name: Name, yes: YesOption = False, region: Region = None, profile: Profile = None) -> None:
-    """Take all copies of an endpoint's model away until it is started again. Endpoint and artifact stay.
+    """Remove all copies of an endpoint's model until it is started again. Endpoint and artifact stay.
 
     Deployments leave it stopped. Only where inference components serve the model.
     """
     capacity, endpoint = _described(name, profile, region)
-    # A schedule that has stopped it could bring it back.
+    # A schedule that has stopped it could start it again.
     scales = any(c.scaling is not None and not c.scaling.suspended for c in endpoint.own_components)
     if endpoint.stopped and not scales:
         say(f"{name} is stopped already; there is nothing to stop.")
@@ -67,7 +67,7 @@ def stop_command(name: Name, yes: YesOption = False, region: Region = None, prof
 def start_command(
     name: Name,
     copies: Annotated[
-        int | None, typer.Option(min=1, help="Copies of each component; by default the fewest that scaling allows.")
+        int | None, typer.Option(min=1, help="Copies of each component; by default the minimum of its scaling range.")
     ] = None,
     region: Region = None,
     profile: Profile = None,
@@ -76,7 +76,7 @@ def start_command(
     capacity, endpoint = _described(name, profile, region)
     for component, count in capacity.start(endpoint, copies=copies).items():
         say(f"{component} gets {_copies(count)}.")
-    say(f"{name} is starting. The model takes minutes to load; `constructs-optim endpoint show {name}` tells.")
+    say(f"{name} is starting. The model takes minutes to load; `constructs-optim endpoint show {name}` shows it.")
 
 
 def _described(name: str, profile: str | None, region: str | None) -> tuple[EndpointCapacity, Endpoint]:

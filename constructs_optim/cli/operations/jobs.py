@@ -18,7 +18,7 @@ from ..presentation import FormatOption, YesOption, confirm, owner_name, print_j
 
 jobs_app = Commands()
 
-# The limit of a job that names none (API reference, StoppingCondition).
+# The limit of a job without one (API reference, StoppingCondition).
 _DEFAULT_RUNTIME_SECONDS = 86_400
 
 Name = Annotated[str, typer.Argument(help="The job's name, as `jobs list` prints it.")]
@@ -37,7 +37,7 @@ def list_command(
 ) -> None:
     """List the optimization and training jobs that this library started, newest first.
 
-    With --store, those of that store show their artifact and who waits for it; a job that runs for nobody is marked.
+    With --store, jobs of that store show the owners of their artifacts; jobs without owners are marked as orphaned.
     """
     account = Account(profile, region)
     inventory = account.inventory(bucket) if bucket else None
@@ -96,7 +96,7 @@ def watch_command(
 def stop_command(
     name: Name, bucket: OptionalBucket = None, yes: YesOption = False, region: Region = None, profile: Profile = None
 ) -> None:
-    """Stop a job. With --store, say first who waits for its artifact."""
+    """Stop a job. With --store, print the owners that wait for its artifact first."""
     account = Account(profile, region)
     inventory = account.inventory(bucket) if bucket else None
     sagemaker = account.sagemaker(bucket)
@@ -127,7 +127,7 @@ def _owners(job: Job) -> str:
 
 def _consequence(job: Job) -> str:
     if job.owners is None:
-        return "It writes to another store than this bucket's, so who waits for it is not known."
+        return "It writes to another store, so its owners are not known."
     if not job.owners:
         return "Nobody waits for it."
     waiting = "\n".join(f"  {owner_name(owner)}" for owner in job.owners)
@@ -141,7 +141,7 @@ def _unknown(name: str) -> str:
 
 
 def _follow(account: Account, name: str, poll_seconds: float) -> Job | None:
-    """Show a bar up to the longest the job may run; a line for each status where there is no terminal."""
+    """Show a progress bar up to the job's time limit; without a terminal, a line for each status."""
     console = Console()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[time]}"))
     last: Job | None = None

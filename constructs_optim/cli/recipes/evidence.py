@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -37,9 +37,9 @@ _ABSENT = ("ValidationException", "ResourceNotFound", "AccessDeniedException", "
 class PublishedModel:
     """A model of the public hub: the instance types of each configuration, none where the document has no list."""
 
-    version: str
-    configurations: Mapping[str, frozenset[str]]
-    benchmarks: tuple[Benchmark, ...]
+    version: str | None = None
+    configurations: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    benchmarks: tuple[Benchmark, ...] = ()
 
 
 def listed_prices(account: Account | None, region: str, notes: list[str]) -> Mapping[str, float]:
@@ -53,27 +53,25 @@ def listed_prices(account: Account | None, region: str, notes: list[str]) -> Map
     return prices or {}
 
 
-def published_model(
-    account: Account | None, model: str, version: str | None, notes: list[str]
-) -> PublishedModel | None:
-    """A model's configurations and benchmarks in the hub; None for a model that is not in the catalog."""
+def published_model(account: Account | None, model: str, version: str | None, notes: list[str]) -> PublishedModel:
+    """A model's configurations and benchmarks in the hub; none, with a note, where they cannot be read."""
     if account is None:
         notes.append("JumpStart's benchmarks are not known: --offline makes no call to AWS.")
-        return None
+        return PublishedModel()
     if models.find(model) is None:
-        return None
+        return PublishedModel()
     try:
         text, current = hub_content(account.sagemaker(), PUBLIC_HUB, model, version)
     except ClientError as error:
         if code_of(error) not in DENIED:
             raise
         notes.append("JumpStart's benchmarks are not known: AWS denies sagemaker:DescribeHubContent.")
-        return None
+        return PublishedModel()
     return published(text, current)
 
 
 def published(text: str, version: str) -> PublishedModel:
-    """Configurations and benchmarks of a document, whose keys differ in case from one to the next."""
+    """Configurations and benchmarks of a document; the case of its keys varies between documents."""
     document = json.loads(text)
     configurations = _member(document, "inferenceconfigs") or {}
     components = _member(document, "inferenceconfigcomponents") or {}
@@ -82,7 +80,7 @@ def published(text: str, version: str) -> PublishedModel:
     for name, config in configurations.items():
         for instance_type, rows in (_member(config, "benchmarkmetrics") or {}).items():
             benchmarks += _benchmarks(name, version, instance_type, rows)
-        # Those of its last component that has a list of them.
+        # The last component with a list determines them.
         listed: list[str] = []
         for component in _member(config, "componentnames") or []:
             listed = _member(components.get(component) or {}, "supportedinferenceinstancetypes") or listed
@@ -103,7 +101,7 @@ def _benchmarks(
         if name == "latency" and unit in _MILLISECONDS:
             level["latency"] = value * _MILLISECONDS[unit]
         elif name == "throughput" and unit.startswith("tokens/s"):
-            # Published of one user.
+            # Published per user.
             level["throughput"] = value * int(users)
     for users, level in sorted(by_users.items()):
         if level:
@@ -134,7 +132,7 @@ def artifact_keys(s3: Any, bucket: str) -> frozenset[str]:
 
 
 def evaluated(s3: Any, sagemaker: Any, bucket: str, notes: list[str]) -> list[Benchmark]:
-    """The measurements of the evaluations in a store; of several of the same, the newest counts."""
+    """The measurements of the evaluations in a store; the newest where there are several of the same."""
     results: list[EvaluationResult] = []
     for match in _matches(s3, bucket, "evaluations/", _RESULT):
         try:
@@ -167,7 +165,7 @@ def _matches(s3: Any, bucket: str, prefix: str, pattern: re.Pattern[str]) -> Ite
 
 
 def _with_channels(sagemaker: Any, subject: Subject, started: dt.datetime) -> bool | None:
-    """Whether a draft or heads were beside the model; None where the endpoint is gone or has changed since."""
+    """Whether the model was served with a draft or heads; None where the endpoint is gone or has changed since."""
     component, endpoint = subject.inference_component_name, subject.endpoint_name
     if endpoint is None:
         return None
@@ -181,7 +179,7 @@ def _with_channels(sagemaker: Any, subject: Subject, started: dt.datetime) -> bo
             config = sagemaker.describe_endpoint_config(EndpointConfigName=name)
             variants, variant = config["ProductionVariants"], subject.variant_name
             items = [item for item in variants if variant in (None, item["VariantName"])]
-            # The models of a configuration never change: its age counts, not that of a scaling.
+            # The models of a configuration never change, unlike the endpoint, which scaling modifies.
             changed = config["CreationTime"]
         served = [item["ModelName"] for item in items if item.get("ModelName")]
         if changed > started or not served:

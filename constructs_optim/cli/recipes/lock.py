@@ -20,7 +20,7 @@ def lock_command(
 ) -> None:
     """Show the containers that an app records in optim.lock.json, and update them to those that the catalog prefers.
 
-    An updated container changes the keys of the artifacts that it makes: the next deployment makes them again.
+    An updated container changes the keys of its artifacts: the next deployment builds them again.
     """
     lock = read_lock(file)
     if unknown := sorted(set(requirements or ()) - set(lock.containers)):

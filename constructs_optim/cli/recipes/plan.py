@@ -39,7 +39,7 @@ def plan_command(
     elif model_s3 is not None and model is None:
         source = Model.s3(model_s3, accept_eula=accept_eula)
     else:
-        raise typer.BadParameter("give one of --model and --model-s3")
+        raise typer.BadParameter("use either --model or --model-s3")
     with refusals_printed(format):
         techniques = [_parsed(text) for text in technique]
         containers = read_lock(Path(LOCK_FILE)).containers
@@ -64,7 +64,7 @@ def refusals_printed(format: Format) -> Iterator[None]:
 
 
 def _parsed(text: str) -> Any:
-    """The technique; the text itself where it names none, which a rule reports with all other violations."""
+    """The technique; the text itself where it names none, as a rule reports it with all other violations."""
     try:
         return parse(text)
     except UnknownTechniqueError:
@@ -87,7 +87,7 @@ def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
     if not plan.jobs:
         yield "jobs", "none"
     container = plan.container
-    yield "container image", container.image or "as the hub's configuration says"
+    yield "container image", container.image or "defined by the hub's configuration"
     yield "environment", "\n".join(f"{name}={value}" for name, value in container.environment.items()) or "none"
     for channel in container.channels:
         yield "channel", f"{channel.name}: {channel.source.kind}"

@@ -13,7 +13,15 @@ from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.memory import MemoryEstimate
-from constructs_optim.recipe.recommendation import AtBest, Candidate, Evidence, Goal, Recommendation, Wish, recommend
+from constructs_optim.recipe.recommendation import (
+    AtBest,
+    Candidate,
+    Evidence,
+    Goal,
+    Preferences,
+    Recommendation,
+    recommend,
+)
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
 from ..explain import LISTED, PRICES_HELP, stated_prices
@@ -34,12 +42,12 @@ def recommend_command(
         list[str] | None, typer.Option(help="An instance type to choose from. Repeatable; all by default.")
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, metavar="USERS", help="Rank by benchmarks with as many users at a time alone.")
+        int | None, typer.Option(min=1, metavar="USERS", help="Rank only by benchmarks with so many users at a time.")
     ] = None,
     max_price: Annotated[
-        float | None, typer.Option(metavar="DOLLARS", help="Dollars an hour that an instance may cost at most.")
+        float | None, typer.Option(metavar="DOLLARS", help="The maximum price of an instance, in dollars per hour.")
     ] = None,
-    discount: Annotated[float, typer.Option(metavar="SHARE", help="What a savings plan takes off, as a share.")] = 0.0,
+    discount: Annotated[float, typer.Option(metavar="SHARE", help="The discount of a savings plan, as a share.")] = 0.0,
     optimize_for: Annotated[
         Goal, typer.Option(metavar="GOAL", help="What to rank by: cost, latency or throughput.")
     ] = Goal.cost,
@@ -49,13 +57,13 @@ def recommend_command(
     ] = Path(LISTED),
     offline: Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many to show.")] = 10,
-    left_out: Annotated[bool, typer.Option("--left-out", help="Show what was left out as well, and why.")] = False,
+    left_out: Annotated[bool, typer.Option("--left-out", help="List excluded recipes as well, with reasons.")] = False,
     profile: Profile = None,
     format: FormatOption = "table",
 ) -> None:
-    """Rank the recipes that work for a model by what is published, measured and charged. Exits 2 if no recipe works.
+    """Rank the recipes that work for a model by benchmarks and prices. Exits 2 if no recipe works.
 
-    Published are JumpStart's benchmarks; measured is what evaluations left in an artifact store (--store).
+    Benchmarks are those that JumpStart publishes, and those of evaluations in an artifact store (--store).
     """
     notes: list[str] = []
     stated = stated_prices(prices).hosting if str(prices) != LISTED else None
@@ -64,7 +72,7 @@ def recommend_command(
     account = None if offline else Account(profile, region)
     region = region or (account.region if account is not None else None) or _DEFAULT_REGION
     published = published_model(account, model, version, notes)
-    benchmarks = [*published.benchmarks] if published is not None else []
+    benchmarks = [*published.benchmarks]
     artifacts = frozenset[str]()
     if account is not None and store is not None:
         s3 = account.client("s3", account.region_of(store))
@@ -74,17 +82,20 @@ def recommend_command(
         prices=stated if stated is not None else listed_prices(account, region, notes),
         benchmarks=benchmarks,
         artifacts=artifacts,
-        configurations=published.configurations if published is not None else {},
+        configurations=published.configurations,
     )
-    chosen = version or (published.version if published is not None else None)
+    chosen = version or published.version
     if chosen is None and store is not None:
         notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
     jumpstart_model = Model.jumpstart(model, version=chosen, accept_eula=True)
     try:
         with refusals_printed(format):
-            wish = Wish(goal=optimize_for, concurrency=concurrency, max_price=max_price, discount=discount)
             recommendation = recommend(
-                jumpstart_model, region=region, instance_types=instance_type or (), evidence=evidence, wish=wish
+                jumpstart_model,
+                region=region,
+                instance_types=instance_type or (),
+                evidence=evidence,
+                preferences=Preferences(optimize_for, concurrency, max_price, discount),
             )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -97,8 +108,8 @@ def recommend_command(
             "model": model,
             "version": chosen,
             "region": region,
-            "optimize_for": wish.goal,
-            "concurrency": wish.concurrency,
+            "optimize_for": optimize_for,
+            "concurrency": concurrency,
             "candidates": [_candidate(rank, candidate) for rank, candidate in ranked],
             "candidate_count": len(recommendation.candidates),
             "baseline": recommendation.baseline,
@@ -110,7 +121,7 @@ def recommend_command(
     else:
         _print(jumpstart_model, region, recommendation, notes, limit, left_out)
     if not recommendation.candidates:
-        raise failed("No recipe is left: --left-out says why.")
+        raise failed("No recipe is left: --left-out lists the reasons.")
 
 
 def _candidate(rank: int, candidate: Candidate) -> dict[str, Any]:
@@ -130,7 +141,7 @@ def _print(
     model: Model, region: str, recommendation: Recommendation, notes: Sequence[str], limit: int, left_out: bool
 ) -> None:
     shown = recommendation.candidates[:limit]
-    # Remarks that the table has no column for, with the ranks they apply to.
+    # Remarks without a column in the table, by the ranks that they apply to.
     remarks: dict[str, list[int]] = {}
     for rank, candidate in enumerate(shown, 1):
         for remark in candidate.reasons:
@@ -142,9 +153,9 @@ def _print(
     if shown:
         _print_ranking(recommendation, limit)
         say(
-            "GB: weights, with their draft, of what accelerators have. At best: what reading the weights from the "
-            "accelerators' memory takes, for a token of each user, and what a million tokens cost then; no server is "
-            "faster without a draft. A price without ≥ was measured."
+            "GB: weights and draft, of the accelerators' memory. At best: the time to read the weights from that, for "
+            "a token of each user, and the price of a million tokens at that speed; no server is faster without a "
+            "draft. A price without ≥ was measured."
         )
         if (rest := len(recommendation.candidates) - limit) > 0:
             say(f"{counted(rest, 'recipe')} more; --limit shows them.")
@@ -169,7 +180,7 @@ def _print(
 
 
 def _print_ranking(recommendation: Recommendation, limit: int) -> None:
-    """Print a line for each recipe, and one for the model without a recipe."""
+    """Print the table of recipes, and a row for the unoptimized model."""
     rows: list[list[str]] = []
     for rank, candidate in enumerate(recommendation.candidates[:limit], 1):
         names = [
@@ -187,7 +198,7 @@ def _print_ranking(recommendation: Recommendation, limit: int) -> None:
 
 
 def _figures(price_per_hour: float | None, memory: MemoryEstimate | None, bound: AtBest | None) -> list[str]:
-    """Price, memory, time and price of tokens as cells; empty for what is not known."""
+    """Price, memory, time and price of tokens as cells; empty where they are not known."""
     blended = bound.blended_price if bound is not None else None
     return [
         f"{price_per_hour:.2f}" if price_per_hour is not None else "",

@@ -148,11 +148,9 @@ class EndpointEvaluation(Construct):
         schedule = self._benchmark.schedule
         self._schedule = self._scheduled(schedule) if schedule is not None else None
         if target.dashboard is not None:
-            target.dashboard.show_evaluation(
-                concurrencies=self.workload.concurrencies, baseline=options.get("baseline")
-            )
+            target.dashboard.show_evaluation(concurrencies=self.workload.concurrency, baseline=options.get("baseline"))
         if target.alarms is not None and schedule is not None:
-            target.alarms.watch(evaluation_concurrency=self.workload.concurrencies[0])
+            target.alarms.watch(evaluation_concurrency=self.workload.concurrency[0])
 
     @property
     def cdk_tag_manager(self) -> TagManager:
@@ -288,7 +286,7 @@ class EndpointEvaluation(Construct):
             Lossless=all(model.plan.lossless for model in target.models),
             WorkloadConfigName=self._config_name,
             Workload=self.workload.spec,
-            Concurrencies=list(self.workload.concurrencies),
+            Concurrencies=list(self.workload.concurrency),
             Discount=self._benchmark.discount,
             Dimensions={name: known[name] for name in series.dimensions if name not in _OF_RUNS},
             RoleArn=self._service.role.role_arn,

@@ -21,8 +21,8 @@ from constructs_optim.recipe.hosting.alarms import (
     AlarmSettings,
     Query,
     Watched,
+    configured_alarm,
     endpoint_alarms,
-    failed_job_alarm,
 )
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.tokens import is_known
@@ -286,7 +286,7 @@ class _JobAlarm(Construct):
     def __init__(self, scope: Construct, settings: AlarmSettings, runbook: str) -> None:
         super().__init__(scope, "OptimizationJobAlarm")
         self.settings = settings
-        alarm = failed_job_alarm(settings)
+        alarm = configured_alarm("failed_job", settings, Watched(serves_components=False, capacity=0))
         job_watcher = [{"name": "service", "value": "job_watcher"}]
         self.acting = _ActingAlarm(
             self,

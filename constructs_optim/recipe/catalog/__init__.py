@@ -1,6 +1,6 @@
-"""What is known of models, instances and images: data files with source and date, and their look-ups.
+"""The catalog of models, instances and images: data files with source and date, and their look-ups.
 
-``docs/catalog.md`` says where each file comes from and how to refresh it.
+``docs/catalog.md`` documents where each file comes from and how to refresh it.
 """
 
 from __future__ import annotations

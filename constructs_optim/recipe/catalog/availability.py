@@ -1,4 +1,4 @@
-"""What not every region has, the layer of Lambda functions, and what SageMaker's recommendation jobs take."""
+"""Regional availability of resource types, the Lambda layer, and the limits of SageMaker's recommendation jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORKLOAD_CONFIG = "AWS::SageMaker::AIWorkloadConfig"
 
 
 class RecommendationJobs(BaseModel, frozen=True):
-    """What a recommendation job takes, with the API's metric for each goal, and the regions that have them."""
+    """What recommendation jobs accept, the API's metric by goal, and the regions that have them."""
 
     instance_types: tuple[str, ...]
     most_instance_types: int
@@ -23,7 +23,7 @@ class RecommendationJobs(BaseModel, frozen=True):
 
 
 class Layer(BaseModel, frozen=True):
-    """One version of a Lambda layer, the release of the library in it, and the account that has it by region."""
+    """One version of a Lambda layer, the release of the library in it, and its account by region."""
 
     name: str
     version: int
@@ -39,12 +39,12 @@ def powertools() -> Layer:
 
 @cache
 def recommendations() -> RecommendationJobs:
-    """What recommendation jobs take."""
+    """The catalog's data about recommendation jobs."""
     return RecommendationJobs.model_validate(load("recommendations"))
 
 
 def regions_with(resource_type: str) -> tuple[str, ...]:
-    """The regions that have a resource type of CloudFormation, by name."""
+    """The regions that have a resource type of CloudFormation, in alphabetical order."""
     return tuple(load("resource_types")["types"][resource_type])
 
 

@@ -1,4 +1,4 @@
-"""Container images, what they are capable of, and the registries they are pulled from."""
+"""Container images with their capabilities, and the registries that they are pulled from."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import BaseModel
 from . import load
 
 SERVING = "serving"
-"""How a lock file records an image that needs no capability but to serve."""
+"""The lock file's name for an image that needs no capability but serving."""
 
 
 class ImageRow(BaseModel, frozen=True):
     """A Deep Learning Container image, without its registry.
 
-    ``degree_variable`` is what its server reads a copy's number of accelerators from, None where nothing in it serves;
+    ``degree_variable`` is its server's variable for the tensor parallel degree, None where it has no server;
     ``missing_in`` has the regions whose registry lacks it.
     """
 
@@ -43,35 +43,35 @@ def rows() -> tuple[ImageRow, ...]:
 
 
 def requirement(capabilities: Collection[str]) -> str:
-    """What an image has to be capable of as one text, by which a lock file records it: ``awq+draft_model``."""
+    """Required capabilities as a lock file records them: ``awq+draft_model``."""
     return "+".join(sorted(capabilities)) or SERVING
 
 
 def choose(
     capabilities: Collection[str], region: str | None, recorded: Mapping[str, str]
 ) -> tuple[str, ImageRow | None]:
-    """The image for ``capabilities``, and the name it is recorded by.
+    """The image for ``capabilities``, and the name that it is recorded by.
 
-    It is the recorded one where ``region``'s registry has it, or else the one that the catalog prefers of those that
-    have all of ``capabilities``; None where there is none.
+    It is the recorded image where ``region``'s registry has it, or else the catalog's preferred image that has all of
+    ``capabilities``; None where there is none.
     """
-    able = [row for row in rows() if row.capabilities >= set(capabilities) and region not in row.missing_in]
+    capable = [row for row in rows() if row.capabilities >= set(capabilities) and region not in row.missing_in]
     name = requirement(capabilities)
-    of_region = f"{name}@{region}"
-    for key in (of_region, name):
-        for row in able:
+    regional_name = f"{name}@{region}"
+    for key in (regional_name, name):
+        for row in capable:
             if recorded.get(key) == row.name:
                 return key, row
-    return of_region if name in recorded else name, next(iter(able), None)
+    return regional_name if name in recorded else name, next(iter(capable), None)
 
 
 def select(capabilities: Collection[str], region: str | None = None) -> ImageRow | None:
-    """The image that the catalog prefers for ``capabilities``, of those that ``region`` has where it is known."""
+    """The catalog's preferred image for ``capabilities``, of those in ``region`` where it is known."""
     return choose(capabilities, region, {})[1]
 
 
 def registry_accounts() -> dict[str, str]:
-    """The registry's account by region, in the order of the regions' names."""
+    """The registry's account by region, in alphabetical order."""
     return dict(load("images")["registry_accounts"])
 
 

@@ -12,11 +12,10 @@ from . import load
 
 @dataclass(frozen=True)
 class InstanceRow:
-    """An accelerated instance type. Memory is in MiB, for one accelerator where it says so; NVMe in GB.
+    """An accelerated instance type. Memory is in MiB, NVMe in GB.
 
-    ``memory_bandwidth`` is that of one accelerator, in GB a second, as its maker says it at most. ``sdk_lists``:
-    whether the SageMaker SDK lists the family for optimization. ``runs_optimization``: as a job's deployment instance
-    type.
+    ``memory_bandwidth`` is the maker's figure for one accelerator, in GB per second. ``sdk_lists``: whether the
+    SageMaker SDK lists the family for optimization. ``runs_optimization``: as a job's deployment instance type.
     """
 
     name: str
@@ -38,7 +37,7 @@ class InstanceRow:
 
     @property
     def parallel_units(self) -> int:
-        """What a tensor parallel degree counts: GPUs, or NeuronCores."""
+        """The units of a tensor parallel degree: GPUs, or NeuronCores."""
         return self.accelerator_count * self.cores_per_accelerator
 
     @property
@@ -57,15 +56,15 @@ def by_name() -> MappingProxyType[str, InstanceRow]:
 
 @cache
 def other_names() -> frozenset[str]:
-    """Endpoint instance types without an accelerator, or with one no technique here runs on."""
+    """Endpoint instance types without an accelerator that any technique supports."""
     return frozenset(load("instances")["without_catalogued_accelerator"])
 
 
 def find(name: object) -> InstanceRow | None:
-    """The accelerated instance type of that name; None where it is no name, or of none."""
+    """The accelerated instance type of that name; None where there is none."""
     return by_name().get(name) if isinstance(name, str) else None
 
 
-def smallest(of: Iterable[InstanceRow]) -> InstanceRow | None:
-    """The one with the least accelerator memory, then the fewest accelerators and vCPUs; None of none."""
-    return min(of, key=lambda row: (row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu), default=None)
+def smallest(rows: Iterable[InstanceRow]) -> InstanceRow | None:
+    """The instance type with the least accelerator memory, then the fewest accelerators and vCPUs; None of none."""
+    return min(rows, key=lambda row: (row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu), default=None)

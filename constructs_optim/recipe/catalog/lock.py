@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, ValidationError
 
 LOCK_FILE = "optim.lock.json"
-"""Where it is, in the app's own folder, beside ``cdk.json``."""
+"""Its path in the app's folder, beside ``cdk.json``."""
 
 
 class Lock(BaseModel, frozen=True, extra="forbid"):
@@ -35,11 +35,11 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             )
             raise ValueError(
                 f"{path} is not a lock file of this release ({problems}). Restore it from version control, or delete "
-                "it to have the containers chosen anew, which may make artifacts again"
+                "it to choose the containers anew, which may rebuild artifacts"
             ) from None
 
     def adding(self, containers: Mapping[str, str]) -> Lock:
-        """The same with more containers; what is recorded already stays."""
+        """A lock with more containers; existing entries stay."""
         return self.model_copy(update={"containers": {**containers, **self.containers}})
 
     def write(self, path: Path) -> None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 from . import load
-
-overrides: dict[str, dict[str, Any]] = {}
-"""Columns that users added or changed, by model id: see :func:`override`."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +21,16 @@ class License:
 class ModelRow:
     """One JumpStart model. A column is None where the source leaves it blank.
 
-    ``supports`` has the techniques that the sources say yes to, by their names there, and ``pre_compiled`` where
+    ``supports`` has the techniques that the sources list as supported, by their names there, and ``pre_compiled`` where
     SageMaker has the compiled artifact.
 
-    ``parameters_billion`` is the vendor's own figure, ``weight_bits`` how the weights are stored, ``stored_gb`` their
-    size where these two do not tell. ``layers``, ``key_value_heads`` and ``head_dimension`` give that of the KV cache;
-    ``full_attention_layers`` keep all tokens of a request, the others those of a short window. ``hidden_size`` and
-    ``vocabulary_size`` give that of prediction heads and of embeddings: one matrix where they are tied, two otherwise.
-    ``attention_heads`` are those of queries, ``max_position`` is the longest request that the model is configured for,
-    in tokens. ``active_parameters_billion`` are those that one token takes, of a mixture of experts.
+    ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
+    ``stored_gb`` their size where it does not follow from these two. The size of the KV cache follows from ``layers``,
+    ``key_value_heads`` and ``head_dimension``; ``full_attention_layers`` keep all tokens of a request, the remaining
+    layers only those of a short window. The size of prediction heads and embeddings follows from ``hidden_size`` and
+    ``vocabulary_size``; embeddings are a single matrix where they are tied, two otherwise. ``attention_heads`` counts
+    query heads, ``max_position`` is the maximum context length in tokens. ``active_parameters_billion`` is the number
+    of parameters per token of a mixture of experts.
     """
 
     model_id: str
@@ -76,9 +73,11 @@ class ModelRow:
         return self.key_value_bytes_a_token * tokens * (self.full_attention_layers or self.layers) // self.layers
 
 
-def by_id() -> MappingProxyType[str, ModelRow]:
-    """Every known model."""
-    return _merged() if overrides else _catalogued()
+@cache
+def by_id() -> dict[str, ModelRow]:
+    """Every known model, with the changes of :func:`override`."""
+    data = load("models")
+    return {row["model_id"]: _row(row, data["families"]) for row in data["models"]}
 
 
 def find(model_id: str) -> ModelRow | None:
@@ -87,11 +86,11 @@ def find(model_id: str) -> ModelRow | None:
 
 
 def override(model_id: str, **columns: Any) -> ModelRow:
-    """Add a model of your own, or change what the catalog says of one, for the rest of the process.
+    """Add a model of your own, or change columns of a catalogued model, for the rest of the process.
 
     Args:
         model_id: the hub's id.
-        **columns: columns of :class:`ModelRow`; those that are not named keep what the catalog says, if anything.
+        **columns: columns of :class:`ModelRow`; all other columns keep their values.
 
     Raises:
         ValueError: for an unknown column.
@@ -102,22 +101,9 @@ def override(model_id: str, **columns: Any) -> ModelRow:
         raise ValueError(f"a model has no column {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     if "supports" in columns:
         columns = {**columns, "supports": frozenset(columns["supports"])}
-    overrides[model_id] = {**overrides.get(model_id, {}), **columns}
+    row = by_id().get(model_id, ModelRow(model_id, family="custom"))
+    by_id()[model_id] = replace(row, **columns)
     return by_id()[model_id]
-
-
-def _merged() -> MappingProxyType[str, ModelRow]:
-    rows = dict(_catalogued())
-    for model_id, columns in overrides.items():
-        row = rows.get(model_id, ModelRow(model_id, family="custom"))
-        rows[model_id] = replace(row, **columns)
-    return MappingProxyType(rows)
-
-
-@cache
-def _catalogued() -> MappingProxyType[str, ModelRow]:
-    data = load("models")
-    return MappingProxyType({row["model_id"]: _row(row, data["families"]) for row in data["models"]})
 
 
 def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:

@@ -16,10 +16,10 @@ from .workload import Workload
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is declared about one evaluation. Without ``after_deployment``, it runs by its ``schedule`` alone.
+    """The declaration of an evaluation. Without ``after_deployment``, it runs by its ``schedule`` only.
 
     ``asynchronous``: whether the endpoint queues requests, and so does not stream. ``discount`` is a share. ``region``
-    is None where only the deployment knows it.
+    is None where it is known only at deployment.
     """
 
     workload: Workload
@@ -34,9 +34,10 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class RecommendationRequest:
-    """What is declared about one recommendation, of a model in S3. None: the service's choice.
+    """The declaration of a recommendation for a model in S3. None: the service's choice.
 
-    Nothing is launched outside of ``capacity_reservations``. ``region`` is None where only the deployment knows it.
+    Instances are launched in ``capacity_reservations`` only, if there are any. ``region`` is None where it is
+    known only at deployment.
     """
 
     model: Model
@@ -48,7 +49,7 @@ class RecommendationRequest:
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """The job's part of the custom resource's ``Request``, of a request that keeps the rules."""
+        """The job's part of the custom resource's ``Request``."""
         reservations = [reservation.arn for reservation in self.capacity_reservations]
         return {
             "ModelUri": self.model.uri,

@@ -1,16 +1,15 @@
 """Calculates each metric of an evaluation from its requests.
 
-``evaluation_metrics`` says what the metrics mean, ``pricing`` has the formulas of prices. Where the vendor's reference
-leaves a choice, this is it:
+``metrics`` defines them, ``pricing`` has the formulas of prices. Where the vendor's reference leaves a choice:
 
-- A request that failed, or that brought no token, is counted as such and adds to no latency, rate or token count: an
-  endpoint that fails fast is not a fast endpoint.
+- Failed and empty requests are counted as such and are not part of latencies, rates and token counts: an endpoint that
+  fails fast is not a fast endpoint.
 - Inter-token latency is a request's time from its first token to its last, for each token after the first piece. Tokens
-  that arrive in one piece, as with speculative decoding, are still tokens; those of the first piece took no time that
-  anybody saw, and a response that arrived in one piece has no inter-token latency.
+  that arrive in one piece, as with speculative decoding, are still tokens; those of the first piece took no measurable
+  time, and a response that arrived in one piece has no inter-token latency.
 - Tokens a second of a request are the mean tokens of a request over its mean client latency, so that they follow from
   means alone, which is all that aiperf's summaries have.
-- Percentiles lie on the line between the two values next to them, as NumPy's and a spreadsheet's do.
+- Percentiles are linearly interpolated, as NumPy's and a spreadsheet's are.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefin
 
 
 class ErrorKind(StrEnum):
-    """How a request can fail, each with one sentence."""
+    """How a request can fail; ``meaning`` is for reports."""
 
     meaning: str
 
@@ -35,7 +34,7 @@ class ErrorKind(StrEnum):
         kind._value_, kind.meaning = value, meaning
         return kind
 
-    TIMEOUT = "timeout", "The response was not complete within the time a request is given."
+    TIMEOUT = "timeout", "The response was not complete before the timeout."
     CONNECTION = "connection", "No connection could be opened."
     BROKEN_CONNECTION = (
         "broken_connection",
@@ -46,12 +45,12 @@ class ErrorKind(StrEnum):
     SERVER_ERROR = "server_error", "The endpoint failed before it responded (status 5xx)."
     MODEL_ERROR = "model_error", "The model's server reported an error in the middle of its response."
     CUT_STREAM = "cut_stream", "The response broke off before its end."
-    MALFORMED_RESPONSE = "malformed_response", "Part of the response is nothing that the format allows."
+    MALFORMED_RESPONSE = "malformed_response", "Part of the response violates the format."
 
 
 @dataclass(slots=True)
 class Request:
-    """One request, with times in seconds on any clock that only goes forward; None where nothing could count or see it.
+    """One request, with times in seconds of a monotonic clock; None where a value is not known.
 
     ``end`` is when its response was complete, or when it failed; ``last_token`` is ``end`` by default. ``first_tokens``
     arrived in the first piece of the response.
@@ -116,13 +115,12 @@ def summarize(
     """Every metric of an evaluation at one concurrency that can be calculated, by name, in its published unit.
 
     ``requests`` has those that failed as well; ``seconds`` is from the first request to the last response. There are no
-    prices without ``instance_price_per_hour``, of all instances. Raises ValueError for a wrong price, discount or time.
+    prices without ``instance_price_per_hour``, of all instances. Raises ValueError where ``seconds`` is 0.
     """
-    pricing.check_price(instance_price_per_hour, discount)
     sent = list(requests)
     measured = [request for request in sent if request.is_measured]
     if measured and not seconds > 0:
-        raise ValueError(f"seconds is {seconds}, and requests that were answered took time")
+        raise ValueError(f"seconds is {seconds}, and completed requests took time")
     values: dict[str, float] = {
         "concurrency": concurrency,
         "client_invocations": len(sent),
@@ -145,13 +143,13 @@ def summarize(
 
 
 def errors_by_kind(requests: Iterable[Request]) -> dict[str, int]:
-    """How many requests failed in each way; ways in which none did are left out."""
+    """The number of failed requests by kind of error."""
     counted = Counter(request.error for request in requests if request.error is not None)
     return {kind.value: counted[kind] for kind in ErrorKind if kind in counted}
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The value that ``percent`` (0 to 100) of the values do not exceed, on the line between the two next to it."""
+    """The value that ``percent`` (0 to 100) of the values do not exceed, linearly interpolated."""
     rank = (len(ordered) - 1) * percent / 100
     below = int(rank)
     if below + 1 == len(ordered):
@@ -159,18 +157,18 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[below] + (ordered[below + 1] - ordered[below]) * (rank - below)
 
 
-def better(metric: MetricDefinition) -> int:
-    """Whether more of a metric is better (1), worse (-1), or neither (0)."""
+def direction(metric: MetricDefinition) -> int:
+    """Whether higher values of a metric are better (1), worse (-1), or neither (0)."""
     if metric.name in ("concurrency", "client_invocations", "input_tokens", "output_tokens", "instance_price_per_hour"):
         return 0
     if metric.shown_unit is Unit.COUNT_PER_SECOND:
-        # Input tokens come in as fast as requests are made: both rates tell of the endpoint.
+        # Input tokens arrive as fast as requests are completed: both rates measure the endpoint.
         return 1
     return -1
 
 
 def relative_change(before: Mapping[str, float], after: Mapping[str, float], name: str) -> float | None:
-    """By what share a metric changed: 0.5 for half as much again. None where there is nothing to compare."""
+    """The relative change of a metric: 0.5 for an increase by half. None where a value is missing, or zero before."""
     if name not in before or name not in after:
         return None
     if before[name] == after[name]:

@@ -1,4 +1,4 @@
-"""What an evaluation must find for a deployment to succeed: limits, comparisons, and the completions themselves."""
+"""What an evaluation must measure for a deployment to succeed: limits, regressions, and the quality of completions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pydantic import Field, PositiveInt
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.settings import Settings
 
+from .calculation import direction
+
 _LATENCIES = {"ttft": "time_to_first_token", "itl": "inter_token_latency", "client_latency": "client_latency"}
 _STATISTICS = ("mean", *metrics.PERCENTILES)
 REGRESSION_METRICS = (
@@ -19,11 +21,11 @@ REGRESSION_METRICS = (
     "client_latency_p90",
     "output_tokens_per_second",
 )
-"""What is compared with what is replaced. Higher percentiles of a hundred requests differ from one run to the next."""
+"""The metrics that are compared with the replaced endpoint's. Higher percentiles of 100 requests vary by chance."""
 
 
 class Limits(TypedDict, total=False):
-    """What ``require`` may ask for. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+    """The limits of ``require``. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
 
     ``ttft`` is the time to the first token, ``itl`` the inter-token latency, ``client_latency`` the time to the whole
     response; docs/metrics.md defines all of them.
@@ -61,16 +63,16 @@ class Requirement:
 
 
 class QualityRequirement(Settings):
-    """A comparison of completions with those of what is replaced, to the same prompts.
+    """A comparison of completions with those of the replaced endpoint, for the same prompts.
 
     Attributes:
         prompts: a JSON Lines file in S3; lines have ``text``, ``prompt``, ``inputs`` or ``messages``, and may have a
             ``reference`` to compare with instead.
         min_identical: the share of completions that must be the same, where neither side changes the weights. Default:
             0.9, since half precision rounds now and then in favour of another token.
-        max_difference: how far the others may be from the baseline's on average, as a share of their words.
+        max_difference: the mean difference that is allowed from the baseline's completions, as a share of their words.
         max_tokens: of a completion.
-        most_prompts: how many of the prompts are sent.
+        most_prompts: how many of the prompts are sent at most.
     """
 
     # A technique that leaves the weights alone verifies several tokens in one pass, so its sums are rounded in another
@@ -86,9 +88,9 @@ class QualityRequirement(Settings):
 
 @dataclass(frozen=True)
 class Requirements:
-    """All that is required of one endpoint; ``at_concurrency``: where limits hold, everywhere if None.
+    """The requirements of one endpoint; ``at_concurrency``: where limits apply, at all concurrencies if None.
 
-    ``max_regression`` is how much worse than before ``compared`` metrics may be, as a share; they are listed with
+    ``max_regression`` is how much worse than before the ``compared`` metrics may be, as a share; they are listed with
     whether higher values are better.
     """
 
@@ -116,11 +118,14 @@ def requirements_of(
         )
     # An endpoint that fails is quick to respond.
     values: dict[str, float] = {"max_error_rate": 0.01, **cast("Mapping[str, float]", limits)}
-    compared = regression_metrics if max_regression is not None else ()
+    compared = [metrics.find(name) for name in regression_metrics if max_regression is not None]
+    for metric in compared:
+        if not metric.of_evaluation:
+            raise ValueError(f"regression_metrics: {metric.name} is not measured by an evaluation; see docs/metrics.md")
     return Requirements(
         limits=tuple(_requirement(name, values[name]) for name in Limits.__annotations__ if name in values),
         max_regression=max_regression,
-        compared=tuple((name, _is_better_higher(name)) for name in compared),
+        compared=tuple((metric.name, direction(metric) > 0) for metric in compared),
         quality=quality,
         at_concurrency=at_concurrency,
     )
@@ -139,12 +144,3 @@ def _requirement(name: str, limit: float) -> Requirement:
     unit = "US dollars" if metric.shown_unit is metrics.Unit.US_DOLLARS else ""
     side = {"at_most": limit} if bound == "max" else {"at_least": limit}
     return Requirement(metric.name, metric.title, unit, **side)
-
-
-def _is_better_higher(name: str) -> bool:
-    metric = metrics.find(name)
-    if not metric.of_evaluation:
-        raise ValueError(
-            f"regression_metrics: {name} is not measured by an evaluation; docs/metrics.md has those that are"
-        )
-    return metric.shown_unit is metrics.Unit.COUNT_PER_SECOND

@@ -1,8 +1,8 @@
-"""The result of an evaluation, as data: one document for what was measured from a laptop and in the cloud.
+"""The result of an evaluation, as data: the same document for measurements from a laptop and in the cloud.
 
-A document is of one subject, at every concurrency. Its metrics have the names and units of ``evaluation_metrics``:
-latencies in milliseconds, prices in US dollars, rates a second. What could not be measured is left out, and ``notes``
-say why.
+A document has one subject, at every concurrency. Its metrics have the names and units of ``recipe.metrics``: latencies
+in milliseconds, prices in US dollars, rates a second. Metrics that could not be measured are missing, and ``notes``
+have the reason.
 """
 
 from __future__ import annotations
@@ -10,15 +10,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
-
-from constructs_optim.recipe.metrics import EVALUATION
-
-_METRICS = frozenset(metric.name for metric in EVALUATION)
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class _Part(BaseModel):
-    # A later release may add fields: what an older one does not know, it passes over.
+    # A later release may add fields, which older releases ignore.
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="ignore", populate_by_name=True, serialize_by_alias=True
     )
@@ -44,9 +40,9 @@ class Subject(_Part):
 class Workload(_Part):
     """What was sent, and how tokens were counted.
 
-    ``prompts`` is the number of different ones: two results compare where ``prompts_digest``, their SHA-256, is the
-    same. ``format`` is ``openai`` or ``lmi``. Each concurrency had so many ``requests``, None where each had a
-    number of its own, or so many ``seconds``, after ``warm_up`` requests that do not count.
+    ``prompts`` is the number of different prompts: two results are comparable where ``prompts_digest``, their SHA-256,
+    is the same. ``format`` is ``openai`` or ``lmi``. ``requests`` were sent at every concurrency, None where their
+    number differs by concurrency or ``seconds`` limited them; ``warm_up`` requests before them do not count.
     """
 
     prompts: PositiveInt
@@ -63,9 +59,9 @@ class Workload(_Part):
 
 
 class Level(_Part):
-    """What was measured at one concurrency, the number of users.
+    """The measurements at one concurrency, the number of users.
 
-    ``errors`` counts by ``ErrorKind``. An interrupted evaluation is not ``complete``, and keeps what it measured.
+    ``errors`` counts by ``ErrorKind``. An interrupted level is not ``complete``, and keeps its measurements.
     ``retries`` were sent a second time, because the server had closed the idle connection.
     """
 
@@ -75,16 +71,6 @@ class Level(_Part):
     errors: dict[str, NonNegativeInt] = Field(default_factory=dict)
     complete: bool = True
     retries: NonNegativeInt = 0
-
-    @field_validator("metrics")
-    @classmethod
-    def _metrics_are_defined(cls, metrics: dict[str, float]) -> dict[str, float]:
-        unknown = sorted(set(metrics) - _METRICS)
-        if unknown:
-            raise ValueError(
-                f"no metrics of an evaluation: {', '.join(unknown)}; docs/metrics.md lists those there are"
-            )
-        return metrics
 
 
 class Price(_Part):
@@ -96,12 +82,12 @@ class Price(_Part):
 
 
 class EvaluationResult(_Part):
-    """One subject's evaluation; ``notes`` is what a reader has to know to judge the values.
+    """One subject's evaluation, by rising concurrency; ``notes`` are what a reader must know to judge the values.
 
     ``price`` is None where it is not known, with the reason in ``notes``.
     """
 
-    # Goes up when an older document could be misread; a field that is added keeps it.
+    # Raised when older documents could be misread; not for an added field.
     schema_version: Literal[1] = Field(default=1, alias="schema")
     subject: Subject
     workload: Workload
@@ -109,14 +95,6 @@ class EvaluationResult(_Part):
     levels: tuple[Level, ...]
     price: Price | None = None
     notes: tuple[str, ...] = ()
-
-    @field_validator("levels")
-    @classmethod
-    def _levels_rise(cls, levels: tuple[Level, ...]) -> tuple[Level, ...]:
-        users = [level.concurrency for level in levels]
-        if users != sorted(set(users)):
-            raise ValueError(f"the levels are of concurrency {users}: each belongs there once, by rising concurrency")
-        return levels
 
     @property
     def complete(self) -> bool:

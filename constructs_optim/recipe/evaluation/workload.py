@@ -1,4 +1,4 @@
-"""What simulated users send, as an AI workload configuration has it.
+"""What simulated users send, as in an AI workload configuration.
 
 Source: SageMaker Python SDK 3, which names the parameters and refuses others; Amazon SageMaker developer guide, "AI
 benchmark jobs". The tool that sends the requests is aiperf, whose options the parameters are.
@@ -15,34 +15,38 @@ from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token
 
 CHANNEL = "prompts"
-"""The name of the channel that prompts of the user's own come in."""
+"""The input channel of the user's own prompts."""
+
+
+def _ascending(users: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(set(users)))
 
 
 class Workload(Settings):
-    """Users who send requests all the time, each as soon as the last one is answered.
+    """Users who send requests all the time: the next request as soon as the previous response is complete.
 
-    Without ``prompts``, text is made up whose length is that of the AWS Machine Learning Blog's introduction of the
+    Without ``prompts``, prompts are synthetic, with the length of the AWS Machine Learning Blog's introduction of the
     inference optimization toolkit: 622 tokens on average, and 250 tokens are requested.
 
     Attributes:
-        concurrency: users at the same time, one measurement each.
-        input_tokens: mean length of a made-up prompt, in tokens.
+        concurrency: users at the same time; every number of users is a measurement of its own.
+        input_tokens: mean length of a synthetic prompt, in tokens.
         input_tokens_stddev: its standard deviation.
         output_tokens: tokens that are requested.
         output_tokens_stddev: their standard deviation.
         prompts: a JSON Lines file of your own prompts in S3 (``s3://bucket/key.jsonl``), each line with ``text``.
-            Default: made-up prompts.
+            Default: synthetic prompts.
         requests: how many are sent at each concurrency. Default: 100, and three for each user where that is more.
         duration_seconds: instead of ``requests``, how long they are sent.
         warmup_requests: sent before, and not counted.
         tokenizer: the Hugging Face id of the model's tokenizer. Default: what the service takes.
         token_secret_arn: a Secrets Manager secret that holds a Hugging Face token, for a gated tokenizer.
         request_timeout_seconds: how long a response may take.
-        seed: of all that is random.
-        parameters: more parameters of the workload, as the service names them; they win over those above.
+        seed: of the random number generator.
+        parameters: further parameters of the workload, by the service's names; they override the settings above.
     """
 
-    concurrency: Annotated[Sequence[PositiveInt], Field(min_length=1), AfterValidator(tuple)] = (1, 8, 32)
+    concurrency: Annotated[Sequence[PositiveInt], Field(min_length=1), AfterValidator(_ascending)] = (1, 8, 32)
     input_tokens: PositiveInt = 622
     input_tokens_stddev: NonNegativeInt = 0
     output_tokens: PositiveInt = 250
@@ -58,11 +62,6 @@ class Workload(Settings):
     parameters: Mapping[str, JsonValue] = {}
 
     @property
-    def concurrencies(self) -> tuple[int, ...]:
-        """The numbers of users, the fewest first."""
-        return tuple(sorted(set(self.concurrency)))
-
-    @property
     def spec(self) -> dict[str, Any]:
         """The ``Inline`` workload specification."""
         lengths = {
@@ -72,7 +71,7 @@ class Workload(Settings):
         # The name of a file that is known only at deployment cannot be taken apart: the folder is named instead.
         name = "" if self.prompts is None or is_token(self.prompts) else self.prompts.rpartition("/")[2]
         prompts = {"custom_dataset_type": "single_turn", "input_file": f"/opt/ml/input/data/{CHANNEL}/{name}"}
-        requests = self.requests or max(100, 3 * max(self.concurrencies))
+        requests = self.requests or max(100, 3 * max(self.concurrency))
         duration = {"benchmark_duration": self.duration_seconds}
         optional = {
             "output_tokens_stddev": self.output_tokens_stddev or None,
@@ -86,7 +85,7 @@ class Workload(Settings):
                 **(lengths if self.prompts is None else prompts),
                 "output_tokens_mean": self.output_tokens,
                 # The developer guide documents a number; the SDK reads sweeps of a list as well.
-                "concurrency": self.concurrencies[0] if len(self.concurrencies) == 1 else list(self.concurrencies),
+                "concurrency": self.concurrency[0] if len(self.concurrency) == 1 else list(self.concurrency),
                 **({"request_count": requests} if self.duration_seconds is None else duration),
                 "random_seed": self.seed,
                 "streaming": True,

@@ -1,4 +1,4 @@
-"""How an endpoint is hosted, with what the catalog knows of its instances; rules check it."""
+"""The hosting of an endpoint as plain data, which rules check."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -13,10 +13,10 @@ from constructs_optim.recipe.techniques import Technique
 from .options import Adapter, Adapters, CapacityReservation, Component, UpdateSettings
 
 COMPONENT_STARTUP_SECONDS = 2700
-"""How long a component's model may take to be downloaded, and then to be loaded, by default.
+"""The default timeout of a component for downloading its model, and for loading it.
 
-CloudFormation creates an inference component within 2 hours (its schema has no time of its own), in which an instance
-is launched and an image pulled besides.
+CloudFormation waits 2 hours for an inference component (its schema has no timeout), in which an instance is launched
+and an image is pulled as well.
 """
 
 
@@ -24,9 +24,9 @@ is launched and an image pulled besides.
 class Hosting:
     """The hosting of one endpoint. None: not set.
 
-    ``instance_types`` has one for each pool, in the order of their priority, where they are ``pooled``. Without a model
-    of its own, components bring theirs. ``techniques`` are those of any of the pools. The instance counts are the range
-    of managed instance scaling. ``region`` is None where only the deployment knows it.
+    ``instance_types`` are those of the instance pools by priority, if it is ``pooled``. Without a model, an endpoint
+    serves those of components. ``techniques`` are those of all pools. The instance counts are the range of
+    managed instance scaling. ``region`` is None where it is known only at deployment.
     """
 
     instance_types: Sequence[str]
@@ -58,7 +58,7 @@ class Hosting:
 
     @cached_property
     def serves_components(self) -> bool:
-        """Whether models are inference components: because that is set, or nothing else works."""
+        """Whether models are inference components: as set, or as techniques or the lack of a model require."""
         if self.inference_component is not None:
             return bool(self.inference_component)
         return not self.has_model or any(technique.inference_component for technique in self.techniques)
@@ -71,9 +71,9 @@ class Hosting:
 
 
 def instances_for_copies(components: Sequence[Component], row: instances.InstanceRow) -> int:
-    """How many instances of a type hold all copies of components: the largest first, each where it fits (first fit).
+    """How many instances of a type hold all copies of components, by first fit of the largest copies first.
 
-    SageMaker does not publish how it places copies; this is never fewer than the least that could hold them.
+    SageMaker does not publish how it places copies; the result is never below the optimum.
     """
     free: list[tuple[int, int]] = []
     copies = sorted(((c.accelerators, c.memory_mib) for c in components for _ in range(c.copies)), reverse=True)

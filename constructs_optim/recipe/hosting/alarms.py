@@ -1,4 +1,4 @@
-"""The alarms of an endpoint: how users tune them, and what they watch. ``alarms.toml`` defines each."""
+"""The alarms of an endpoint: their definitions (``alarms.toml``) and the settings that users tune them with."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _DEFINITIONS = tomllib.loads((files("constructs_optim.recipe.hosting") / "alarms
 
 
 class AlarmSettings(Settings):
-    """How one alarm is tuned. None: its own default, which docs/alarms.md lists.
+    """The settings of one alarm. None: the alarm's default, which docs/alarms.md lists.
 
     Attributes:
-        threshold: what is still right, in the alarm's unit.
-        period_seconds: over how long values are put together: 10, 20, 30 or a multiple of 60.
-        evaluation_periods: how many of the last periods count.
-        datapoints_to_alarm: in how many of them the threshold must be broken.
-        minimum_count: with fewer failed requests in a period, their share of all requests does not count.
-        actions_enabled: whether it acts; without, it only shows its state. Default: it does.
+        threshold: the highest acceptable value, in the alarm's unit.
+        period_seconds: the period that values are aggregated over: 10, 20, 30 or a multiple of 60.
+        evaluation_periods: how many of the latest periods are evaluated.
+        datapoints_to_alarm: in how many of them the threshold must be exceeded.
+        minimum_count: with fewer failed requests in a period, the error rate counts as zero.
+        actions_enabled: whether its actions are run; without, it only shows its state. Default: they are.
     """
 
     threshold: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -39,7 +39,7 @@ class AlarmSettings(Settings):
 
     @field_validator("threshold")
     @classmethod
-    def _whole_where_it_is(cls, threshold: float | None) -> float | None:
+    def _without_decimals(cls, threshold: float | None) -> float | None:
         # Texts and dashboards show 20 and not 20.0.
         return int(threshold) if threshold is not None and threshold == int(threshold) else threshold
 
@@ -52,15 +52,15 @@ class AlarmSettings(Settings):
 
 
 class Alarms(Settings):
-    """Which alarms an endpoint has: True for one with its defaults, False for none, or how it is tuned.
+    """Which alarms an endpoint has: True for an alarm with its defaults, False for none, or its settings.
 
     Attributes:
         error_rate: percent of the requests of the last 5 minutes that ended with a 5xx status. Default: above 5.
-        latency: seconds in which 99 of 100 requests have their response. How long that takes is decided by how long
-            it is, which only you know: off by default, and it needs a threshold.
+        latency: seconds within which 99 of 100 requests have their response. The latency depends on the length of the
+            responses, which only you know: off by default, and it needs a threshold.
         saturation: requests in flight for each instance or copy, for 15 minutes. Default: above what the plan is sized
             for.
-        zero_capacity: nothing serves requests. Default: on.
+        zero_capacity: no instance or copy serves requests. Default: on.
         disk: percent in use of the fullest disk of the instances, for 15 minutes. Default: off; with True, above 90.
         failed_job: an optimization job failed, in this account and region. Default: on where the stack runs jobs.
         stale_evaluation: days without an evaluation, at most 7. Default: on where evaluations are declared.
@@ -98,11 +98,11 @@ class Query(BaseModel, frozen=True, extra="forbid"):
 
 
 class Alarm(BaseModel, frozen=True, extra="forbid"):
-    """One alarm of one endpoint; ``alarms.toml`` says what its fields are.
+    """One alarm of one endpoint; ``alarms.toml`` documents its fields.
 
-    A critical one is noticed by users: somebody is woken. A warning is for the working day: it does not mend itself.
-    ``missing`` is ``breaching``, ``notBreaching`` or ``ignore``. A new alarm waits ``warm_up_minutes`` for its first
-    data. ``rolls_back``: whether an update of the endpoint should be rolled back by it.
+    A critical alarm affects users and pages the engineer on call; a warning can wait for working hours, but does not
+    resolve by itself. ``missing`` is ``breaching``, ``notBreaching`` or ``ignore``. A new alarm waits
+    ``warm_up_minutes`` for its first data. ``rolls_back``: whether it rolls back an update of the endpoint.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     actions_enabled: bool = True
 
     def description(self, endpoint: str, runbook: str) -> str:
-        """What the person on call reads; ``runbook`` is the page that has a section on each alarm."""
+        """The message for the engineer on call; ``runbook`` is the page that has a section on each alarm."""
         meaning = self.meaning.format(endpoint=endpoint)
         section = self.name.replace("_", "-")
         return f"{self.severity}: {meaning} First: {self.first} Runbook: {runbook}#{section}"
@@ -130,7 +130,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
 
 @dataclass(frozen=True)
 class Watched:
-    """The endpoint that alarms watch. ``capacity``: requests in flight that an instance or copy is sized for.
+    """The endpoint that alarms watch. ``capacity``: concurrent requests that an instance or copy is sized for.
 
     SageMaker publishes fewer metrics of an asynchronous endpoint (its developer guide, "Alarms and logs for tracking
     metrics from asynchronous endpoints").
@@ -144,29 +144,27 @@ class Watched:
 
 
 def default_period(name: str) -> int:
-    """Over how many seconds an alarm puts values together by default."""
+    """The default period of an alarm in seconds."""
     return _DEFINITIONS[name].get("period_seconds", _PERIOD_SECONDS)
 
 
 def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:
-    """The alarms of one endpoint, which break no rule."""
+    """The alarms of one endpoint; ``alarms`` must comply with the rules."""
     settings = alarms.switched_on()
-    names = [name for name in _DEFINITIONS if name in settings and name != "failed_job"]
-    return [alarm for name in names if (alarm := _alarm(name, settings[name], watched)) is not None]
+    return [
+        configured_alarm(name, settings[name], watched)
+        for name, row in _DEFINITIONS.items()
+        if name in settings
+        and name != "failed_job"
+        and getattr(watched, row.get("requires", ""), True)
+        and not getattr(watched, row.get("excludes", ""), False)
+    ]
 
 
-def failed_job_alarm(settings: AlarmSettings) -> Alarm:
-    """The alarm of failed jobs, of which a stack has one."""
-    alarm = _alarm("failed_job", settings, Watched(serves_components=False, capacity=0))
-    assert alarm is not None  # noqa: S101 - it requires nothing of an endpoint
-    return alarm
-
-
-def _alarm(name: str, settings: AlarmSettings, watched: Watched) -> Alarm | None:
-    """A definition, as it is for such an endpoint, tuned by a user."""
+def configured_alarm(name: str, settings: AlarmSettings, watched: Watched) -> Alarm:
+    """The definition of an alarm for such an endpoint, with the user's settings."""
     row: dict[str, Any] = {"evaluation_periods": 1, "datapoints_to_alarm": 1, **_DEFINITIONS[name]}
-    if not getattr(watched, row.pop("requires", ""), True) or getattr(watched, row.pop("excludes", ""), False):
-        return None
+    row = {key: value for key, value in row.items() if key not in ("requires", "excludes")}
     cases = {
         "asynchronous": watched.is_asynchronous,
         "scales_to_zero": watched.serves_components and watched.scales_to_zero,
@@ -191,7 +189,7 @@ def _alarm(name: str, settings: AlarmSettings, watched: Watched) -> Alarm | None
     tuned = {
         "period_seconds": settings.period_seconds,
         "evaluation_periods": periods,
-        # Whoever sets other periods, and nothing more, means all of them.
+        # Other periods without other datapoints: all of the periods.
         "datapoints_to_alarm": settings.datapoints_to_alarm or periods,
         "actions_enabled": settings.actions_enabled,
     }

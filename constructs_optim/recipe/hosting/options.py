@@ -19,22 +19,22 @@ class Routing(Settings):
 
     @staticmethod
     def least_outstanding_requests() -> Routing:
-        """To where the fewest requests wait. Long and short generations mixed do not pile up. The default."""
+        """To the instance or copy with the fewest outstanding requests. The default."""
         return Routing(strategy="LEAST_OUTSTANDING_REQUESTS")
 
     @staticmethod
     def random() -> Routing:
-        """To any, with equal chances."""
+        """To a random instance or copy."""
         return Routing(strategy="RANDOM")
 
     @staticmethod
     def prefix_aware(*, prefix_length: int = 4096, concurrency_threshold: int = 64) -> Routing:
-        """Requests with the same prompt prefix go to the same place, whose KV cache has it already.
+        """Requests with the same prompt prefix go to the same instance or copy, whose KV cache holds the prefix.
 
         Args:
             prefix_length: how much of a request is compared, 1,024 to 65,536: bytes of the body, or characters of the
                 messages with the OpenAI-compatible API. Default: 4,096.
-            concurrency_threshold: requests in flight, 1 to 1,024, from which on another place is chosen. Default: 64.
+            concurrency_threshold: concurrent requests, 1 to 1,024, from which on another is chosen. Default: 64.
         """
         return Routing(
             strategy="PREFIX_AWARE", prefix_length=prefix_length, concurrency_threshold=concurrency_threshold
@@ -53,7 +53,7 @@ class CapacityReservation(Settings):
 
 @dataclass(frozen=True)
 class UpdateSettings:
-    """How an endpoint moves to a new configuration. Times are in seconds.
+    """How an endpoint is updated to a new configuration. Times are in seconds.
 
     ``strategy`` is ``ALL_AT_ONCE``, ``CANARY``, ``LINEAR`` (blue/green) or ``ROLLING``; ``size`` is the first step of a
     canary, or each step, in ``size_unit``: ``CAPACITY_PERCENT``, ``INSTANCE_COUNT`` or, of a component, ``COPY_COUNT``.
@@ -75,8 +75,8 @@ class Observability(Settings):
     Attributes:
         frequency_seconds: 10, 30, 60, 120, 180, 240 or 300. Default: 60.
         enhanced: invocations and utilization of each instance and container as well. Default: no.
-        detailed: what the model's container measures itself (its Prometheus endpoint: tokens, time to first token),
-            and each GPU. Default: no.
+        detailed: the metrics of the model's container (its Prometheus endpoint: tokens, time to first token) and of
+            each GPU. Default: no.
     """
 
     frequency_seconds: Literal[10, 30, 60, 120, 180, 240, 300] | None = None
@@ -86,7 +86,7 @@ class Observability(Settings):
 
 @dataclass(frozen=True)
 class Component:
-    """What each copy of an inference component reserves, and the most copies of it; ``label`` is for messages."""
+    """The resources of a copy of an inference component, and its maximum of copies; ``label`` is for messages."""
 
     label: str
     accelerators: int
@@ -95,7 +95,7 @@ class Component:
 
 
 class Adapters(Settings):
-    """That a model's container loads LoRA adapters beside the model, and how many.
+    """The LoRA adapters that a model's container can load beside the model.
 
     Attributes:
         max_loaded: adapters in the accelerators' memory at once. Default: 4.
@@ -108,7 +108,7 @@ class Adapters(Settings):
     max_rank: int = Field(default=64, ge=1)
 
     def environment(self) -> dict[str, str]:
-        """The container's variables for it (LMI documentation, "Adapters")."""
+        """The container's variables (LMI documentation, "Adapters")."""
         cached = {"OPTION_MAX_CPU_LORAS": str(self.max_cached)} if self.max_cached is not None else {}
         return {
             "OPTION_ENABLE_LORA": "true",

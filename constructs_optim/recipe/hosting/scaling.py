@@ -1,4 +1,4 @@
-"""How an endpoint scales: the defaults that follow from its plan, and requests, which rules check.
+"""The scaling of an endpoint: defaults that follow from its plan, and policies and schedules, which rules check.
 
 Sources: Application Auto Scaling user guide, "Target tracking scaling policies" and "Step scaling policies"; Amazon
 SageMaker developer guide, "Scale an endpoint to zero instances".
@@ -20,19 +20,19 @@ from constructs_optim.recipe.plan_data import Plan
 from constructs_optim.recipe.settings import Settings
 
 HEADROOM = 0.7
-"""How full copies are kept: a new one is minutes in coming, and the others take what comes meanwhile."""
+"""The target utilization: a new copy takes minutes to start, in which the existing copies serve all requests."""
 SCALE_OUT_COOLDOWN_SECONDS = 60
-"""Requests wait now, and no more copies are requested while some are still being added."""
+"""Requests are waiting; Application Auto Scaling requests no more copies while some are still starting."""
 SCALE_IN_COOLDOWN_SECONDS = 600
-"""A copy that was taken away too early has to load tens of gigabytes before it is back."""
+"""A copy that was removed too early loads tens of gigabytes when it starts again."""
 WAKE_COOLDOWN_SECONDS = 600
-"""Requests fail until the first copy has loaded. Without a pause each of these minutes would add another copy."""
+"""Requests fail until the first copy has loaded: without a cooldown, every minute would add a copy."""
 _BATCH_SIZE = "OPTION_MAX_ROLLING_BATCH_SIZE"
 
 
 @dataclass(frozen=True)
 class ScalingDefaults:
-    """Requests in flight that an instance or copy is sized for, and the target of them, which leaves headroom."""
+    """Concurrent requests that an instance or copy is sized for, and the target, which leaves headroom."""
 
     capacity: int
     concurrency: float
@@ -64,11 +64,11 @@ class ScalingStep(Settings):
     """By how much to scale while a metric is within bounds.
 
     Attributes:
-        change: instances or copies to add, or to take away where negative; percent of them with
-            ``PercentChangeInCapacity``, and the number that there shall be with ``ExactCapacity``.
-        lower: where the step begins; included on the way up. A step that adds needs it.
-        upper: where it ends; included on the way down. A step that takes away needs it. Default: where the next step
-            begins, and the last has no end.
+        change: instances or copies to add, or to remove where negative; percent of them with
+            ``PercentChangeInCapacity``, and their new number with ``ExactCapacity``.
+        lower: the lower bound, inclusive for a step that adds, which needs it.
+        upper: the upper bound, inclusive for a step that removes, which needs it. Default: where the next step begins;
+            the last step is unbounded.
     """
 
     change: int
@@ -88,11 +88,11 @@ class StepRequest:
     datapoints_to_alarm: int | None = None
 
     def rising(self) -> list[ScalingStep]:
-        """The steps for a metric that is too high, from the lowest on."""
+        """The steps for a metric that is too high, in ascending order."""
         return sorted((step for step in self.steps if self._adds(step)), key=lambda step: step.lower or 0)
 
     def falling(self) -> list[ScalingStep]:
-        """The steps for a metric that is too low, from the highest on."""
+        """The steps for a metric that is too low, in descending order."""
         return sorted((step for step in self.steps if not self._adds(step)), key=lambda step: -(step.upper or 0))
 
     def _adds(self, step: ScalingStep) -> bool:
@@ -101,10 +101,10 @@ class StepRequest:
 
 @dataclass(frozen=True)
 class Scaling:
-    """An endpoint's scaling, or a part of it. None: known only when the stack is deployed.
+    """An endpoint's scaling, or a part of it. None: known only at deployment.
 
     ``may_be_zero``: whether it may scale to no copy of an inference component, or no instance of an asynchronous
-    endpoint. ``ids`` are those of the endpoint's policies and schedules, ``new_id`` is that of what is added.
+    endpoint. ``ids`` are those of the endpoint's policies and schedules, ``new_id`` is the id of the next one.
     """
 
     may_be_zero: bool
@@ -118,7 +118,7 @@ class Scaling:
 
 
 def requests_in_flight(plan: Plan) -> int:
-    """Requests that one copy of the model is sized for: its batch size, or what the KV cache has room for if less."""
+    """Concurrent requests of one copy of the model: its batch size, or fewer where the KV cache is smaller."""
     memory = plan.memory
     if memory is None:
         size = plan.container.environment.get(_BATCH_SIZE, "")
@@ -130,29 +130,26 @@ def requests_in_flight(plan: Plan) -> int:
 
 
 def scaling_defaults(plan: Plan, *, accelerators: int | None = None) -> ScalingDefaults:
-    """The defaults for what scales: an instance, or a copy of an inference component with so many accelerators.
+    """The defaults for an instance, or for a copy of an inference component with ``accelerators``.
 
-    The server loads the model once for each ``tensor_parallel_degree`` of them.
+    The server loads the model once per ``tensor_parallel_degree`` accelerators.
     """
     component, row = plan.container.component, instances.find(plan.instance_type)
-    of_an_instance = row.parallel_units if row is not None else plan.accelerator_count
-    units = accelerators or (component.accelerators if component is not None else of_an_instance)
+    units_of_instance = row.parallel_units if row is not None else plan.accelerator_count
+    units = accelerators or (component.accelerators if component is not None else units_of_instance)
     capacity = requests_in_flight(plan) * max(1, units // plan.tensor_parallel_degree)
     return ScalingDefaults(capacity=capacity, concurrency=max(1.0, round(capacity * HEADROOM, 1)))
 
 
 def invocations_target(concurrency: float, request_seconds: float) -> float:
-    """Invocations a minute that keep ``concurrency`` requests in flight when each takes ``request_seconds``.
-
-    Little's law: what is in flight is what arrives in a second times the seconds it stays.
-    """
+    """Invocations per minute of ``concurrency`` concurrent requests that take ``request_seconds``, by Little's law."""
     return round(concurrency * 60 / request_seconds, 1)
 
 
 def step_adjustments(steps: Sequence[ScalingStep], *, rising: bool) -> tuple[float, list[dict[str, Any]]]:
-    """A policy's alarm threshold and its ``StepAdjustments``, whose bounds count from the threshold.
+    """A policy's alarm threshold and its ``StepAdjustments``, whose bounds are relative to the threshold.
 
-    ``steps`` are :meth:`StepRequest.rising` or :meth:`StepRequest.falling`, and follow each other.
+    ``steps`` are the contiguous steps of :meth:`StepRequest.rising` or :meth:`StepRequest.falling`.
     """
     near = [(step.lower if rising else step.upper) or 0 for step in steps]
     threshold = near[0]

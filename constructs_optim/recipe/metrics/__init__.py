@@ -1,4 +1,4 @@
-"""Every metric by which an endpoint is watched and evaluated: one definition, for dashboards, alarms and reports.
+"""The definitions of all metrics of endpoints, for dashboards, alarms and evaluations.
 
 The definitions are data: ``definitions.toml``.
 """
@@ -19,12 +19,12 @@ from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import did_you_mean
 
 PERCENTILES = ("p50", "p90", "p99")
-"""Of every latency of an evaluation, beside its mean."""
+"""The percentiles of an evaluation's latencies, beside the mean."""
 PUBLISHING_SECONDS = 60
-"""How often instances report their utilization, unless ``MetricsConfig`` of the endpoint's configuration differs."""
+"""The interval of utilization metrics, unless ``MetricsConfig`` of the endpoint's configuration sets another."""
 EVALUATION_NAMESPACE = "ConstructsOptim/Evaluation"
-"""Where an evaluation publishes what it measured."""
-# The dimensions of what a production variant serves, an inference component, and an evaluation's besides.
+"""The CloudWatch namespace of evaluations."""
+# The dimensions of a production variant and of an inference component, and the additional ones of an evaluation.
 _BY_VARIANT = ("EndpointName", "VariantName")
 _BY_COMPONENT = ("InferenceComponentName",)
 _BY_EVALUATION = ("Concurrency", "ArtifactKey")
@@ -44,7 +44,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True)
 class Series:
-    """Where CloudWatch has a metric: namespace, name and the dimensions that choose one time series.
+    """A metric in CloudWatch: namespace, name and dimensions.
 
     A percentage may be ``summed`` over GPUs or vCPUs: with four GPUs, 100 % each are published as 400 %.
     """
@@ -57,13 +57,12 @@ class Series:
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """One metric: ``published_unit`` is that of CloudWatch's values, ``shown_unit`` what users are shown.
+    """One metric: ``published_unit`` is that of CloudWatch's values, ``shown_unit`` that of pages and reports.
 
-    ``part`` is what it tells of, ``statistic`` the default one. ``variant`` and ``component`` are its series by what
-    serves the model. Only instances with GPUs publish it where ``gpus_only``: SageMaker documents no utilization metric
-    of NeuronCores.
-    ``formula`` is metric math over names of metrics and parameters of ``pricing``, ``aiperf`` the same of aiperf's
-    metrics.
+    ``part`` is its group, ``statistic`` the default. ``variant`` and ``component`` are its series for a production
+    variant and an inference component. Only instances with GPUs publish it where ``gpus_only``: SageMaker documents no
+    utilization metric of NeuronCores. ``formula`` is metric math over names of metrics and parameters of ``pricing``,
+    ``aiperf`` over those of aiperf's metrics.
     """
 
     name: str
@@ -86,7 +85,7 @@ class MetricDefinition:
 
     @property
     def divisor(self) -> int:
-        """How many published units make one that is shown."""
+        """Published units per shown unit."""
         units = (self.published_unit, self.shown_unit)
         return 1000 if units == (Unit.MICROSECONDS, Unit.MILLISECONDS) else 1
 
@@ -106,7 +105,7 @@ def _definition(name: str, row: dict[str, Any]) -> MetricDefinition:
 
 def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
     """A metric of an evaluation, and its percentiles where it has any."""
-    # One value an evaluation: those of evaluations in the same period are averaged.
+    # One value per evaluation: evaluations in the same period are averaged.
     row = {**row, "statistic": "Average", "published_unit": row["unit"], "shown_unit": row["unit"]}
     for statistic in ("avg", *PERCENTILES) if "percentiles" in row else ("",):
         metric, changes = name, dict[str, Any]()
@@ -128,7 +127,7 @@ _DATA = tomllib.loads((files(__name__) / "definitions.toml").read_text(encoding=
 EVALUATION: tuple[MetricDefinition, ...] = tuple(
     metric for name, row in _DATA["evaluation"].items() for metric in _evaluated(name, row)
 )
-"""What an evaluation measures and publishes, at each concurrency and for each artifact."""
+"""The metrics that evaluations publish for each concurrency and artifact."""
 
 
 @cache
@@ -148,14 +147,14 @@ def find(name: str) -> MetricDefinition:
 
 
 def like_all(instance_types: Sequence[str]) -> str | None:
-    """One that publishes like all of these types: the same accelerators and vCPUs; None where they differ."""
+    """A representative of instance types with the same accelerators and vCPUs; None where they differ."""
     known = [instances.find(name) for name in instance_types]
     alike = {(row.kind, row.accelerator_count, row.vcpu) if row is not None else None for row in known}
     return instance_types[0] if len(alike) == 1 and None not in alike else None
 
 
 def summed_over(series: Series, instance_type: str | None) -> int:
-    """Over how many GPUs or vCPUs an instance of that type adds the values up; 1 where it does not, or is not known."""
+    """The number of GPUs or vCPUs that a series is the sum of; 1 where it is no sum, or not known."""
     row = instances.find(instance_type)
     if row is None or series.summed is None:
         return 1

@@ -16,9 +16,7 @@ _LEAST_MEMORY_MIB = 128
 
 @rule("OPT130", f"{API}InferenceComponentComputeResourceRequirements.html")
 def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
-    """A component's copy fits an instance: a copy of an inference component has its accelerators and memory on one
-    instance.
-    """
+    """A component's copy fits an instance: a copy's accelerators and memory are on a single instance."""
     for component in hosting.components:
         label, accelerators, memory = component.label, component.accelerators, f"{component.memory_mib} MiB"
         if not is_whole(accelerators, 1):
@@ -39,7 +37,7 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT131", f"{GUIDE}realtime-endpoints-deploy-models.html")
 def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
-    """All copies fit the endpoint's instances: copies that find no room stay pending, and the deployment fails."""
+    """All copies fit the endpoint's instances: copies without room stay pending, and the deployment fails."""
     most, components = hosting.maximum_instance_count, hosting.components
     # What OPT130 refuses fits nowhere.
     if most is None or not is_whole(most, 1) or any(_a_copy_fits(hosting)):
@@ -63,9 +61,7 @@ def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT133", f"{GUIDE}realtime-endpoints-deploy-models.html")
 def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Finding]:
-    """Components are served by an endpoint of components: a variant serves the model it was made with: no other can be
-    added to it, shards load only as a component, and an endpoint without a model of its own has nothing else to serve.
-    """
+    """Components need an endpoint of components: a variant serves a single model, without shards or adapters."""
     if hosting.serves_components:
         return
     needing = [technique.name for technique in hosting.techniques if technique.inference_component]
@@ -76,7 +72,7 @@ def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Fin
 
 @rule("OPT134", f"{GUIDE}realtime-endpoints-adapt.html")
 def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
-    """An adapter is an archive in S3: SageMaker loads an adapter from one gzip-compressed tar archive."""
+    """An adapter is an archive in S3: SageMaker loads an adapter from a gzip-compressed tar archive."""
     for adapter in hosting.adapters:
         uri = adapter.uri
         if not is_token(uri) and not (uri.startswith("s3://") and uri.endswith(".tar.gz")):
@@ -93,9 +89,7 @@ def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT137", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html")
 def _region_has_components(hosting: Hosting) -> Iterator[Finding]:
-    """The region has inference components: CloudFormation has no AWS::SageMaker::InferenceComponent in that region, and
-    refuses the whole template.
-    """
+    """The region has inference components: CloudFormation has no AWS::SageMaker::InferenceComponent there."""
     kind = availability.INFERENCE_COMPONENT
     if hosting.region is not None and hosting.serves_components and availability.is_missing(kind, hosting.region):
         regions = ", ".join(availability.regions_with(kind))

@@ -1,4 +1,4 @@
-"""Rules about the container, its environment, and secrets in that."""
+"""Rules about container images, their environment, and secrets in it."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .registry import API, Finding, rule
 
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/"
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
-# What every plan adds to the given variables of a job: tensor parallel degree and model location.
+# Every plan adds two variables: tensor parallel degree and model location.
 _ADDED = 2
 _MOST_MODEL_VARIABLES, _LONGEST_MODEL_VALUE = 100 - _ADDED, 1024
 _MOST_JOB_VARIABLES, _LONGEST_JOB_VALUE = 25 - _ADDED, 256
-# Not every name with TOKEN in it: a model's EOS_TOKEN is none of a user's.
+# Not every name with TOKEN in it: EOS_TOKEN, for instance, is no secret.
 _SECRET_NAME = re.compile(
     r"(^|_)(passw(or)?d|secret_?(access_?)?key|client_secret|(api|private)_?key"
     r"|(hf|hugging_?face_hub|auth|access|api|bearer|github|gh|session)_token)$",
@@ -34,16 +34,16 @@ _SECRETS = {
     "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
     "a URL with a password": re.compile(r"""[a-z][a-z0-9+.-]*://[^/\s:@"',]+:[^/\s@"',]+@""", re.IGNORECASE),
 }
-# Where a secret is, which is none: an ARN, a file, an object in S3, a reference that CloudFormation resolves.
+# References to a secret: an ARN, a file, an object in S3, a reference that CloudFormation resolves.
 _REFERENCES = ("arn:", "/", "s3://")
 _RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
-# What stands where a secret might: switches, and what servers take for "none is needed".
+# Values in place of a secret: switches, and what servers accept as "no key".
 _NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
 
 
 @rule("OPT030", f"{_LMI}index.html")
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
-    """An image has all that the techniques need: no container image carries these techniques together."""
+    """An image supports all techniques: no container image supports these techniques together."""
     if recipe.located_techniques and images.select(recipe.capabilities) is None:
         names = [technique.name for _, technique in recipe.located_techniques]
         fix = "fewer techniques; `constructs-optim catalog images` lists what each image can do"
@@ -52,9 +52,7 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT035", f"{_LMI}index.html")
 def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
-    """A recorded container can do what its techniques need: the lock file records an image that does not carry these
-    techniques.
-    """
+    """A recorded image supports its techniques: the image in the lock file does not support these techniques."""
     for capabilities in (recipe.capabilities, *([{"training"}] if recipe.trained_techniques else [])):
         able = {row.name for row in images.rows() if row.capabilities >= set(capabilities)}
         preferred = images.select(capabilities)
@@ -67,9 +65,7 @@ def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding
 
 @rule("OPT031", f"{API}ContainerDefinition.html")
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    """The container's environment is within the service's limits: a container has at most 100 variables; a name has
-    letters, digits and underscores, a value at most 1024 characters.
-    """
+    """The container's environment is within limits: at most 100 variables, with values of at most 1024 characters."""
     environment = recipe.environment
     if environment is None:
         return
@@ -92,9 +88,7 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT032", f"{API}ModelQuantizationConfig.html")
 def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    """A job's environment is within the service's limits: a job's environment has at most 25 variables of at most 256
-    characters.
-    """
+    """A job's environment is within limits: at most 25 variables, with values of at most 256 characters."""
     for location, technique in recipe.located_techniques:
         variables = technique.job_environment()
         if len(variables) > _MOST_JOB_VARIABLES:
@@ -108,9 +102,7 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT033", f"{_LMI}deployment_guide/configurations.html")
 def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
-    """The environment does not contradict the artifact: the job writes the tensor parallel degree into the artifact's
-    serving.properties, which wins over the variable: another value would be ignored without a word.
-    """
+    """The environment agrees with the artifact: the degree in its serving.properties overrides the variable."""
     variable, degree = recipe.tensor_parallel_variable, recipe.tensor_parallel_degree
     value = recipe.variables.get(variable)
     if value is not None and degree is not None and value != str(degree):
@@ -120,9 +112,7 @@ def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT036", f"{_LMI}deployment_guide/configurations.html", advisory=True)
 def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Finding]:
-    """The environment leaves techniques as they are: the container takes a variable of the environment instead of the
-    technique's own, and serves something else than was declared.
-    """
+    """The environment leaves techniques as they are: its variables override those of the techniques."""
     for _, technique in recipe.located_techniques:
         for name, own in technique.serving_environment().items():
             if recipe.variables.get(name, own) != own:
@@ -132,9 +122,7 @@ def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Findi
 
 @rule("OPT034", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html")
 def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
-    """An environment holds no secrets: the template has it in plain text, and so have the model and its job for
-    everybody who may describe them.
-    """
+    """An environment holds no secrets: the template, the model and its job show it in plain text."""
     environments = {"environment": recipe.environment if isinstance(recipe.environment, Mapping) else None}
     for location, technique in recipe.trained_techniques:
         environments[f"{location}.compute.environment"] = technique.compute.environment
@@ -145,7 +133,7 @@ def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
                     f"{location}.{name}",
                     # Errors are kept by consoles and build logs.
                     "(not shown)",
-                    "leave it out, for files come from the artifact store and no hub is asked; or name a secret, which "
+                    "leave it out, as files come from the artifact store and not from a hub; or name a secret, which "
                     'CloudFormation looks up: SecretValue.secrets_manager("<name>").unsafe_unwrap()',
                     f"this is {kind}; the template would have it in plain text, and so would the model and its job "
                     "for everybody who may describe them",

@@ -1,4 +1,4 @@
-"""Rules about what techniques bring along: drafts, heads and their training data, configurations of the hub."""
+"""Rules about drafts, EAGLE heads and their training data, and configurations of the hub."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def is_prefix(uri: str) -> bool:
 
 @rule("OPT060", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
-    """SageMaker's draft is for JumpStart models: the draft fits the tokenizer and weights that JumpStart publishes, not
-    a model fine-tuned elsewhere.
-    """
+    """SageMaker's draft is for JumpStart models: it fits the tokenizer and weights that JumpStart publishes only."""
     for location, draft in (
         recipe.techniques_of(SpeculativeDecoding.sagemaker_draft) if recipe.s3_model is not None else ()
     ):
@@ -56,9 +54,7 @@ def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT062", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
-    """SageMaker's draft runs with JumpStart's own code: SageMaker's draft models exclude custom inference code and
-    trust_remote_code.
-    """
+    """SageMaker's draft excludes custom code: neither custom inference code nor trust_remote_code is supported."""
     for location, _ in recipe.techniques_of(SpeculativeDecoding.sagemaker_draft):
         for name, excluded in _EXCLUDED_BY_DRAFT.items():
             value = recipe.variables.get(name)
@@ -68,7 +64,7 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT063", f"{GUIDE}model-optimize-create-job.html")
 def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
-    """A draft of the hub is named by a model id: a hub's model is named by letters, digits and hyphens."""
+    """A draft of the hub has a model id: an id has letters, digits and hyphens."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
         if not _MODEL_ID.fullmatch(draft.model_id):
             yield Finding(f"{location}.model_id", draft.model_id, "for instance meta-textgeneration-llama-3-2-1b")
@@ -91,7 +87,7 @@ def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT065", f"{GUIDE}model-optimize-eagle.html")
 def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
-    """Drafts and training data of your own are S3 prefixes: it is read as uncompressed files under an S3 prefix."""
+    """Drafts and training data of your own are S3 prefixes: uncompressed files are read under an S3 prefix."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.custom_draft):
         if not is_prefix(draft.uri):
             yield Finding(f"{location}.uri", draft.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
@@ -103,9 +99,7 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT066", f"{GUIDE}model-optimize-eagle.html", advisory=True)
 def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
-    """Heads are trained on at most 4096 tokens of context: the container would be asked for more context than the heads
-    were trained on.
-    """
+    """EAGLE heads are trained on at most 4096 tokens of context: with a longer context they predict less well."""
     length = recipe.variables.get("OPTION_MAX_MODEL_LEN", "")
     for _ in recipe.techniques_of(SpeculativeDecoding.eagle):
         if length.isdigit() and int(length) > 4096:
@@ -114,21 +108,19 @@ def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT067", f"{GUIDE}model-optimize-create-job.html")
 def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
-    """A pre-optimized configuration is one of the hub's: it is named by letters, digits, dots, underscores and hyphens,
-    and only hub models have any.
-    """
+    """A pre-optimized configuration is one of the hub's: it has letters, digits, dots, underscores and hyphens."""
     for location, technique in recipe.techniques_of(PreOptimized):
         if not _CONFIGURATION.fullmatch(technique.config):
             yield Finding(f"{location}.config", technique.config, "for instance lmi-optimized")
         if recipe.s3_model is not None:
-            yield Finding(location, technique.name, "Model.jumpstart(...)")
+            yield Finding(
+                location, technique.name, "Model.jumpstart(...)", "only models of the hub have configurations"
+            )
 
 
 @rule("OPT068", "https://github.com/vllm-project/vllm/issues/7252")
 def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
-    """A draft has the model's vocabulary: what the draft proposes is compared token by token, and vLLM refuses a draft
-    with another vocabulary.
-    """
+    """A draft has the model's vocabulary: vLLM refuses a draft with another vocabulary."""
     served = recipe.model_row
     if served is None or served.vocabulary_size is None:
         return
@@ -136,16 +128,16 @@ def _draft_has_the_vocabulary(recipe: Recipe) -> Iterator[Finding]:
         row = models.find(draft.model_id)
         if row is None or row.vocabulary_size in (None, served.vocabulary_size):
             continue
-        alike = [
-            other
-            for other in models.by_id().values()
-            if other.vocabulary_size == served.vocabulary_size
-            and (other.parameters_billion or 0) < (served.parameters_billion or 0)
+        drafts = [
+            model
+            for model in models.by_id().values()
+            if model.vocabulary_size == served.vocabulary_size
+            and (model.parameters_billion or 0) < (served.parameters_billion or 0)
         ]
-        smallest = sorted(alike, key=lambda other: other.parameters_billion or 0)[:_MOST_DRAFTS]
-        such_as = f", such as {' or '.join(other.model_id for other in smallest)}" if smallest else ""
+        smallest = sorted(drafts, key=lambda model: model.parameters_billion or 0)[:_MOST_DRAFTS]
+        examples = f", such as {' or '.join(model.model_id for model in smallest)}" if smallest else ""
         reason = (
             f"{row.model_id} knows {row.vocabulary_size} tokens and {served.model_id} {served.vocabulary_size}: vLLM "
             "refuses a draft with another vocabulary"
         )
-        yield Finding(f"{location}.model_id", draft.model_id, f"a smaller model of its vocabulary{such_as}", reason)
+        yield Finding(f"{location}.model_id", draft.model_id, f"a smaller model of its vocabulary{examples}", reason)

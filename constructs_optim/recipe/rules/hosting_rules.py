@@ -1,4 +1,4 @@
-"""Rules about an endpoint's instances, its configuration, and how it moves from one configuration to the next.
+"""Rules about an endpoint's instances, its configuration, and its updates.
 
 The ranges are those of the API's own model (CreateEndpointConfig, DeploymentConfig).
 """
@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterator
 
-from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Adapters, Hosting, UpdateSettings
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
@@ -36,15 +35,13 @@ _IMAGES = {
 MOST_ROLLBACK_ALARMS = 10
 """How many alarms SageMaker watches during an update."""
 _LONGEST_UPDATE_SECONDS = 28_800
-# The smallest step of each strategy in steps, in percent; the largest is half of the fleet.
+# The smallest and largest step of each strategy, in percent of the fleet.
 _SMALLEST_STEP, _LARGEST_STEP = {"CANARY": 1, "LINEAR": 10, "ROLLING": 5}, 50
 
 
 @rule("OPT100", f"{API}CreateEndpointConfig.html")
 def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
-    """Names of endpoint and variant are the service's: a name has 1 to 63 letters, digits and hyphens, and begins and
-    ends with none of the last.
-    """
+    """Names of endpoint and variant are valid: a name has 1 to 63 letters, digits and inner hyphens."""
     for location, name in (("endpoint_name", hosting.endpoint_name), ("variant.name", hosting.variant_name)):
         if not (name is None and location == "endpoint_name") and not matches(_NAME, name):
             yield Finding(location, name, "a name such as chat-llama-70b")
@@ -52,21 +49,16 @@ def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT101", f"{API}ProductionVariant.html")
 def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
-    """An endpoint starts with instances: a variant has at least one instance; only one that serves inference components
-    may start with none.
-    """
+    """An endpoint starts with instances: only an endpoint of inference components may start with none."""
     count = hosting.initial_instance_count
     least = 0 if hosting.serves_components and hosting.minimum_instance_count == 0 else 1
     if not is_whole(count, least):
-        reason = "a count is a number, and this is text" if isinstance(count, str) else None
-        yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on", reason)
+        yield Finding("variant.initial_instance_count", count, f"a whole number from {least} on")
 
 
 @rule("OPT102", f"{API}ProductionVariantManagedInstanceScaling.html")
-def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
-    """SageMaker scales the instances of inference components: managed instance scaling keeps the number of instances in
-    a range, and fits them to the copies of inference components.
-    """
+def _managed_range_is_valid(hosting: Hosting) -> Iterator[Finding]:
+    """Managed instance scaling is for inference components: it fits the instances to their copies, within a range."""
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
     if not hosting.serves_components:
         for name, value in (("min", least), ("max", most)):
@@ -84,8 +76,8 @@ def _managed_range_is_one(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT103", f"{API}CreateEndpointConfig.html")
 def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
-    """Hosting options are objects of this library: an option is made by its class."""
-    # Wrong options of an endpoint's other groups are refused when these are created (OPT090).
+    """Hosting options are objects of this library: an option is an instance of its class."""
+    # OPT090 checks the other options when their groups are created.
     if hosting.adapter_settings is not None and not isinstance(hosting.adapter_settings, Adapters):
         yield Finding("adapters", hosting.adapter_settings, "Adapters(max_loaded=4, max_rank=64)")
 
@@ -100,11 +92,9 @@ def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT105", f"{GUIDE}async-inference.html")
 def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
-    """An asynchronous endpoint serves a variant's model: asynchronous inference queues requests for a variant: it does
-    not go with inference components.
-    """
+    """An asynchronous endpoint serves a variant: asynchronous inference does not support inference components."""
     if hosting.asynchronous and hosting.serves_components:
-        yield Finding("async_inference", "given", "a variant (inference_component=False), or requests answered at once")
+        yield Finding("async_inference", "set", "a variant (inference_component=False), or a synchronous endpoint")
     most = hosting.concurrent_invocations
     if hosting.asynchronous and most is not None and not is_whole(most, 1, 1000):
         reason = "an instance is sent 1 to 1,000 requests at once"
@@ -113,9 +103,7 @@ def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT106", f"{API}ProductionVariant.html")
 def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
-    """Timeouts are within the service's limits: downloading and loading a model may take 1 minute to 1 hour, finding an
-    instance 5 minutes to 1 hour.
-    """
+    """Timeouts are within limits: 1 minute to 1 hour for download and startup, 5 minutes to 1 hour for provisioning."""
     for location, seconds, least in (
         ("variant.model_data_download_timeout", hosting.download_timeout_seconds, 60),
         ("variant.container_startup_timeout", hosting.startup_timeout_seconds, 60),
@@ -127,9 +115,7 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT112", _RESOURCES, advisory=True)
 def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
-    """A model starts while CloudFormation waits: CloudFormation gives up on an endpoint that is not there after 160
-    minutes, on a component after 120.
-    """
+    """A model starts while CloudFormation waits: it waits 160 minutes for an endpoint, 120 for a component."""
     timeouts = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
     default = COMPONENT_STARTUP_SECONDS if hosting.serves_components else _STARTUP_SECONDS
     defaults = (default, default, 0)
@@ -145,25 +131,23 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT107", f"{API}CreateEndpointConfig.html")
 def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
-    """Only volumes that SageMaker attaches have a size and a key: instance types with NVMe disks keep models there:
-    SageMaker refuses a volume size or a KMS key for them, and the hardware encrypts their disks with a key that is lost
-    with the instance.
+    """Only attached volumes have a size and a key: SageMaker refuses both for types with NVMe disks, which the
+    hardware encrypts with a key that is lost with the instance.
     """
     with_disks = ", ".join(sorted({row.name for row in hosting.rows if row.nvme_gb}))
-    size = Described(f"{hosting.volume_gib} GiB") if hosting.volume_gib is not None else None
-    key = Described("a KMS key") if hosting.encrypted_volume else None
+    size = f"{hosting.volume_gib} GiB" if hosting.volume_gib is not None else None
+    key = "a KMS key" if hosting.encrypted_volume else None
     for location, value in (("variant.volume_size", size), ("encryption_key", key)):
         if value is not None and with_disks:
             fix = f"leave {location} out, or choose a type without NVMe disks instead of {with_disks}"
             yield Finding(location, value, fix)
     if hosting.volume_gib is not None and not is_whole(hosting.volume_gib, 1, 512):
-        value = f"{hosting.volume_gib} GiB"
-        yield Finding("variant.volume_size", value, "1 to 512 GiB", "a volume has 1 to 512 GiB")
+        yield Finding("variant.volume_size", size, "1 to 512 GiB", "a volume has 1 to 512 GiB")
 
 
 @rule("OPT108", f"{API}ProductionVariant.html")
 def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
-    """The machine image has the accelerator's drivers: a machine image is made for GPUs or for Neuron devices."""
+    """The machine image has the accelerator's drivers: its drivers are either for GPUs or for Neuron devices."""
     version = hosting.ami_version
     kinds = {row.kind for row in hosting.rows}
     fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
@@ -175,7 +159,7 @@ def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT109", f"{API}ProductionVariantCapacityReservationConfig.html")
 def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
-    """A capacity reservation is named by its ARN: SageMaker finds a reservation by the ARN of its training plan."""
+    """A capacity reservation is named by its ARN: SageMaker identifies a reservation by its training plan's ARN."""
     reservation = hosting.capacity_reservation
     if reservation is None:
         return
@@ -189,9 +173,7 @@ def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT111", f"{API}InstancePool.html")
 def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
-    """Instance pools differ, and are at most five: SageMaker tries one to five pools in their order, each of an
-    instance type of its own.
-    """
+    """Instance pools differ, and are at most five: SageMaker tries the pools in order, by their instance types."""
     if not hosting.pooled:
         return
     count = len(hosting.instance_types)
@@ -204,9 +186,7 @@ def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT120", f"{API}DeploymentConfig.html")
 def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
-    """An update's steps are shares that SageMaker takes: a canary is at most half of the fleet, a linear step 10 to 50
-    % of it, a rolling batch 5 to 50 %.
-    """
+    """An update's steps have valid sizes: a canary up to 50 % of the fleet, a linear step from 10, a batch from 5 %."""
     update = hosting.update
     least = _SMALLEST_STEP.get(update.strategy)
     sizes = [("size", update.size, _LARGEST_STEP)] if least is not None else []
@@ -222,9 +202,7 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT121", f"{API}DeploymentConfig.html")
 def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
-    """An update's times are within the service's limits: each wait lasts at most an hour, and a whole update 10 minutes
-    to 8 hours, more than its waits.
-    """
+    """An update's times are within limits: a wait takes up to 1 hour, an update 10 minutes to 8 hours."""
     update = hosting.update
     waits = {"bake_time": update.bake_seconds, "termination_wait": update.termination_wait_seconds}
     for name, seconds in waits.items():
@@ -243,7 +221,7 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT122", f"{API}AutoRollbackConfig.html")
 def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
-    """At most ten alarms roll an update back: SageMaker watches at most ten alarms during an update."""
+    """At most ten alarms roll an update back: SageMaker watches no more than ten during an update."""
     if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
         alarms = f"{hosting.rollback_alarms} alarms"
         yield Finding("update_policy.rollback_alarms", alarms, f"at most {MOST_ROLLBACK_ALARMS}")
@@ -251,9 +229,7 @@ def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT123", f"{GUIDE}deployment-guardrails.html", advisory=True)
 def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
-    """There are instances enough for an update in steps: a step is at most half of the fleet, and half of one instance
-    is none.
-    """
+    """An update in steps has enough instances: a step is at most half of the fleet, and half of one is none."""
     update = hosting.update
     if update.strategy in _SMALLEST_STEP and hosting.initial_instance_count == 1:
         fix = "Start with two instances, auto_scale(min_capacity=2, ...), or use UpdatePolicy.all_at_once()"
@@ -262,9 +238,7 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT124", f"{API}DeploymentConfig.html")
 def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
-    """An update's steps fit its time: SageMaker ends an update that takes longer than its timeout, 8 hours at most, and
-    goes back.
-    """
+    """An update's steps fit its timeout: SageMaker rolls an update back that takes longer, 8 hours at most."""
     update = hosting.update
     bake, termination = update.bake_seconds, update.termination_wait_seconds
     steps, limit = _steps(update, hosting.initial_instance_count), update.timeout_seconds or _LONGEST_UPDATE_SECONDS

@@ -1,4 +1,4 @@
-"""Rules about what the model runs on: instance type, region, accelerator memory."""
+"""Rules about instance type, region and accelerator memory."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -49,9 +49,7 @@ def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT012", _SDK)
 def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
-    """Every technique runs on the instance family: the technique has no kernels for this accelerator, or the service
-    does not accept the type for its jobs.
-    """
+    """Every technique runs on the instance family: its kernels or its jobs do not support the accelerator."""
     row = recipe.instance
     for location, technique in recipe.located_techniques:
         if row is not None and not recipe.runs_on(technique, row):
@@ -62,9 +60,7 @@ def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT013", _SDK, advisory=True)
 def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
-    """The vendor tested the instance family: the service accepts the type, but the SageMaker SDK does not list it for
-    this technique.
-    """
+    """The vendor tested the instance family: it is accepted, but the SageMaker SDK does not list it."""
     row = recipe.instance
     if row is None or row.sdk_lists:
         return
@@ -82,7 +78,7 @@ def _tested_families(recipe: Recipe, techniques: list[Technique]) -> str:
 
 @rule("OPT014", "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html")
 def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
-    """The region has the containers: there is no AWS Deep Learning Container registry in that region."""
+    """The region has the containers: it has no AWS Deep Learning Container registry."""
     region = recipe.region
     if region is not None and (not isinstance(region, str) or region not in images.registry_accounts()):
         fix = did_you_mean(region, images.registry_accounts(), "a region such as us-west-2")
@@ -91,7 +87,7 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT015", _IMAGE_CONFIG)
 def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
-    """The region has the images: that region's registry lacks the container image that has what the techniques need."""
+    """The region has the images: its registry lacks the container image that the techniques need."""
     region = recipe.region if isinstance(recipe.region, str) else None
     for capabilities in (recipe.capabilities, *({"training"} for _ in recipe.trained_techniques)):
         image = images.select(capabilities)
@@ -102,7 +98,7 @@ def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT016", f"{API}StoppingCondition.html")
 def _runtime_is_in_range(recipe: Recipe) -> Iterator[Finding]:
-    """A job's runtime is one that SageMaker takes: a job runs for 1 second at least and 28 days at most."""
+    """A job's runtime is in range: SageMaker runs a job for 1 second to 28 days."""
     seconds = recipe.max_runtime_seconds
     if seconds is not None and not is_whole(seconds, 1, _LONGEST_RUNTIME):
         yield Finding("jobs.max_runtime", f"{seconds} s", f"1 to {_LONGEST_RUNTIME} seconds (28 days)")
@@ -145,9 +141,7 @@ def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT052", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/")
 def _context_fits(recipe: Recipe) -> Iterator[Finding]:
-    """One request of the longest context fits the KV cache: vLLM does not start where the KV cache cannot hold one
-    request of the longest context.
-    """
+    """The longest request fits the KV cache: vLLM does not start where the KV cache cannot hold one such request."""
     longest, memory = context(recipe), estimate(recipe)
     if longest is None or memory is None or not memory.weights_fit or not recipe.has_only_techniques:
         return
@@ -169,7 +163,7 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT053", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/", advisory=True)
 def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
-    """The longest context fits the KV cache whole: the endpoint takes shorter requests than the model could."""
+    """The longest context fits the KV cache: the endpoint accepts shorter requests than the model supports."""
     longest = context(recipe)
     if longest is None or longest.shortened is None:
         return
@@ -189,16 +183,15 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT054", "https://docs.vllm.ai/en/latest/serving/parallelism_scaling/")
 def _heads_are_divisible(recipe: Recipe) -> Iterator[Finding]:
-    """Attention heads are spread evenly: vLLM, TensorRT-LLM and Text Generation Inference give each accelerator the
-    same number of attention heads.
-    """
+    """Attention heads are spread evenly: every accelerator takes the same number of attention heads."""
     # vLLM, ModelConfig.verify_with_parallel_config: "Total number of attention heads (71) must be divisible by tensor
-    # parallel size (4)." On Neuron devices, transformers-neuronx pads heads instead.
+    # parallel size (4)." TensorRT-LLM and Text Generation Inference require it as well. On Neuron devices,
+    # transformers-neuronx pads heads instead.
     row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree
     if row is None or row.attention_heads is None or instance is None or instance.kind != "gpu" or degree is None:
         return
-    of_the_hub = any(technique.hub_configuration for _, technique in recipe.located_techniques)
-    if of_the_hub or row.attention_heads % degree == 0:
+    from_hub = any(technique.hub_configuration for _, technique in recipe.located_techniques)
+    if from_hub or row.attention_heads % degree == 0:
         return
     heads, units = row.attention_heads, instance.parallel_units
     possible = " or ".join(str(n) for n in range(1, units + 1) if heads % n == 0 and units % n == 0)

@@ -1,4 +1,4 @@
-"""Rules about what SageMaker is asked to measure: benchmarks and recommendations."""
+"""Rules about benchmarks and recommendations."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -24,10 +24,8 @@ _LONGEST_URI = 1024
 
 
 @rule("OPT142", f"{API}CreateAIWorkloadConfig.html")
-def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
-    """A workload ends by its requests or by its time: a number of requests and a duration each say when a measurement
-    ends.
-    """
+def _ends_once(benchmark: Benchmark) -> Iterator[Finding]:
+    """A workload ends by its requests or by its time: both a number of requests and a duration end a measurement."""
     workload, most = benchmark.workload, max(benchmark.workload.concurrency)
     if workload.requests is not None and workload.duration_seconds is not None:
         yield Finding("workload.duration_seconds", workload.duration_seconds, "requests or duration_seconds alone")
@@ -38,7 +36,7 @@ def _one_end(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT143", f"{API}CreateAIWorkloadConfig.html")
 def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
-    """A workload's parameters are known: the service refuses a workload with others."""
+    """A workload's parameters are known: the service refuses unknown parameters."""
     known, prefixes = load("workload")["parameters"], tuple(load("workload")["prefixes"])
     for name in benchmark.workload.parameters:
         if name not in known and not name.startswith(prefixes):
@@ -50,9 +48,7 @@ def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT144", f"{API}CreateAIWorkloadConfig.html")
 def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
-    """Prompts and secrets are where the service can read them: prompts are read from a JSON Lines file in S3, a token
-    from Secrets Manager.
-    """
+    """Prompts and tokens are where the service reads them: prompts in a JSON Lines file in S3, tokens in a secret."""
     quality = benchmark.requirements.quality if benchmark.requirements is not None else None
     for location, uri in (("workload", benchmark.workload.prompts), ("quality", quality and quality.prompts)):
         if uri is not None and not matches(_S3_FILE, uri):
@@ -66,18 +62,14 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT145", f"{GUIDE}model-optimize-evaluate.html")
 def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
-    """A benchmark streams from an endpoint that answers at once: the time to the first token is measured on a streaming
-    response.
-    """
+    """A benchmark needs a streaming endpoint: the time to the first token is measured on a streaming response."""
     if benchmark.asynchronous:
-        yield Finding("async_inference", "set", "an endpoint that answers at once; evaluate the same recipe on one")
+        yield Finding("async_inference", "set", "a synchronous endpoint; evaluate the same recipe on one")
 
 
 @rule("OPT146", "https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html")
 def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
-    """A benchmark runs at some time: without a deployment or a schedule it never runs, and only a deployment can be
-    stopped by it.
-    """
+    """A benchmark is triggered: by a deployment, which its requirements can fail, or by a schedule."""
     schedule = benchmark.schedule
     if schedule is None and not benchmark.after_deployment:
         yield Finding("after_deployment", False, "after_deployment=True, or a schedule such as rate(1 day)")
@@ -110,20 +102,20 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
 
 
 @rule("OPT148", f"{GUIDE}model-optimize-evaluate.html")
-def _price_is_one(benchmark: Benchmark) -> Iterator[Finding]:
-    """A price is one: prices per token are calculated from it."""
+def _price_is_valid(benchmark: Benchmark) -> Iterator[Finding]:
+    """A price is valid: prices per token are calculated from it."""
     price, discount = benchmark.instance_price_per_hour, benchmark.discount
     if is_known(price) and not (is_number(price) and price > 0):
-        yield Finding("instance_price_per_hour", price, "US dollars an hour, above zero; or nothing, to look it up")
+        yield Finding(
+            "instance_price_per_hour", price, "US dollars an hour, above zero; or None for the AWS Price List"
+        )
     if not (is_number(discount) and 0 <= discount < 1):
         yield Finding("discount", discount, "a share from 0 on and below 1, such as 0.3 for 30 %")
 
 
 @rule("OPT149", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html")
 def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
-    """The region has benchmark jobs: CloudFormation has no AWS::SageMaker::AIWorkloadConfig in that region, and refuses
-    the whole template.
-    """
+    """The region has benchmark jobs: CloudFormation has no AWS::SageMaker::AIWorkloadConfig there."""
     kind, region = availability.WORKLOAD_CONFIG, benchmark.region
     if region is not None and availability.is_missing(kind, region):
         regions = ", ".join(availability.regions_with(kind))
@@ -133,9 +125,7 @@ def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT156", f"{API}CreateAIWorkloadConfig.html", advisory=True)
 def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
-    """A benchmark's tokenizer is named: made-up prompts are measured in the tokens of some tokenizer, and the service's
-    default is not documented.
-    """
+    """A benchmark's tokenizer is named: it measures synthetic prompts, and the default is not documented."""
     workload = benchmark.workload
     if workload.prompts is None and workload.tokenizer is None and "tokenizer" not in workload.parameters:
         yield Finding("workload.tokenizer", None, 'Name the served model\'s own: Workload(tokenizer="org/model")')
@@ -143,14 +133,12 @@ def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT150", f"{GUIDE}generative-ai-inference-recommendations-get-started.html")
 def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation is for model files in S3: a recommendation job reads a Hugging Face checkpoint with safetensors
-    weights under an S3 prefix.
-    """
+    """A recommendation is for a model in S3: its job reads a Hugging Face checkpoint with safetensors weights."""
     model, example = request.model, 'Model.s3("s3://my-bucket/models/llama/")'
     if not isinstance(model, Model):
         yield Finding("model", model, example)
     elif model.kind != "s3":
-        reason = "a recommendation job cannot look a model up in a hub"
+        reason = "a recommendation job cannot read a model from a hub"
         yield Finding("model", str(model), f"its files in a bucket of yours: {example}", reason)
     elif not is_prefix(model.uri) or not (is_token(model.uri) or len(model.uri) <= _LONGEST_URI):
         yield Finding("model.uri", model.uri, f"the prefix of uncompressed files, such as {example}")
@@ -158,7 +146,7 @@ def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
 
 @rule("OPT151", f"{API}CreateAIRecommendationJob.html")
 def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation has one goal: a recommendation job is given exactly one metric to rank by."""
+    """A recommendation has one goal: its job ranks by exactly one metric."""
     goal, metrics = request.optimize_for, availability.recommendations().metrics
     if not isinstance(goal, str) or goal not in metrics:
         ours = [name for name, metric in metrics.items() if metric == goal]
@@ -167,9 +155,7 @@ def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
 
 @rule("OPT152", f"{API}CreateAIRecommendationJob.html")
 def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation tries instance types that its jobs know: a recommendation job tries one to three instance types
-    of its own list, all with GPUs.
-    """
+    """A recommendation's instance types are supported: its job tries one to three types, all with GPUs."""
     types, service = request.instance_types, availability.recommendations()
     if types is None:
         return
@@ -181,7 +167,7 @@ def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Findin
         yield Finding("instance_types", list(types), fix)
     for index, name in enumerate(types):
         if name in types[:index]:
-            yield Finding(f"instance_types[{index}]", name, "each once", "it is listed already")
+            yield Finding(f"instance_types[{index}]", name, "distinct types", "it is listed already")
         elif not is_token(name) and name not in service.instance_types:
             fix = did_you_mean(name, service.instance_types, f"one of {', '.join(service.instance_types)}")
             yield Finding(f"instance_types[{index}]", name, fix)
@@ -189,9 +175,7 @@ def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Findin
 
 @rule("OPT153", f"{API}CreateAIRecommendationJob.html")
 def _framework_is_known(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation is for a framework that its jobs serve with: a recommendation job serves the model with one of
-    these frameworks, or with the one it finds best.
-    """
+    """A recommendation's framework is supported: its job serves the model with one of these frameworks."""
     names = availability.recommendations().frameworks
     if request.framework is not None and request.framework not in names:
         yield Finding("framework", request.framework, f"{' or '.join(names)}; or leave it out")
@@ -199,7 +183,7 @@ def _framework_is_known(request: RecommendationRequest) -> Iterator[Finding]:
 
 @rule("OPT154", f"{GUIDE}generative-ai-inference-recommendations.html")
 def _region_has_recommendations(request: RecommendationRequest) -> Iterator[Finding]:
-    """The region has recommendation jobs: the developer guide lists the regions that have them, and this is none."""
+    """The region has recommendation jobs: the developer guide does not list this region."""
     regions = availability.recommendations().regions
     if request.region is not None and request.region not in regions:
         fix = f"a stack in one of {', '.join(regions)}, with the model's bucket there"
@@ -208,9 +192,7 @@ def _region_has_recommendations(request: RecommendationRequest) -> Iterator[Find
 
 @rule("OPT155", f"{API}CreateAIRecommendationJob.html")
 def _reservations_are_arns(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation's capacity reservations are named by their ARNs: a recommendation job finds a reservation by its
-    ARN, and launches nothing outside those it is given.
-    """
+    """A recommendation's capacity reservations are named by their ARNs: its job launches nothing outside of them."""
     for index, reservation in enumerate(request.capacity_reservations):
         location = f"capacity_reservations[{index}]"
         if not isinstance(reservation, CapacityReservation):

@@ -1,4 +1,4 @@
-"""Rules about where the weights come from."""
+"""Rules about the model: its id, version, licence and files."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
@@ -32,7 +32,7 @@ def too_late(subject: str) -> str:
 
 @rule("OPT001", f"{GUIDE}optimization-supported-models.html")
 def _model_is_a_model(recipe: Recipe) -> Iterator[Finding]:
-    """The model is a Model: a model says where its weights come from, and that is a Model."""
+    """The model is a Model: it defines where the weights come from."""
     if not isinstance(recipe.model, Model):
         yield Finding("model", recipe.model, 'Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")')
 
@@ -53,7 +53,7 @@ def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
 
 
 @rule("OPT003", f"{API}DescribeHubContent.html")
-def _version_is_one(recipe: Recipe) -> Iterator[Finding]:
+def _version_is_valid(recipe: Recipe) -> Iterator[Finding]:
     """A version looks like 2.25.0: a hub's model versions have three numbers."""
     model = recipe.hub_model
     if model is not None and model.version is not None and not VERSION.fullmatch(model.version):
@@ -66,9 +66,7 @@ def _version_is_one(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT004", f"{GUIDE}jumpstart-foundation-models-choose.html")
 def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
-    """A gated model's licence is accepted in the code: the weights are licensed, and accepting the licence for you
-    would not be ours to do.
-    """
+    """A gated model's licence is accepted in the code: only you can accept the licence of its weights."""
     row = recipe.model_row
     if row is None or not row.gated or recipe.model.accept_eula:
         return
@@ -103,9 +101,7 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT009", "https://docs.aws.amazon.com/kms/latest/developerguide/cmks-in-iam-policies.html")
 def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
-    """The key of a model's files is named by its ARN: IAM policies name KMS keys by their ARNs: an alias or an id in
-    them allows nothing.
-    """
+    """A model's encryption key is named by its ARN: in an IAM policy, an alias or an id of a KMS key allows nothing."""
     key = recipe.model.encryption_key_arn if isinstance(recipe.model, Model) else None
     if key is not None and not matches(_KMS_KEY, key):
         fix = "key.key_arn, or an ARN such as 'arn:aws:kms:us-west-2:111122223333:key/...'"
@@ -114,8 +110,6 @@ def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT006", f"{API}DescribeHubContent.html", advisory=True)
 def _version_is_pinned(recipe: Recipe) -> Iterator[Finding]:
-    """A version is pinned: without a version the newest is taken when the stack is first deployed, so another stack may
-    get another.
-    """
+    """A version is pinned: without one, each stack takes the version that is the newest when it is first deployed."""
     if recipe.model_row is not None and recipe.model.version is None:
         yield Finding("model.version", None, f'Pin it: Model.jumpstart("{recipe.model.model_id}", version="...")')

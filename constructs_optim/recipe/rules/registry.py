@@ -1,4 +1,4 @@
-"""How a rule is declared and run."""
+"""The declaration of rules, and the checks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
 
 Subject = Recipe | Hosting | Scaling | Alarms | Benchmark | RecommendationRequest | Settings
-"""What rules check."""
+"""The subjects of rules."""
 _Subject = TypeVar("_Subject", bound=Subject)
 _Check = Callable[[_Subject], Iterator["Finding"]]
-# What links begin with.
+# The beginnings of links.
 API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_"
 GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/"
 
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: id, title, reason, the page it is taken from, its function. An advisory rule warns; others refuse."""
+    """A rule with the page that documents it. Advisory rules warn, all other rules refuse."""
 
     id: str
     title: str
@@ -56,7 +56,7 @@ def rule(rule_id: str, link: str, *, advisory: bool = False) -> Callable[[_Check
     def register(check: _Check[_Subject]) -> _Check[_Subject]:
         title, _, reason = " ".join((getdoc(check) or "").split()).removesuffix(".").partition(": ")
         if rule_id in _RULES:
-            raise ValueError(f"there are two rules {rule_id}: {_RULES[rule_id].title!r} and {title!r}")
+            raise ValueError(f"rule {rule_id} exists twice: {_RULES[rule_id].title!r} and {title!r}")
         subject = get_type_hints(check)[next(iter(signature(check).parameters))]
         _RULES[rule_id] = Rule(rule_id, title, reason, link, check, advisory, subject)
         return check
@@ -70,7 +70,7 @@ def all_rules(of: type[Subject] | None = None) -> list[Rule]:
 
 
 def check(subject: Subject) -> list[Violation]:
-    """All violations of a recipe, or of what else rules check."""
+    """All violations of a subject's rules."""
     return [
         Violation(
             rule=rule.id,
@@ -85,7 +85,7 @@ def check(subject: Subject) -> list[Violation]:
 
 
 def warnings(subject: Subject) -> tuple[Advice, ...]:
-    """All advice about what works."""
+    """All warnings of a subject's advisory rules."""
     return tuple(
         Advice(f"constructs-optim:{rule.id}", f"{rule.title}: {finding.reason or rule.reason}. {finding.suggestion}")
         for rule, finding in _findings(subject, advisory=True)

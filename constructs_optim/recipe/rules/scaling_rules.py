@@ -29,8 +29,8 @@ _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 
 
 @rule("OPT080", f"{_SCALING}RegisterScalableTarget.html")
-def _range_is_one(scaling: Scaling) -> Iterator[Finding]:
-    """The scaling range is one: capacities are whole numbers, the maximum is at least 1, and not below the minimum."""
+def _range_is_valid(scaling: Scaling) -> Iterator[Finding]:
+    """The scaling range is valid: capacities are whole numbers, the maximum at least 1 and not below the minimum."""
     return _range("", scaling.min_capacity, scaling.max_capacity, least_maximum=1)
 
 
@@ -45,7 +45,7 @@ def _range(location: str, minimum: float | None, maximum: float | None, *, least
 
 @rule("OPT081", f"{GUIDE}endpoint-auto-scaling-zero-instances.html")
 def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
-    """A variant keeps an instance: SageMaker keeps at least one instance of a variant that answers requests at once."""
+    """A variant keeps an instance: SageMaker scales a synchronous endpoint's variant to no less than one instance."""
     if scaling.may_be_zero:
         return
     fix = (
@@ -121,9 +121,7 @@ def _is_zone(name: str) -> bool:
 
 @rule("OPT085", f"{_SCALING}StepScalingPolicyConfiguration.html")
 def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
-    """Steps follow each other: each value of the metric has to lead to one step, and the way out must not meet the way
-    in.
-    """
+    """Steps follow each other: each value of the metric leads to one step, with room between adding and removing."""
     for request in scaling.steps:
         yield from [*_malformed(request)] or _out_of_order(request)
 
@@ -178,9 +176,7 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
 
 @rule("OPT086", f"{_SCALING}PutScalingPolicy.html")
 def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
-    """Every policy and schedule has an id of its own: policies and scheduled actions of an endpoint are told apart by
-    their names.
-    """
+    """Every policy and schedule has a unique id: an endpoint's policies and scheduled actions have unique names."""
     new = scaling.new_id
     if new is None:
         return
@@ -188,7 +184,7 @@ def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
         fix = "1 to 100 letters, digits, hyphens and underscores, of which the first is a letter"
         yield Finding("id", new, fix)
     elif new in scaling.ids:
-        yield Finding("id", new, f"one of each; these are there already: {', '.join(sorted(scaling.ids))}")
+        yield Finding("id", new, f"another id; these are taken: {', '.join(sorted(scaling.ids))}")
 
 
 @rule("OPT087", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
@@ -202,7 +198,7 @@ def _alarms_can_be_evaluated(alarms: Alarms) -> Iterator[Finding]:
         most = _DAY if period < _HOUR else _WEEK
         if period * periods > most:
             fix = f"at most {most // period} periods of {period} s"
-            reason = "CloudWatch looks back a day at most, and a week in periods of an hour and more"
+            reason = "CloudWatch evaluates a day at most, and a week in periods of an hour and more"
             yield Finding(f"{location}.evaluation_periods", periods, fix, reason)
         if (settings.datapoints_to_alarm or 0) > periods:
             fix = f"1 to {periods}, the number of periods that count"
@@ -211,18 +207,16 @@ def _alarms_can_be_evaluated(alarms: Alarms) -> Iterator[Finding]:
 
 @rule("OPT088", f"{GUIDE}monitoring-cloudwatch.html")
 def _latency_has_a_threshold(alarms: Alarms) -> Iterator[Finding]:
-    """An alarm on latency has a threshold: how long an answer takes follows from how long it is, which no default can
-    know.
-    """
+    """An alarm on latency has a threshold: the latency depends on the length of completions, so none is the default."""
     settings = alarms.switched_on().get("latency")
     if settings is not None and not settings.threshold:
-        fix = "the seconds that are still right: AlarmSettings(threshold=30)"
+        fix = "the highest acceptable seconds: AlarmSettings(threshold=30)"
         yield Finding("alarms.latency.threshold", settings.threshold, fix)
 
 
 @rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
 def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
-    """An evaluation gets stale within a week: CloudWatch looks back a week at most."""
+    """An evaluation gets stale within a week: CloudWatch evaluates a week at most."""
     settings = alarms.switched_on().get("stale_evaluation")
     days = settings.threshold if settings is not None else None
     if days is not None and days not in range(1, 8):

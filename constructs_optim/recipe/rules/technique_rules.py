@@ -1,11 +1,10 @@
-"""Rules about techniques: which are techniques, which go together, and which models they work for."""
+"""Rules about techniques: their combinations, and the models that they support."""
 
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from constructs_optim.recipe.errors import Described
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY, Technique, TrainedTechnique
@@ -18,7 +17,7 @@ _TRAINING_CODE = "this library's training code, which is for Llama and Mistral m
 
 @rule("OPT020", f"{GUIDE}model-optimize.html")
 def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
-    """There is at least one technique: an optimized endpoint applies at least one technique to its model."""
+    """There is at least one technique: an optimized endpoint applies a technique to its model."""
     techniques = recipe.techniques
     if isinstance(techniques, str) or not isinstance(techniques, Sequence):
         named = techniques.called() if isinstance(techniques, Technique) else techniques
@@ -27,14 +26,14 @@ def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("techniques", techniques, fix, "techniques are a list")
         return
     if not techniques:
-        yield Finding("techniques", Described("none"), "techniques=[Quantization.awq()]")
+        yield Finding("techniques", techniques, "techniques=[Quantization.awq()]")
     for index, technique in enumerate(techniques):
         if not isinstance(technique, Technique):
-            reason, fix = _what_is_meant(technique)
+            reason, fix = _reason_and_fix(technique)
             yield Finding(f"techniques[{index}]", technique, fix, reason)
 
 
-def _what_is_meant(value: object) -> tuple[str, str]:
+def _reason_and_fix(value: object) -> tuple[str, str]:
     """Why a value is no technique, and what to write instead."""
     if isinstance(value, str):
         try:
@@ -44,7 +43,7 @@ def _what_is_meant(value: object) -> tuple[str, str]:
             return "this is text, and no technique" if named else "no technique has that name", str(error)
         return "this is text, and no technique", f"in Python {in_code(value)}"
     if isinstance(value, type) and issubclass(value, Technique):
-        return "this makes a technique when it is called", call_of(value)
+        return "this is the class of a technique, not a technique", call_of(value)
     calls = [
         call_of(technique)
         for technique in _registered()
@@ -56,30 +55,26 @@ def _what_is_meant(value: object) -> tuple[str, str]:
 
 
 def _registered() -> list[type[Technique]]:
-    return [technique for of_kind in REGISTRY.values() for technique in of_kind.values()]
+    return [technique for by_name in REGISTRY.values() for technique in by_name.values()]
 
 
 @rule("OPT021", Technique.rule_link)
 def _technique_settings_are_valid(_: Settings) -> Iterator[Finding]:
-    """A technique's settings are known and in range: the container or job of a technique knows no other settings."""
-    # Enforced when a technique is made.
+    """A technique's settings are known and in range: its job and its container have no other settings."""
+    # Enforced when a technique is created.
     yield from ()
 
 
 @rule("OPT090", Settings.rule_link)
 def _settings_are_valid(_: Settings) -> Iterator[Finding]:
-    """A setting is known, of its type and in range: a misspelt setting would be ignored, and one of another type would
-    fail later.
-    """
-    # Enforced when settings are made.
+    """A setting is known, of its type and in range: misspelt settings would be ignored, wrong ones fail later."""
+    # Enforced when settings are created.
     yield from ()
 
 
 @rule("OPT022", f"{GUIDE}model-optimize.html")
 def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
-    """A kind of technique is applied once: the second would be applied to the output of the first, which no job
-    supports.
-    """
+    """A kind of technique is applied once: no job supports a second one on the output of the first."""
     first: dict[str, str] = {}
     for location, technique in recipe.located_techniques:
         if technique.kind in first:
@@ -90,26 +85,24 @@ def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT023", f"{GUIDE}optimization-supported-models.html")
 def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
-    """The model supports the technique: SageMaker's matrix of supported models says no."""
+    """The model supports the technique: SageMaker's matrix of supported models does not list it."""
     row = recipe.model_row
     for location, technique in recipe.located_techniques:
         if row is not None and technique.support not in row.supports:
-            others = sorted(other.name for other in _registered() if other.support in row.supports)
+            supported = sorted(other.name for other in _registered() if other.support in row.supports)
             source = _TRAINING_CODE if isinstance(technique, TrainedTechnique) else "SageMaker's own matrix"
             yield Finding(
                 location,
                 technique.name,
-                f"for this model there is {', '.join(others) or 'no technique'}; for another kind of model see "
+                f"this model supports {', '.join(supported) or 'no technique'}; for another kind of model see "
                 "`constructs-optim catalog models`",
-                f"{row.model_id} and {technique.name}: {source} does not say yes",
+                f"{source} does not list {technique.name} for {row.model_id}",
             )
 
 
 @rule("OPT024", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
 def _the_degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
-    """The tensor parallel degree divides the accelerators: every copy of the model takes the same number of
-    accelerators, and none is left over.
-    """
+    """The tensor parallel degree divides the accelerators: otherwise some accelerators would be unused."""
     if recipe.instance is None:
         return
     count = recipe.instance.parallel_units
@@ -124,9 +117,7 @@ def _the_degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT025", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
 def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
-    """All techniques agree on the tensor parallel degree: the artifact is written for one tensor parallel degree and
-    served with it.
-    """
+    """All techniques agree on the tensor parallel degree: the artifact is written for and served with one degree."""
     degrees = {location: technique.tensor_parallel_degree for location, technique in recipe.located_techniques}
     chosen = {location: degree for location, degree in degrees.items() if degree is not None}
     first = next(iter(chosen.values()), None)
@@ -140,41 +131,35 @@ def _with(recipe: Recipe, *names: str) -> list[tuple[str, Technique]]:
     return [(location, t) for location, t in recipe.located_techniques if t.name in names or t.kind in names]
 
 
-def _excluded(recipe: Recipe, technique: str, others: tuple[str, ...], fix: str) -> Iterator[Finding]:
-    """The techniques of ``others`` beside a technique that does not go with them."""
+def _excludes(recipe: Recipe, technique: str, excluded: tuple[str, ...], fix: str) -> Iterator[Finding]:
+    """The techniques of ``excluded`` in a recipe with ``technique``."""
     if _with(recipe, technique):
-        for location, other in _with(recipe, *others):
+        for location, other in _with(recipe, *excluded):
             yield Finding(location, other.name, fix)
 
 
 @rule("OPT040", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _compilation_excludes_speculation(recipe: Recipe) -> Iterator[Finding]:
-    """Compilation excludes speculative decoding: a compiled model verifies no drafts: the service rejects compilation
-    with speculative decoding.
-    """
-    return _excluded(recipe, "compilation", ("speculative_decoding",), "one of the two")
+    """Compilation excludes speculative decoding: the service rejects compilation with speculative decoding."""
+    return _excludes(recipe, "compilation", ("speculative_decoding",), "one of the two")
 
 
 @rule("OPT041", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _sharding_excludes_the_rest(recipe: Recipe) -> Iterator[Finding]:
-    """Shards are made from weights, quantized or not, and of nothing else: the fast model loader loads neither compiled
-    models nor drafts.
-    """
-    others = ("compilation", "speculative_decoding")
-    return _excluded(recipe, "sharding", others, "Sharding.fast_load() alone or after quantization")
+    """Sharding goes with quantization only: the fast model loader loads neither compiled models nor drafts."""
+    excluded = ("compilation", "speculative_decoding")
+    return _excludes(recipe, "sharding", excluded, "Sharding.fast_load() alone or after quantization")
 
 
 @rule("OPT042", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _neuron_compiles_only(recipe: Recipe) -> Iterator[Finding]:
     """A model compiled for Neuron is not quantized: Inferentia and Trainium jobs compile only."""
-    return _excluded(recipe, "neuron", ("quantization",), "Compilation.neuron() alone")
+    return _excludes(recipe, "neuron", ("quantization",), "Compilation.neuron() alone")
 
 
 @rule("OPT043", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _smoothquant_is_compiled(recipe: Recipe) -> Iterator[Finding]:
-    """SmoothQuant goes with TensorRT-LLM compilation: INT8 kernels for SmoothQuant are TensorRT-LLM's: without
-    compiling there is nothing that runs them.
-    """
+    """SmoothQuant goes with TensorRT-LLM compilation: only TensorRT-LLM has INT8 kernels for SmoothQuant."""
     if not _with(recipe, "tensorrt_llm"):
         for location, technique in _with(recipe, "smoothquant"):
             yield Finding(location, technique.name, "add Compilation.tensorrt_llm()")
@@ -182,25 +167,21 @@ def _smoothquant_is_compiled(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT044", f"{GUIDE}model-optimize.html")
 def _pre_optimized_stands_alone(recipe: Recipe) -> Iterator[Finding]:
-    """A pre-optimized configuration stands alone: its image, environment and files are JumpStart's, and no job changes
-    them.
-    """
+    """A pre-optimized configuration stands alone: its image, environment and files are JumpStart's."""
     for location, technique in _with(recipe, "pre_optimized") if len(recipe.located_techniques) > 1 else ():
         yield Finding(location, technique.name, "PreOptimized(...) alone, or the other techniques")
 
 
 @rule("OPT045", f"{GUIDE}model-optimize-eagle.html")
 def _eagle_stands_alone(recipe: Recipe) -> Iterator[Finding]:
-    """EAGLE heads stand alone: heads are trained on the model as it is, and speculate for exactly that model."""
+    """EAGLE heads stand alone: they are trained on the model as it is, and draft for exactly that model."""
     for location, technique in _with(recipe, "eagle") if len(recipe.located_techniques) > 1 else ():
         yield Finding(location, technique.name, "SpeculativeDecoding.eagle() alone")
 
 
 @rule("OPT046", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _tensorrt_llm_reads_no_settings(recipe: Recipe) -> Iterator[Finding]:
-    """TensorRT-LLM quantizes with its own group size: its AWQ reads none of these settings: they would be ignored
-    without a word.
-    """
+    """TensorRT-LLM quantizes with its own group size: it would silently ignore these settings."""
     for location, technique in _with(recipe, "awq", "fp8") if _with(recipe, "tensorrt_llm") else ():
         for name, info in type(technique).model_fields.items():
             if name != "tensor_parallel_degree" and getattr(technique, name) != info.default:
@@ -209,8 +190,6 @@ def _tensorrt_llm_reads_no_settings(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT047", "https://huggingface.co/docs/text-generation-inference/conceptual/speculation")
 def _medusa_goes_with_fine_tuning(recipe: Recipe) -> Iterator[Finding]:
-    """Medusa heads go with fine-tuning and nothing else: heads are trained on weights of 16 bits and guess for exactly
-    those, and Text Generation Inference, which serves them, is given no other form of the model by this library.
-    """
-    others = tuple(set(REGISTRY) - {"speculative_decoding", "fine_tuning"})
-    return _excluded(recipe, "medusa", others, "Medusa(...) alone, or with base=FineTune(...)")
+    """Medusa heads go with fine-tuning only: they draft for exactly the 16-bit weights that they are trained on."""
+    excluded = tuple(set(REGISTRY) - {"speculative_decoding", "fine_tuning"})
+    return _excludes(recipe, "medusa", excluded, "Medusa(...) alone, or with base=FineTune(...)")

@@ -32,14 +32,12 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
                 yield Finding(f"{location}.{name}", uri, "a URI such as 's3://my-bucket/text-to-sql/train/'")
             elif uri.endswith((".jsonl", ".json")):
                 prefix = uri.rpartition("/")[0] + "/"
-                yield Finding(f"{location}.{name}", uri, repr(prefix), "it names a file, not what a file is below")
+                yield Finding(f"{location}.{name}", uri, repr(prefix), "it names a file, not a prefix")
 
 
 @rule("OPT162", f"{API}ResourceConfig.html")
 def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
-    """A training instance type has GPUs: the training code runs on NVIDIA GPUs, and SageMaker trains on no other type
-    of that name.
-    """
+    """A training instance type has GPUs: SageMaker trains on no type with NVIDIA GPUs of that name."""
     trainable = {row.name for row in instances.by_name().values() if row.runs_training and row.kind == "gpu"}
     for location, technique in recipe.trained_techniques:
         name, row = technique.compute.instance_type, recipe.training_instance(technique.compute)
@@ -54,7 +52,7 @@ def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT163", f"{API}ResourceConfig.html")
 def _training_fits(recipe: Recipe) -> Iterator[Finding]:
-    """The training fits each GPU: every GPU has the whole model in the training."""
+    """The training fits each GPU: every GPU holds the whole model during the training."""
     model = recipe.model_row
     for location, technique in recipe.trained_techniques:
         row = recipe.training_instance(technique.compute)
@@ -80,16 +78,14 @@ def _training_fits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT164", f"{API}CreateTrainingJob.html")
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    """The environment of a training is within the service's limits: CreateTrainingJob takes at most 100 variables, of
-    at most 512 characters.
-    """
+    """The environment of a training is within limits: at most 100 variables, with values of at most 512 characters."""
     for technique_location, technique in recipe.trained_techniques:
         location, variables = f"{technique_location}.compute.environment", technique.compute.environment or {}
         if len(variables) > _MOST_VARIABLES:
             yield Finding(location, f"{len(variables)} variables", f"at most {_MOST_VARIABLES}")
         for name, value in variables.items():
             if not _VARIABLE.fullmatch(name):
-                yield Finding(location, name, "a name such as PIP_INDEX_URL", "no variable has such a name")
+                yield Finding(location, name, "a name such as PIP_INDEX_URL", "this is no valid name of a variable")
             elif len(value) > _LONGEST_VALUE and not is_token(value):
                 fix = f"a string of at most {_LONGEST_VALUE}"
                 yield Finding(f"{location}.{name}", f"{len(value)} characters", fix)
@@ -97,7 +93,7 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT165", f"{GUIDE}train-warm-pools.html")
 def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
-    """Spot instances have no warm pool: SageMaker keeps no spot instances for the next job."""
+    """Spot instances have no warm pool: SageMaker does not keep spot instances for the next job."""
     for location, technique in recipe.trained_techniques:
         seconds = technique.compute.keep_alive_seconds
         if technique.compute.spot and seconds is not None:
@@ -106,9 +102,7 @@ def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT166", _MEDUSA, advisory=True)
 def _medusa_is_for_small_batches(recipe: Recipe) -> Iterator[Finding]:
-    """Medusa heads are for few requests at a time: the published speed-up is of one request at a time: verifying
-    guesses takes computation that a full batch has other use for.
-    """
+    """Medusa heads are for small batches: the published speed-up is of one request at a time."""
     for location, technique in recipe.techniques_of(Medusa):
         yield Finding(location, technique.name, "Evaluate it at the concurrency that you expect")
 

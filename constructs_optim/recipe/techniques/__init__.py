@@ -1,7 +1,6 @@
-"""Techniques: what can be done to a model. A technique is one class, which says what the user chose.
+"""The techniques that optimize a model: a class each, whose fields are the user's settings.
 
-``REGISTRY`` has them all by kind and name. The groups that users write, such as ``Quantization.awq``, are names of the
-classes.
+``REGISTRY`` has all classes by kind and name; users write them as members of groups, such as ``Quantization.awq``.
 """
 
 from .base import REGISTRY, Stage, Technique, TrainingCompute

@@ -18,7 +18,7 @@ Names = Annotated[Sequence[str], AfterValidator(tuple)]
 
 @dataclass(frozen=True)
 class Option:
-    """The container variable that a setting is passed in: where it differs from its default, or always."""
+    """The container variable of a setting, which is set where it differs from the default, or ``always``."""
 
     variable: str
     always: bool = False
@@ -26,9 +26,9 @@ class Option:
 
 @dataclass(frozen=True, order=True)
 class Stage:
-    """A job of a recipe's chain, by its position. Techniques of one stage share a job.
+    """A job by its position in a recipe's chain of jobs. Techniques of one stage share a job.
 
-    ``makes_model``: whether its artifact is what is served. Heads of another kind go beside the model.
+    ``makes_model``: whether its artifact is the served model, not heads that are served beside it.
     """
 
     order: int
@@ -41,20 +41,20 @@ OPTIMIZE = Stage(2)
 
 
 class TrainingCompute(Settings):
-    """What a training job runs on, and how.
+    """The compute resources of a training job.
 
     Attributes:
         instance_type: for instance ``ml.g5.12xlarge``. Default: the endpoint's.
-        instance_count: how many instances train together. Default: 1. Every accelerator of them has the whole model.
+        instance_count: instances that train together; each of their accelerators has the whole model. Default: 1.
         volume_size_gb: storage in GB, where the instance type has no disks of its own. Default: 100.
-        spot: whether it runs on spare capacity, which costs less and may be interrupted; it goes on from its last
+        spot: whether it runs on spot capacity, which costs less and may be interrupted; the job resumes from its last
             checkpoint. Default: no.
-        spot_wait_seconds: with ``spot``, how long waiting for capacity may take, besides the longest runtime. Default:
+        spot_wait_seconds: with ``spot``, the maximum time of waiting for capacity, in addition to the runtime. Default:
             86,400 (a day).
-        keep_alive_seconds: how long the instances are kept afterwards for another job of the same kind (a warm pool,
-            which is paid for); at most 21,600. Default: not.
-        environment: variables of the container, for instance ``PIP_INDEX_URL`` of a mirror that a VPC reaches. They are
-            in the template for everybody to read: no secrets. Default: none.
+        keep_alive_seconds: how long the instances are kept for another job of the same kind (a warm pool, which is
+            charged for); at most 21,600. Default: none.
+        environment: variables of the container, for instance ``PIP_INDEX_URL`` of a mirror that a VPC reaches. The
+            template shows them: no secrets. Default: none.
     """
 
     instance_type: str | None = None
@@ -71,11 +71,11 @@ REGISTRY: dict[str, dict[str, type[Technique]]] = {}
 
 
 class Technique(Settings):
-    """A technique says what the user chose. It knows neither instances nor AWS.
+    """The base of techniques, which neither depend on instances nor call AWS.
 
     Attributes:
-        tensor_parallel_degree: accelerators (NeuronCores on Neuron devices) that one copy of the model is spread over.
-            Default: all of the instance.
+        tensor_parallel_degree: accelerators (NeuronCores on Neuron devices) per copy of the model. Default: all of the
+            instance.
     """
 
     rule = "OPT021"
@@ -86,38 +86,38 @@ class Technique(Settings):
     name: ClassVar[str] = ""
     """Its name within the kind, for instance ``awq``."""
     title: ClassVar[str] = ""
-    """What users read, with the names of settings in braces."""
+    """The format of its label, with settings in braces."""
     support: ClassVar[str] = ""
     """Its name in the ``supports`` of the model catalog. Default: the name."""
     capabilities: ClassVar[frozenset[str]] = frozenset()
-    """What a container image must be able to do (``images.json``)."""
+    """The required capabilities of a container image (``images.json``)."""
     accelerators: ClassVar[Literal["gpu", "neuron"]] = "gpu"
     compute_capability: ClassVar[tuple[float, float]] = (8.0, 9.0)
-    """The lowest and the highest compute capability of GPUs that the container's kernels are for."""
+    """The lowest and the highest compute capability of GPUs that the container's kernels support."""
     sdk_lists_only: ClassVar[bool] = False
-    """Whether it runs on the instance families alone that the SageMaker SDK lists."""
+    """Whether it runs only on the instance families that the SageMaker SDK lists."""
     stage: ClassVar[Stage | None] = None
-    """The job that it needs; None where it only changes how the model is served."""
+    """The job that it needs; None where it changes only the serving of the model."""
     order_in_job: ClassVar[int] = 0
-    """Its position among the techniques of that job, however they are listed."""
+    """Its position among the techniques of that job."""
     job_member: ClassVar[str] = ""
-    """The member of ``OptimizationConfigs`` that asks for it."""
+    """Its member of ``OptimizationConfigs``."""
     takes_image: ClassVar[bool] = True
     """Whether that member names a container image."""
     recommended: ClassVar[tuple[str, ...]] = ()
-    """The techniques with which ``recommend`` tries it, each as text; an empty one stands for alone."""
+    """The techniques that ``recommend`` combines it with, as text; empty text for none."""
     weight_bits: ClassVar[int | None] = None
-    """Bits of a weight afterwards; None where they stay what they were."""
+    """Bits of a weight afterwards; None where it does not change them."""
     network_isolation: ClassVar[bool] = True
-    """Whether the model's container may be cut off from the network."""
+    """Whether the model's container supports network isolation."""
     inference_component: ClassVar[bool] = False
     """Whether its result is served as an inference component only."""
     lossless: ClassVar[bool] = True
-    """Whether completions are the model's own, rounding aside."""
+    """Whether completions are those of the original model, rounding aside."""
     in_group: ClassVar[bool] = True
     """Whether it is written as a member of its group, for instance ``Quantization.awq``."""
     hub_configuration: ClassVar[bool] = False
-    """Whether the hub's own configuration says how the model is served."""
+    """Whether the hub's configuration defines the serving of the model."""
     draft_provider: ClassVar[str] = ""
     """Who provides its draft: sagemaker, jumpstart or custom, as the SageMaker SDK tags models; empty without one."""
 
@@ -137,7 +137,7 @@ class Technique(Settings):
 
     @property
     def label(self) -> str:
-        """Its title with the settings that matter most, for instance ``AWQ INT4 (group size 128)``."""
+        """Its name for users with its main settings, for instance ``AWQ INT4 (group size 128)``."""
         return self.title.format(**dict(self))
 
     def options(self) -> dict[str, str]:
@@ -166,38 +166,37 @@ class Technique(Settings):
         return {}
 
     def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan | None:
-        """Files that the container needs beside the model: ``job`` is the index of the job that makes none."""
+        """Files that the container needs beside the model; ``job`` is the index of the job that trains heads."""
         return None
 
     def shape(self) -> tuple[int, int] | None:
-        """Requests in flight and tokens of a request that it fixes, if it does."""
+        """The batch size and request length that its artifact is limited to, if it is."""
         return None
 
     def deciding_settings(self) -> dict[str, Any]:
-        """The settings that decide the bytes of its artifact and differ from their defaults.
+        """The settings that determine the bytes of its artifact and differ from their defaults.
 
-        A setting that is added later leaves the keys there are. The tensor parallel degree is part of a key by itself,
-        whoever chose it.
+        New settings thus do not change existing keys. The tensor parallel degree is a part of keys on its own.
         """
         return self.model_dump(mode="json", exclude_defaults=True, exclude={"tensor_parallel_degree"})
 
 
-# What techniques are called elsewhere.
+# Other names of techniques.
 _SYNONYMS = {"int4": "awq", "int8": "smoothquant", "gptq": "awq", "float8": "fp8"}
 
 
 class TechniqueGroup(type):
-    """The type of the groups of techniques, which suggest a name where one is misspelt."""
+    """The type of the groups of techniques, which suggest names for misspelt ones."""
 
     def __getattr__(cls, name: str) -> Any:
-        there = [method for method in vars(cls) if not method.startswith("_")]
-        near = _SYNONYMS.get(name.lower()) or " or ".join(close_matches(name, there)[:2])
+        names = [method for method in vars(cls) if not method.startswith("_")]
+        near = _SYNONYMS.get(name.lower()) or " or ".join(close_matches(name, names)[:2])
         hint = f" (did you mean {near}?)" if near else ""
-        raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(there)}")
+        raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(names)}")
 
 
 def as_text(value: object) -> str:
-    """A setting as environments and hyperparameters have it."""
+    """A setting as the text of a variable or hyperparameter."""
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]

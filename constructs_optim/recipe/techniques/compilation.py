@@ -18,14 +18,14 @@ _BATCH_SIZE = Option("OPTION_MAX_ROLLING_BATCH_SIZE", always=True)
 class _Compilation(Technique):
     kind = "compilation"
     stage = OPTIMIZE
-    # What is compiled is the quantized model.
+    # After quantization.
     order_in_job = 1
     job_member = "ModelCompilationConfig"
     recommended = ("",)
     rolling_batch: ClassVar[str]
 
     def job_environment(self) -> dict[str, str]:
-        """All settings: together they say which artifact it is."""
+        """All settings, as they determine the artifact."""
         return {**self.options(), "OPTION_ROLLING_BATCH": self.rolling_batch}
 
 
@@ -51,11 +51,11 @@ class NeuronCompilation(_Compilation):
     maximum_sequence_length: Annotated[_Tokens, Option("OPTION_N_POSITIONS", always=True)] = 2048
 
     def serving_environment(self) -> dict[str, str]:
-        """The same: another shape would be compiled anew when the container starts."""
+        """The variables of the job: other shapes would be compiled when the container starts."""
         return self.job_environment()
 
     def shape(self) -> tuple[int, int]:
-        """The compiled one."""
+        """The compiled shape."""
         return self.maximum_batch_size, self.maximum_sequence_length
 
 
@@ -83,7 +83,7 @@ class TensorRtLlmCompilation(_Compilation):
         return {_BATCH_SIZE.variable: str(self.maximum_batch_size), "OPTION_ROLLING_BATCH": self.rolling_batch}
 
     def shape(self) -> tuple[int, int]:
-        """The compiled one, with input and output together."""
+        """The compiled shape: input and output tokens together."""
         return self.maximum_batch_size, self.maximum_input_length + self.maximum_output_length
 
 

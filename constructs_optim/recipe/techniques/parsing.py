@@ -1,6 +1,6 @@
 """Techniques written as text: ``kind=name[,setting=value]``, for instance ``quantization=awq,group_size=64``.
 
-A setting that is a list is written once for each item. Numbers, true and false are read as such.
+A list setting is repeated for each item. Numbers, true and false are parsed as JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EXAMPLE = "quantization=awq,group_size=64"
 
 
 class UnknownTechniqueError(ValueError):
-    """A text that names no technique. Its message says what would work."""
+    """A text that names no technique. Its message is the fix."""
 
 
 def parse(text: str) -> Technique:
@@ -24,11 +24,10 @@ def parse(text: str) -> Technique:
     head, *parts = [part.strip() for part in text.split(",")]
     kind, _, name = head.lower().replace("-", "_").partition("=")
     if kind not in REGISTRY:
-        meant = in_code(text)
-        if meant is not None:
-            raise UnknownTechniqueError(f"in Python {meant}; on the command line {_EXAMPLE} and the like")
+        if (call := in_code(text)) is not None:
+            raise UnknownTechniqueError(f"in Python {call}; on the command line {_EXAMPLE} and the like")
         raise UnknownTechniqueError(f"a kind of technique: {', '.join(REGISTRY)}; for instance {_EXAMPLE}")
-    # A kind with one technique of its own name needs no name.
+    # The name may be omitted where it equals the kind.
     technique = REGISTRY[kind].get(name or kind)
     if technique is None:
         names = ", ".join(f"{kind}={name}" for name in REGISTRY[kind])
@@ -52,16 +51,16 @@ def parse(text: str) -> Technique:
 def in_code(text: str) -> str | None:
     """The Python of a text that names a technique, or the end of one: ``Quantization.awq()``; None where it does not.
 
-    ``quantization=awq``, ``Quantization.awq`` and ``awq`` are one.
+    ``quantization=awq``, ``Quantization.awq`` and ``awq`` name the same technique.
     """
     words = re.split(r"[=.,(]", text.lower().replace("-", "_"))
-    techniques = {name: technique for of_kind in REGISTRY.values() for name, technique in of_kind.items()}
+    techniques = {name: technique for by_name in REGISTRY.values() for name, technique in by_name.items()}
     technique = next((techniques[word.strip()] for word in words if word.strip() in techniques), None)
     return call_of(technique) if technique is not None else None
 
 
 def call_of(technique: type[Technique]) -> str:
-    """The call that makes a technique, with the settings that it needs."""
+    """The Python call that creates a technique, with its required settings."""
     needed = [name for name, field in technique.model_fields.items() if field.is_required()]
     return f"{technique.called()}({', '.join(f'{name}=...' for name in needed)})"
 

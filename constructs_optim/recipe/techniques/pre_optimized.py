@@ -6,7 +6,7 @@ from .base import Technique
 
 
 class PreOptimized(Technique):
-    """A configuration that JumpStart optimized already, deployed without a job: image, environment and files are its.
+    """A configuration that JumpStart has optimized, deployed without a job, with its image, environment and files.
 
     Attributes:
         config: its name in the model's hub document. Default: ``lmi-optimized``.

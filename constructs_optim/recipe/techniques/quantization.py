@@ -29,8 +29,8 @@ class _Quantization(Technique):
 class AwqQuantization(_Quantization):
     """AWQ: activation-aware quantization of the weights to INT4, activations as they are. For GPUs.
 
-    Three of the container's settings have one value that works, so they are none here: 4 bits, a zero point (AutoAWQ
-    refuses to quantize without one) and GEMM packing (vLLM does not load GEMV's).
+    Three of the container's settings have only one value that works, and are no settings here: 4 bits, a zero point
+    (AutoAWQ refuses to quantize without one) and GEMM packing (vLLM does not load GEMV's).
 
     Attributes:
         group_size: weights that share a scale: 32, 64 or 128. Default: 128.
@@ -54,7 +54,7 @@ class Fp8Quantization(_Quantization):
     """FP8: weights and activations in 8-bit floating point. For GPUs.
 
     Attributes:
-        scheme: FP8 calibrates the activations' scales on samples; FP8_DYNAMIC finds them at run time. Default: FP8.
+        scheme: FP8 calibrates the activations' scales on samples; FP8_DYNAMIC computes them at run time. Default: FP8.
         ignored_layers: names of layers left as they are. Default: ``lm_head``.
         calibration_size: samples to calibrate on. Default: 512.
         calibration_length: tokens of a sample. Default: 2048.
@@ -83,8 +83,8 @@ class SmoothQuantization(_Quantization):
 
     Attributes:
         alpha: how much of the activations' range is moved into the weights, 0 to 1. Default: 0.8.
-        per_token: whether each token has a scale of its own. Default: it has not.
-        per_channel: whether each channel has a scale of its own. Default: it has not.
+        per_token: whether each token has its own scale. Default: no.
+        per_channel: whether each channel has its own scale. Default: no.
         calibration_size: samples to calibrate on. Default: 512.
     """
 

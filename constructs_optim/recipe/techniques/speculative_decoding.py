@@ -1,8 +1,8 @@
 """Speculative decoding: a cheap draft proposes tokens, the model verifies them; the output stays the model's own.
 
 Sources: Amazon SageMaker developer guide on inference optimization and on EAGLE; ``lmi-dist`` and vLLM user guides of
-djl-serving. Images up to LMI 14 read ``OPTION_SPECULATIVE_DRAFT_MODEL``; later ones ignore it without a word and read
-``OPTION_SPECULATIVE_CONFIG``, so each technique asks for the capability it needs.
+djl-serving. Images up to LMI 14 read ``OPTION_SPECULATIVE_DRAFT_MODEL``; later ones silently ignore it and read
+``OPTION_SPECULATIVE_CONFIG``, so techniques require one of two capabilities of an image.
 """
 
 from __future__ import annotations
@@ -149,18 +149,18 @@ class EagleHeads(Technique):
         return ChannelPlan(name="eagle", source=ArtifactSource(job=job, suffix="draft/"))
 
     def deciding_settings(self) -> dict[str, Any]:
-        """None: how many tokens are proposed is a matter of serving, and data are looked at when it is deployed."""
+        """None: the number of proposed tokens affects serving only, and data is read at deployment."""
         return {}
 
 
 class NgramSpeculation(Technique):
-    """Tokens that followed the same words earlier in the prompt or the completion: no draft model, no memory.
+    """Proposes tokens that followed the same words earlier in the prompt or completion: no draft, no memory.
 
     Source: vLLM's documentation, "N-Gram Speculation".
 
     Attributes:
         speculative_tokens: tokens it proposes at once. Default: 5.
-        prompt_lookup_max: the longest sequence of tokens that is looked up. Default: 4.
+        prompt_lookup_max: the longest sequence of tokens that is searched for. Default: 4.
     """
 
     kind = "speculative_decoding"

@@ -28,9 +28,9 @@ class TrainedTechnique(Technique):
 
     Attributes:
         training_data: S3 prefix with one or more ``*.jsonl``; may be or hold a token. docs/medusa.md has the formats.
-        validation_data: S3 prefix likewise: evaluated at each checkpoint, and what stops the training early.
+        validation_data: S3 prefix likewise: evaluated at each checkpoint, which may stop the training early.
             Default: none, and all epochs are run.
-        hyperparameters: others than the defaults; docs/medusa.md has names, defaults and ranges.
+        hyperparameters: those that differ from the defaults; docs/medusa.md has names, defaults and ranges.
         compute: instances, spot capacity and warm pool. Default: one instance of the endpoint's type.
     """
 
@@ -60,16 +60,16 @@ class TrainedTechnique(Technique):
         return dict(hyperparameters)
 
     def reads(self) -> tuple[str, ...]:
-        """Training data, and validation data where there is any."""
+        """Training data and validation data."""
         return tuple(self.channels.values())
 
     def deciding_settings(self) -> dict[str, Any]:
-        """The hyperparameters. What the data holds is looked at when the stack is deployed."""
+        """The hyperparameters. The data's content is read at deployment."""
         return {"hyperparameters": self.all_hyperparameters}
 
     @property
     def all_hyperparameters(self) -> dict[str, str]:
-        """The hyperparameters that differ from their defaults, or are set all the same, as text."""
+        """The hyperparameters that differ from their defaults or are set explicitly, as text."""
         fields = type(self).model_fields
         named = {name: getattr(self, name) for name in self.named_hyperparameters}
         chosen = {name: value for name, value in named.items() if value != fields[name].default}
@@ -80,7 +80,7 @@ class TrainedTechnique(Technique):
         raise NotImplementedError
 
     def merging_gb(self, parameters_billion: float) -> float:
-        """GB of the instance's memory that the end of the training takes."""
+        """GB of the instance's memory that merging adapters takes at the end of the training."""
         return 0.0
 
     @property
@@ -143,12 +143,12 @@ class Medusa(TrainedTechnique):
     """Medusa heads: fewer passes of the model for the same output. For Llama and Mistral models at small batches.
 
     The heads guess the tokens after the next one, and the model verifies them. Its weights are not changed. It is
-    served by Text Generation Inference. ``training_data`` is what the endpoint will be asked, and should complete.
+    served by Text Generation Inference. ``training_data`` should be like the endpoint's prompts and completions.
 
     Attributes:
         heads: how many tokens are guessed at once, 1 to 16. Default: 5.
         layers: residual blocks in each head, 1 to 8. Default: 1.
-        base: ``FineTune(...)``, of which the model is made that the heads are trained on. Default: the model as it is.
+        base: ``FineTune(...)`` of the model that the heads are trained on. Default: the original model.
     """
 
     kind = "speculative_decoding"
