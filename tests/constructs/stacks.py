@@ -1,4 +1,4 @@
-"""Stacks that cover what the constructs can be given, and how to look at their templates."""
+"""Stacks that cover the options of the constructs, and readers of their templates."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def stack(name: str = "Chat", env: Environment | None = ENVIRONMENT) -> Stack:
 
 
 def endpoint(scope: Stack, id: str = "Llama70B", **given: Any) -> OptimizedEndpoint:
-    """The headline endpoint, changed by what is given."""
+    """The headline endpoint with overridden arguments."""
     return OptimizedEndpoint(
         scope,
         id,
@@ -92,7 +92,7 @@ def resource(template: dict[str, Any], type_name: str) -> dict[str, Any]:
 
 
 def masked(template: dict[str, Any]) -> dict[str, Any]:
-    """The template without what changes with the handlers' code: asset hashes."""
+    """The template without asset hashes, which change with the handlers' code."""
 
     def mask(value: Any) -> Any:
         if isinstance(value, dict):

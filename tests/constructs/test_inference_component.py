@@ -1,4 +1,4 @@
-"""Inference components: several models on one endpoint, adapters, scaling of their own."""
+"""Inference components: several models on one endpoint, adapters, separate scaling."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def variant_of(made: OptimizedEndpoint) -> dict[str, Any]:
     return resource(template_of(made.stack), "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]  # type: ignore[arg-type]
 
 
-def test_a_recipe_that_a_variant_would_serve_is_served_by_a_component_when_it_is_asked_for() -> None:
+def test_the_inference_component_option_serves_the_recipe_with_a_component() -> None:
     scope = stack()
     made = endpoint(scope, inference_component=True)
     template = template_of(scope)
@@ -73,11 +73,11 @@ def test_a_region_without_inference_components_is_refused(given: dict[str, Any])
         OptimizedEndpoint(paris, "Shared", instance_type="ml.g5.12xlarge")
 
 
-def test_a_component_of_a_stack_for_any_region_is_not_refused() -> None:
+def test_an_environment_agnostic_stack_may_declare_inference_components() -> None:
     assert endpoint(stack(env=None), inference_component=True).component is not None
 
 
-def test_a_component_starts_within_the_two_hours_that_cloudformation_waits() -> None:
+def test_component_startup_timeouts_stay_within_cloudformations_two_hour_limit() -> None:
     made = shared()
     made.add_component("Small", model=small(), techniques=[SMALL])
     parameters = resource(template_of(made.stack), COMPONENT)["Specification"]["StartupParameters"]  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def test_a_component_starts_within_the_two_hours_that_cloudformation_waits() -> 
     }
 
 
-def test_each_component_has_its_own_model_job_alarms_and_place_on_the_dashboard() -> None:
+def test_each_component_has_its_own_model_job_and_dashboard_segments() -> None:
     made = shared()
     made.add_component("Chat", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=2)])
     made.add_component("Small", model=small(), techniques=[SMALL])
@@ -100,7 +100,7 @@ def test_each_component_has_its_own_model_job_alarms_and_place_on_the_dashboard(
     assert "Small: Errors" in body
 
 
-def test_what_is_given_counts_before_what_the_plan_says() -> None:
+def test_explicit_component_resources_override_the_plan() -> None:
     made = shared()
     made.add_component("Small", model=small(), techniques=[SMALL], accelerators=2, memory=Size.gibibytes(10), copies=2)
     component = resource(template_of(made.stack), COMPONENT)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def test_what_is_given_counts_before_what_the_plan_says() -> None:
     }
 
 
-def test_sagemaker_may_launch_what_the_copies_take_and_one_more_for_updates() -> None:
+def test_managed_scaling_allows_one_more_instance_than_the_copies_need() -> None:
     made = shared()
     made.add_component("Small", model=small(), techniques=[SMALL]).auto_scale(min_capacity=2, max_capacity=9)
     scaling = variant_of(made)["ManagedInstanceScaling"]
@@ -119,20 +119,20 @@ def test_sagemaker_may_launch_what_the_copies_take_and_one_more_for_updates() ->
     assert scaling == {"MaxInstanceCount": 4, "MinInstanceCount": 1, "Status": "ENABLED"}
 
 
-def test_instances_may_go_where_every_component_may() -> None:
+def test_instances_scale_to_zero_when_every_component_does() -> None:
     made = shared()
     made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
     assert variant_of(made)["ManagedInstanceScaling"]["MinInstanceCount"] == 0
 
 
-def test_an_instance_stays_for_the_component_that_stays() -> None:
+def test_instances_do_not_scale_to_zero_while_one_component_cannot() -> None:
     made = shared()
     made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
     made.add_component("Two", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=2)])
     assert variant_of(made)["ManagedInstanceScaling"]["MinInstanceCount"] == 1
 
 
-def test_copies_that_do_not_fit_are_refused_when_they_are_declared() -> None:
+def test_component_copies_beyond_the_instance_limit_are_refused() -> None:
     made = shared(variant=VariantOptions(max_instance_count=1))
     made.add_component("One", model=llama(), techniques=[Quantization.awq()])
     with pytest.raises(RecipeError) as caught:
@@ -142,7 +142,7 @@ def test_copies_that_do_not_fit_are_refused_when_they_are_declared() -> None:
     assert "max_instance_count=2" in violation.suggestion
 
 
-def test_scaling_beyond_the_instances_is_refused_when_it_is_declared() -> None:
+def test_scaling_a_component_beyond_the_instance_limit_is_refused() -> None:
     made = shared(variant=VariantOptions(max_instance_count=1))
     component = made.add_component("One", model=small(), techniques=[SMALL])
     with pytest.raises(RecipeError) as caught:
@@ -159,7 +159,7 @@ def test_a_copy_larger_than_an_instance_is_refused() -> None:
     ]
 
 
-def test_a_component_with_sagemakers_draft_is_refused_with_all_else_that_is_wrong() -> None:
+def test_a_component_with_sagemakers_draft_and_other_violations_is_refused() -> None:
     with pytest.raises(RecipeError) as caught:
         shared(instance_type="ml.g5.48xlarge").add_component(
             "One", model=llama(), techniques=[SpeculativeDecoding.sagemaker_draft()], copies=-1
@@ -167,7 +167,7 @@ def test_a_component_with_sagemakers_draft_is_refused_with_all_else_that_is_wron
     assert [violation.rule for violation in caught.value.violations] == ["OPT130", "OPT132"]
 
 
-def test_nothing_is_added_to_an_endpoint_whose_variant_serves_the_model() -> None:
+def test_adding_a_component_to_an_endpoint_that_serves_a_model_is_refused() -> None:
     made = endpoint(stack())
     with pytest.raises(RecipeError) as caught:
         made.add_component("Small", model=small(), techniques=[SMALL])
@@ -175,7 +175,7 @@ def test_nothing_is_added_to_an_endpoint_whose_variant_serves_the_model() -> Non
     assert "inference_component=True" in caught.value.violations[0].suggestion
 
 
-def test_an_adapter_is_a_component_on_its_base_and_the_role_may_read_it() -> None:
+def test_an_adapter_is_a_component_that_the_execution_role_may_read() -> None:
     made = shared()
     base = made.add_component("Chat", model=llama(), techniques=[Quantization.awq()], adapters=Adapters(max_loaded=2))
     adapter = base.add_adapter("Sql", artifact_uri="s3://adapters/sql.tar.gz", adapter_name="sql")
@@ -199,25 +199,25 @@ def test_an_adapter_is_a_component_on_its_base_and_the_role_may_read_it() -> Non
     assert json.dumps(reads["Resource"]).endswith(':s3:::", "adapters/sql.tar.gz"]]}')
 
 
-def test_an_adapter_of_a_model_that_loads_none_is_refused() -> None:
+def test_an_adapter_on_a_component_without_adapters_enabled_is_refused() -> None:
     component = shared().add_component("Chat", model=llama(), techniques=[Quantization.awq()])
     with pytest.raises(RecipeError) as caught:
         component.add_adapter("Sql", artifact_uri="s3://adapters/sql/")
     assert [violation.rule for violation in caught.value.violations] == ["OPT134", "OPT135"]
 
 
-def test_a_scaled_component_looks_its_copies_up_before_it_is_updated() -> None:
+def test_a_scaled_component_looks_up_its_copy_count_before_an_update() -> None:
     made = shared()
     made.add_component("Small", model=small(), techniques=[SMALL]).auto_scale(max_capacity=2)
     template = template_of(made.stack)  # type: ignore[arg-type]
     (name,) = [name for name, r in template["Resources"].items() if r["Type"] == "Custom::ComponentCapacity"]
     component, look_up = resource(template, COMPONENT), template["Resources"][name]["Properties"]["Component"]
     assert component["RuntimeConfig"] == {"CopyCount": {"Fn::GetAtt": [name, "CopyCount"]}}
-    # Whatever changes the component changes the look-up, and so asks it first.
+    # Any change of the component also changes the look-up, which therefore runs first.
     assert {key: value for key, value in component.items() if key != "RuntimeConfig"} == look_up
 
 
-def test_on_pools_a_component_has_a_model_for_each_type() -> None:
+def test_a_component_on_pools_has_a_specification_for_each_instance_type() -> None:
     pools = [
         Pool("ml.p5.48xlarge", techniques=[Quantization.fp8(tensor_parallel_degree=4)]),
         Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
@@ -232,20 +232,20 @@ def test_on_pools_a_component_has_a_model_for_each_type() -> None:
     ] == [("ml.p5.48xlarge", 4), ("ml.g5.12xlarge", 4)]
 
 
-def test_pools_of_a_component_are_those_of_its_endpoint() -> None:
+def test_a_component_whose_pools_differ_from_its_endpoints_is_refused() -> None:
     made = shared(instance_type=None, instance_pools=[Pool("ml.p5.48xlarge", []), Pool("ml.g5.12xlarge", [])])
     with pytest.raises(ValueError, match="give one for each, in the same order"):
         made.add_component("Chat", model=llama(), instance_pools=[Pool("ml.g5.12xlarge", [Quantization.awq()])])
 
 
-def test_copies_are_replaced_in_the_batches_of_a_rolling_policy() -> None:
+def test_a_rolling_update_policy_replaces_component_copies_in_batches() -> None:
     made = shared(update_policy=UpdatePolicy.rolling(percent=50), variant=VariantOptions(initial_instance_count=2))
     made.add_component("Small", model=small(), techniques=[SMALL])
     policy = resource(template_of(made.stack), COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"]  # type: ignore[arg-type]
     assert policy == {"MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}, "WaitIntervalInSeconds": 600}
 
 
-def test_the_endpoints_own_update_is_rolled_back_by_the_alarms_of_its_components_ten_at_most() -> None:
+def test_at_most_ten_component_alarms_roll_back_an_endpoint_update() -> None:
     made = shared(instance_type="ml.g5.48xlarge")
     for number in range(6):
         made.add_component(f"Small{number}", model=small(), techniques=[SMALL])
@@ -255,7 +255,7 @@ def test_the_endpoints_own_update_is_rolled_back_by_the_alarms_of_its_components
     assert sum("ErrorRate" in name for name in names) == 6
 
 
-def test_an_endpoint_without_a_model_of_its_own_says_so() -> None:
+def test_an_endpoint_without_a_model_has_no_plan_and_no_techniques() -> None:
     made = shared()
     with pytest.raises(ValueError, match="no model of its own"):
         _ = made.plan
@@ -263,7 +263,7 @@ def test_an_endpoint_without_a_model_of_its_own_says_so() -> None:
         OptimizedEndpoint(stack(), "Odd", instance_type="ml.g5.12xlarge", techniques=[SMALL])
 
 
-def test_the_endpoint_of_components_is_in_the_vpc_itself_and_as_isolated_as_its_model() -> None:
+def test_a_component_endpoint_has_the_vpc_and_isolation_of_its_model() -> None:
     scope = stack()
     vpc = ec2.Vpc.from_vpc_attributes(
         scope, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
@@ -275,7 +275,7 @@ def test_the_endpoint_of_components_is_in_the_vpc_itself_and_as_isolated_as_its_
     assert config["EnableNetworkIsolation"] is model["EnableNetworkIsolation"] is True
 
 
-def test_the_endpoint_of_added_components_is_as_isolated_as_their_models() -> None:
+def test_an_endpoint_with_added_components_has_their_network_isolation() -> None:
     made = shared()
     made.add_component("One", model=small(), techniques=[SMALL])
     template = template_of(Stack.of(made))
@@ -283,7 +283,7 @@ def test_the_endpoint_of_added_components_is_as_isolated_as_their_models() -> No
     assert config["EnableNetworkIsolation"] is model["EnableNetworkIsolation"] is True
 
 
-def test_models_that_need_the_network_and_models_that_are_cut_off_from_it_are_not_served_together() -> None:
+def test_components_with_different_network_isolation_cannot_share_an_endpoint() -> None:
     made = shared()
     made.add_component("One", model=small(), techniques=[SMALL])
     with pytest.raises(ValueError, match=r"add_component\('Two'\): .*NetworkOptions\(isolation=False"):
@@ -296,7 +296,7 @@ def test_models_that_need_the_network_and_models_that_are_cut_off_from_it_are_no
     assert [each["EnableNetworkIsolation"] for each in found] == [False, False, False]
 
 
-def test_more_instances_to_start_with_than_the_copies_take_are_within_the_managed_range() -> None:
+def test_a_larger_initial_instance_count_raises_the_managed_maximum() -> None:
     made = shared(variant=VariantOptions(initial_instance_count=5))
     made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
     variant = variant_of(made)
@@ -310,7 +310,7 @@ def test_a_component_starts_with_no_more_copies_than_scaling_allows() -> None:
     assert look_up["InitialCopyCount"] == 2
 
 
-def test_components_can_be_put_in_order_without_a_circle() -> None:
+def test_a_dependency_between_components_creates_no_circular_dependency() -> None:
     made = shared()
     first = made.add_component("First", model=small(), techniques=[SMALL])
     second = made.add_component("Second", model=small(), techniques=[SMALL])
@@ -323,14 +323,14 @@ def test_components_can_be_put_in_order_without_a_circle() -> None:
     assert not any("DependsOn" in found[name] for name in alarms)
 
 
-def test_a_range_that_is_known_only_at_deployment_is_refused_with_the_reason() -> None:
+def test_a_component_capacity_that_is_a_token_is_refused() -> None:
     made = shared()
     most = CfnParameter(made.stack, "Most", type="Number").value_as_number
     with pytest.raises(ValueError, match="whether the copies fit the instances has to be known now"):
         made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(max_capacity=most)  # type: ignore[arg-type]
 
 
-def test_no_more_than_ten_alarms_roll_a_component_back_those_that_were_given_first() -> None:
+def test_explicit_rollback_alarms_come_first_among_the_ten_allowed() -> None:
     scope = stack()
     arn = "arn:aws:cloudwatch:us-west-2:111122223333:alarm:mine-"
     given = [cloudwatch.Alarm.from_alarm_arn(scope, f"Mine{number}", f"{arn}{number}") for number in range(9)]
@@ -343,7 +343,7 @@ def test_no_more_than_ten_alarms_roll_a_component_back_those_that_were_given_fir
         assert alarms[0] == {"AlarmName": "mine-0"}
 
 
-def test_components_of_a_retained_endpoint_their_models_and_the_role_stay_with_it() -> None:
+def test_a_retained_endpoint_retains_its_components_models_and_execution_role() -> None:
     scope = stack()
     made = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", removal_policy=RemovalPolicy.RETAIN)
     made.add_component("Small", model=small(), techniques=[SMALL])

@@ -35,21 +35,21 @@ def shared_store(scope: Stack, *, encrypted: bool = False) -> IArtifactStore:
 
 
 def key_of(**given: Any) -> str:
-    """The key that the recipe makes."""
+    """The artifact key of the recipe."""
     key = endpoint(stack(), **given).plan.artifact_key
     assert key is not None
     return key
 
 
 def by_key(scope: Stack, **given: Any) -> OptimizedEndpoint:
-    """The headline endpoint by its key, changed by what is given."""
+    """The headline endpoint by its artifact key, with overridden arguments."""
     recipe = {name: value for name, value in given.items() if name in ("model", "techniques", "instance_type")}
     store = given.get("artifact_store") or shared_store(scope)
     key = given["artifact_key"] if "artifact_key" in given else key_of(**recipe)
     return endpoint(scope, **{**given, "artifact_store": store, "artifact_key": key})
 
 
-def test_an_endpoint_by_key_serves_what_the_resource_finds_without_job_or_condition() -> None:
+def test_an_endpoint_by_artifact_key_has_no_job_and_no_wait_condition() -> None:
     scope = stack()
     made = by_key(scope)
     template = template_of(scope)
@@ -65,7 +65,7 @@ def test_an_endpoint_by_key_serves_what_the_resource_finds_without_job_or_condit
     assert len(resources(template, "AWS::SageMaker::Endpoint")) == 1
 
 
-def test_the_resource_says_which_artifact_of_which_recipe_it_looks_for() -> None:
+def test_the_artifact_resource_names_its_artifact_recipe_and_store() -> None:
     scope = stack()
     made = by_key(scope, artifact_store=shared_store(scope, encrypted=True))
     found = resource(template_of(scope), "Custom::OptimizedArtifact")
@@ -86,7 +86,7 @@ def test_the_resource_says_which_artifact_of_which_recipe_it_looks_for() -> None
     }
 
 
-def test_scaling_dashboard_and_grants_are_those_of_any_endpoint() -> None:
+def test_an_endpoint_by_artifact_key_supports_scaling_dashboard_and_grants() -> None:
     scope = stack()
     made = by_key(scope)
     made.auto_scale(max_capacity=3).on_concurrency(target=4)
@@ -96,7 +96,7 @@ def test_scaling_dashboard_and_grants_are_those_of_any_endpoint() -> None:
         assert len(resources(template, kind)) == 1
 
 
-def test_one_function_finds_all_artifacts_of_a_stack_and_there_is_no_other() -> None:
+def test_artifacts_of_a_stack_share_one_lambda_function() -> None:
     scope = stack()
     store = shared_store(scope)
     by_key(scope, id="One", artifact_store=store)
@@ -109,12 +109,12 @@ def test_one_function_finds_all_artifacts_of_a_stack_and_there_is_no_other() -> 
 
 
 def statements(template: dict[str, Any], description: str) -> dict[str, dict[str, Any]]:
-    """The statements of the role of that description, by their Sid."""
+    """The statements of the role whose description starts with ``description``, by Sid."""
     (role,) = [r for r in resources(template, "AWS::IAM::Role") if r["Description"].startswith(description)]
     return {s["Sid"]: s for policy in role["Policies"] for s in policy["PolicyDocument"]["Statement"]}
 
 
-def test_the_handler_reads_artifacts_and_writes_its_accounts_references_only() -> None:
+def test_the_artifact_handler_writes_only_the_references_of_its_account() -> None:
     scope = stack()
     by_key(scope, artifact_store=shared_store(scope, encrypted=True))
     found = statements(template_of(scope), "Finds artifacts")
@@ -134,7 +134,7 @@ def test_the_handler_reads_artifacts_and_writes_its_accounts_references_only() -
     assert 'artifacts-of-others/owners/", {"Ref": "AWS::AccountId"}, "/*"' in json.dumps(found["Owners"]["Resource"])
 
 
-def test_the_execution_role_reads_the_artifact_and_not_what_it_was_made_from() -> None:
+def test_the_execution_role_reads_the_artifact_but_not_its_source_model() -> None:
     scope = stack()
     by_key(scope, artifact_store=shared_store(scope, encrypted=True))
     found = statements(template_of(scope), "What SageMaker may do")
@@ -143,7 +143,7 @@ def test_the_execution_role_reads_the_artifact_and_not_what_it_was_made_from() -
     assert "s3:PutObject" not in json.dumps(found)
 
 
-def test_heads_by_key_are_served_beside_the_model_which_is_still_read() -> None:
+def test_heads_by_artifact_key_are_served_with_their_base_model() -> None:
     scope = stack()
     by_key(
         scope,
@@ -167,7 +167,7 @@ def test_heads_by_key_are_served_beside_the_model_which_is_still_read() -> None:
     assert "prompts/mine" not in json.dumps(found), "the training data is the job's"
 
 
-def test_of_a_chain_the_last_artifact_is_enough() -> None:
+def test_a_chain_of_jobs_is_served_from_its_last_artifact() -> None:
     scope = stack()
     made = by_key(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
     template = template_of(scope)
@@ -177,7 +177,7 @@ def test_of_a_chain_the_last_artifact_is_enough() -> None:
     assert len(resources(template, "AWS::SageMaker::InferenceComponent")) == 1
 
 
-def test_the_artifact_of_a_job_of_another_stack_is_referred_to_by_that_jobs_key() -> None:
+def test_an_endpoint_imports_the_artifact_key_of_another_stacks_job() -> None:
     app = App()
     making, serving = Stack(app, "Making"), Stack(app, "Serving")
     store = ArtifactStore(making, "Artifacts")
@@ -203,14 +203,14 @@ def test_the_artifact_of_a_job_of_another_stack_is_referred_to_by_that_jobs_key(
     assert not resources(template, "Custom::OptimizationJob")
 
 
-def test_a_key_may_be_a_parameter() -> None:
+def test_an_artifact_key_may_be_a_cloudformation_parameter() -> None:
     scope = stack()
     made = by_key(scope, artifact_key=CfnParameter(scope, "Key").value_as_string)
     assert resource(template_of(scope), "Custom::OptimizedArtifact")["ArtifactKey"] == {"Ref": "Key"}
     assert scope.resolve(made.artifact.artifact_key) == {"Ref": "Key"}
 
 
-def test_what_is_served_has_the_same_attributes_whoever_made_it() -> None:
+def test_jobs_and_imported_artifacts_have_the_same_attributes() -> None:
     scope = stack()
     made = by_key(scope)
     assert isinstance(made.artifact, OptimizedArtifact)
@@ -224,7 +224,7 @@ def test_an_endpoint_with_a_job_serves_the_jobs_artifact() -> None:
     assert isinstance(endpoint(stack()).artifact, OptimizationJob)
 
 
-def test_from_job_to_key_is_another_resource_not_another_type_of_the_same_one() -> None:
+def test_switching_from_job_to_artifact_key_changes_no_resource_type() -> None:
     def ids(**given: Any) -> dict[str, str]:
         scope = stack()
         endpoint(scope, **given, artifact_store=shared_store(scope) if given else None)
@@ -236,7 +236,7 @@ def test_from_job_to_key_is_another_resource_not_another_type_of_the_same_one() 
     assert {"AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Endpoint"} <= set(kept)
 
 
-def test_a_given_role_may_read_before_the_model_is_made() -> None:
+def test_an_existing_role_gets_its_permissions_before_the_artifact_is_resolved() -> None:
     scope = stack()
     by_key(scope, role=iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")))
     template = template_of(scope)
@@ -246,24 +246,24 @@ def test_a_given_role_may_read_before_the_model_is_made() -> None:
 
 
 @pytest.mark.parametrize("key", ["latest", "A" * 64, "a" * 63, "", 7])
-def test_what_is_no_key_is_refused_with_the_value_and_where_keys_are_found(key: Any) -> None:
+def test_an_invalid_artifact_key_is_refused_with_the_expected_format(key: Any) -> None:
     with pytest.raises(ValueError, match=rf"artifact_key is {key!r}, and a key is 64 hexadecimal digits"):
         by_key(stack(), artifact_key=key)
 
 
-def test_the_key_of_another_recipe_is_refused_with_both_keys() -> None:
+def test_the_artifact_key_of_another_recipe_is_refused_with_both_keys() -> None:
     other = key_of(techniques=[Quantization.awq(group_size=64)])
     with pytest.raises(ValueError, match=f"artifact_key is {other}, and this recipe makes {key_of()}: .*same release"):
         by_key(stack(), artifact_key=other)
 
 
-def test_where_the_version_is_not_pinned_any_key_may_be_the_recipes() -> None:
+def test_any_artifact_key_is_accepted_for_an_unpinned_model_version() -> None:
     scope = stack()
     by_key(scope, model=Model.jumpstart(LLAMA_70B, accept_eula=True), artifact_key="a" * 64)
     assert resource(template_of(scope), "Custom::OptimizedArtifact")["ArtifactKey"] == "a" * 64
 
 
-def test_a_recipe_without_a_job_has_no_artifact_to_refer_to() -> None:
+def test_an_artifact_key_for_a_recipe_without_a_job_is_refused() -> None:
     with pytest.raises(ValueError, match="this recipe needs no job"):
         by_key(
             stack(),
@@ -273,30 +273,30 @@ def test_a_recipe_without_a_job_has_no_artifact_to_refer_to() -> None:
         )
 
 
-def test_a_recipe_that_breaks_rules_is_refused_as_ever() -> None:
+def test_an_artifact_key_does_not_bypass_the_recipe_rules() -> None:
     with pytest.raises(ValueError, match="OPT021"):
         by_key(stack(), techniques=[Quantization.awq(group_size=100)], artifact_key="a" * 64)
 
 
-def test_a_key_without_the_store_that_has_the_artifact_is_refused() -> None:
+def test_an_artifact_key_without_an_artifact_store_is_refused() -> None:
     with pytest.raises(ValueError, match="name the one that has it with artifact_store="):
         endpoint(stack(), artifact_key="a" * 64)
 
 
 @pytest.mark.parametrize("unused", ["max_runtime", "timeout"])
-def test_what_only_a_job_could_use_is_refused(unused: str) -> None:
+def test_job_options_with_an_artifact_key_are_refused(unused: str) -> None:
     with pytest.raises(ValueError, match=rf"nothing is waited for: leave jobs\.{unused} out"):
         by_key(stack(), artifact_key="a" * 64, jobs=JobOptions(**{unused: Duration.hours(1)}))
 
 
-def test_a_read_only_store_is_refused_where_a_job_would_write_to_it() -> None:
+def test_a_read_only_store_is_refused_for_a_recipe_with_a_job() -> None:
     scope = stack()
     with pytest.raises(ValueError, match=r"artifacts-of-others is read-only.*artifact_key=.*read_only=False"):
         endpoint(scope, artifact_store=shared_store(scope))
     assert template_of(scope).get("Resources", {}) == {}
 
 
-def test_a_read_only_store_goes_with_a_recipe_that_writes_nothing() -> None:
+def test_a_read_only_store_is_accepted_for_a_recipe_without_a_job() -> None:
     scope = stack()
     endpoint(
         scope,
@@ -307,7 +307,7 @@ def test_a_read_only_store_goes_with_a_recipe_that_writes_nothing() -> None:
     assert not resources(template_of(scope), "AWS::S3::Bucket")
 
 
-def test_an_artifact_alone_is_there_for_a_model_of_ones_own() -> None:
+def test_a_standalone_artifact_can_be_used_in_a_custom_model() -> None:
     scope = stack()
     made = OptimizedArtifact(
         scope,
