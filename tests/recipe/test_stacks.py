@@ -1,4 +1,4 @@
-"""Stacks of techniques: the jobs they become, and how the result is served."""
+"""Combinations of techniques: the jobs they need and how the result is served."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LLAMA_8B = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", a
 LLAMA_31 = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True)
 
 
-def test_a_draft_beside_quantized_weights_takes_one_job_and_a_channel() -> None:
+def test_a_draft_model_with_quantization_takes_one_job_and_a_channel() -> None:
     made = planned(techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
     (job,) = made.jobs
     (channel,) = made.container.channels
@@ -51,7 +51,7 @@ def test_a_draft_beside_quantized_weights_takes_one_job_and_a_channel() -> None:
     assert not made.container.is_native
 
 
-def test_a_draft_alone_takes_no_job() -> None:
+def test_a_draft_model_without_quantization_takes_no_job() -> None:
     draft = SpeculativeDecoding.custom_draft(uri="s3://drafts/one/", speculative_length=6)
     made = planned(techniques=[draft], instance_type="ml.p4d.24xlarge")
     assert made.jobs == ()
@@ -61,7 +61,7 @@ def test_a_draft_alone_takes_no_job() -> None:
     assert made.container.environment["OPTION_SPECULATIVE_LENGTH"] == "6"
 
 
-def test_a_draft_is_never_paired_with_an_image_that_would_ignore_it() -> None:
+def test_speculative_decoding_uses_an_image_that_supports_its_draft_model() -> None:
     draft = planned(techniques=[SpeculativeDecoding.sagemaker_draft()], instance_type="ml.p4d.24xlarge").container
     eagle = planned(model=LLAMA_31, techniques=[SpeculativeDecoding.eagle()]).container
     assert draft.image is not None
@@ -72,7 +72,7 @@ def test_a_draft_is_never_paired_with_an_image_that_would_ignore_it() -> None:
     assert "OPTION_SPECULATIVE_DRAFT_MODEL" not in eagle.environment
 
 
-def test_n_gram_speculation_needs_no_job_and_no_files_beside_the_model() -> None:
+def test_n_gram_speculation_needs_no_job_and_no_channel() -> None:
     made = planned(techniques=[SpeculativeDecoding.ngram(speculative_tokens=3)], instance_type="ml.p4d.24xlarge")
     assert made.jobs == ()
     assert made.container.channels == ()
@@ -97,7 +97,7 @@ def test_quantization_and_compilation_share_a_job() -> None:
     assert swapped.jobs == made.jobs, "the order in which they are listed does not matter"
 
 
-def test_shards_are_cut_from_the_quantized_artifact_by_a_second_job() -> None:
+def test_a_second_job_shards_the_quantized_artifact() -> None:
     made = planned(techniques=[Sharding.fast_load(), Quantization.awq()])
     first, second = made.jobs
     assert (first.name, second.name) == ("awq", "fast-load")
@@ -110,14 +110,14 @@ def test_shards_are_cut_from_the_quantized_artifact_by_a_second_job() -> None:
     assert not made.container.network_isolation
 
 
-def test_the_second_artifacts_key_follows_the_firsts() -> None:
+def test_the_second_artifact_key_depends_on_the_first() -> None:
     def second(group_size: Any) -> str | None:
         return planned(techniques=[Quantization.awq(group_size=group_size), Sharding.fast_load()]).jobs[1].artifact_key
 
     assert second(64) != second(128)
 
 
-def test_heads_are_trained_on_the_model_and_served_beside_it() -> None:
+def test_eagle_heads_are_trained_by_a_job_and_served_as_a_channel() -> None:
     made = planned(model=LLAMA_31, techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")])
     (job,) = made.jobs
     assert job.request["OptimizationConfigs"] == [
@@ -134,7 +134,7 @@ def test_heads_are_trained_on_the_model_and_served_beside_it() -> None:
     assert isinstance(made.container.model, HubSource)
 
 
-def test_heads_do_not_depend_on_what_serves_them() -> None:
+def test_eagle_heads_have_the_same_key_on_every_serving_instance_type() -> None:
     keys = {
         planned(
             model=LLAMA_31, techniques=[SpeculativeDecoding.eagle(speculative_tokens=n)], instance_type=i
@@ -144,21 +144,21 @@ def test_heads_do_not_depend_on_what_serves_them() -> None:
     assert len(keys) == 1
 
 
-def test_a_compile_that_sagemaker_has_done_already_is_said_so() -> None:
+def test_a_model_that_sagemaker_has_precompiled_is_marked_in_its_job() -> None:
     neuron = [Compilation.neuron(tensor_parallel_degree=24, maximum_sequence_length=8192, maximum_batch_size=8)]
     assert planned(model=LLAMA_8B, techniques=neuron, instance_type="ml.inf2.48xlarge").jobs[0].pre_compiled
     small = planned(model=LLAMA_8B, techniques=[Compilation.neuron()], instance_type="ml.inf2.24xlarge")
     assert not small.jobs[0].pre_compiled
 
 
-def test_a_compiled_shape_is_served_as_it_was_compiled() -> None:
+def test_a_compiled_model_is_served_with_its_compilation_settings() -> None:
     made = planned(model=LLAMA_8B, techniques=[Compilation.neuron()], instance_type="ml.inf2.48xlarge")
     environment = made.jobs[0].request["OptimizationConfigs"][0]["ModelCompilationConfig"]["OverrideEnvironment"]
     assert environment.items() <= made.container.environment.items()
     assert environment["OPTION_TENSOR_PARALLEL_DEGREE"] == "24"
 
 
-def test_a_pre_optimized_configuration_is_left_to_the_hub() -> None:
+def test_a_pre_optimized_configuration_needs_no_job_image_or_environment() -> None:
     made = planned(techniques=[PreOptimized(config="lmi-optimized")], instance_type="ml.p4d.24xlarge")
     assert made.jobs == ()
     assert made.container.image is None
@@ -172,7 +172,7 @@ def test_a_pre_optimized_configuration_is_left_to_the_hub() -> None:
     ("techniques", "weights"),
     [([Quantization.awq()], 39.478), ([Quantization.fp8()], 70.0), ([Sharding.fast_load()], 140.0)],
 )
-def test_llama_3_70b_takes_what_its_vendor_says(techniques: list[Any], weights: float) -> None:
+def test_llama_3_70b_weights_match_their_published_size(techniques: list[Any], weights: float) -> None:
     memory = planned(techniques=techniques, instance_type="ml.p4d.24xlarge").memory
     assert memory is not None
     assert memory.weights_gb == weights
