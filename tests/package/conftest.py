@@ -44,7 +44,7 @@ def wheel(built: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def local_wheel(built: Path) -> Path:
-    """The wheel of constructs-optim-local, given to installers beside the other: no index has this version yet."""
+    """The wheel of constructs-optim-local, installed together with the other: no index has this version yet."""
     (found,) = built.glob("constructs_optim_local-*.whl")
     return found
 
@@ -65,7 +65,7 @@ def local_source_distribution(built: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[Callable[[str], Environment]]:
-    """Makes environments, and takes them away: each has some 600 MB."""
+    """Creates environments and deletes them afterwards: each takes some 600 MB."""
     made: list[Environment] = []
 
     def make(version: str) -> Environment:
