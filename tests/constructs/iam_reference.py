@@ -57,7 +57,7 @@ _ARNS = {
 # Expected findings, by the beginning or the end of their text.
 _EXPECTED = (
     # SageMaker API reference, "CreateTrainingJob API: Execution Role Permissions": what a job in a VPC needs, of all
-    # resources. A network interface has its ARN when it is made.
+    # resources. A network interface has its ARN when it is created.
     "ec2:CreateNetworkInterface takes resources, and is granted on all",
     "ec2:CreateNetworkInterfacePermission takes resources, and is granted on all",
     "ec2:DeleteNetworkInterface takes resources, and is granted on all",
@@ -85,9 +85,9 @@ def unexpected(template: Mapping[str, Any]) -> set[str]:
 def statements(template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Every statement of every policy: of roles, their trust policies, buckets and keys."""
     for resource in template["Resources"].values():
-        given = resource.get("Properties", {})
-        documents = [policy["PolicyDocument"] for policy in given.get("Policies", [])]
-        documents += [given[name] for name in _DOCUMENTS if name in given]
+        properties = resource.get("Properties", {})
+        documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
+        documents += [properties[name] for name in _DOCUMENTS if name in properties]
         for document in documents:
             yield from document["Statement"]
 
@@ -149,7 +149,7 @@ def _resources(action: str) -> frozenset[str]:
 
 def _needs_one(action: str) -> bool:
     """Whether an action always has a resource, which a statement can therefore name."""
-    return action in UNLISTED or any(given["required"] for each, given in _resource_types(action).items() if each)
+    return action in UNLISTED or any(details["required"] for each, details in _resource_types(action).items() if each)
 
 
 @functools.cache
@@ -157,8 +157,8 @@ def _supports(action: str, key: str) -> bool:
     if key.lower() in _GLOBAL_KEYS or action in UNLISTED:
         return True
     keys, known = set[str](), _service(action.partition(":")[0])["resources"]
-    for each, given in _resource_types(action).items():
-        keys |= {*given["condition_keys"], *known.get(each, {}).get("condition_keys", [])}
+    for each, details in _resource_types(action).items():
+        keys |= {*details["condition_keys"], *known.get(each, {}).get("condition_keys", [])}
     # Some are families: aws:ResourceTag/${TagKey}.
     return any(fnmatchcase(key.lower(), _VARIABLE.sub("?*", found).lower()) for found in keys)
 

@@ -11,9 +11,9 @@ from constructs_optim import ArtifactStore, IArtifactStore
 from .stacks import endpoint, resource, resources, stack, template_of
 
 
-def bucket(**given: Any) -> dict[str, Any]:
+def bucket(**overrides: Any) -> dict[str, Any]:
     scope = stack()
-    ArtifactStore(scope, "Artifacts", **given)
+    ArtifactStore(scope, "Artifacts", **overrides)
     (found,) = [r for r in template_of(scope)["Resources"].values() if r["Type"] == "AWS::S3::Bucket"]
     return found
 

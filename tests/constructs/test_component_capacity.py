@@ -29,12 +29,12 @@ SPECIFICATION = {
 
 def component(scope: Stack, initial_copies: int = 2) -> sagemaker.CfnInferenceComponent:
     """A component whose copy count is looked up."""
-    made = sagemaker.CfnInferenceComponent(
+    created = sagemaker.CfnInferenceComponent(
         scope, "Component", endpoint_name="chat", variant_name="AllTraffic", specification=SPECIFICATION
     )
     definition = {"endpointName": "chat", "variantName": "AllTraffic", "specification": SPECIFICATION}
-    made.runtime_config = {"copyCount": current_copies(scope, made, definition, initial_copies)}  # type: ignore[assignment]
-    return made
+    created.runtime_config = {"copyCount": current_copies(scope, created, definition, initial_copies)}  # type: ignore[assignment]
+    return created
 
 
 def test_a_component_update_first_looks_up_its_current_copy_count() -> None:

@@ -30,8 +30,8 @@ COMPONENT = ServedModel("chat", "AllTraffic", "chat-llama")
 ALL = Alarms(latency=AlarmSettings(threshold=30))
 
 
-def declared(scope: Stack, id: str = "Alarms", served: ServedModel = VARIANT, **given: Any) -> EndpointAlarms:
-    return EndpointAlarms(scope, id, **{"served": served, "endpoint": "Chat/Llama70B", "capacity": 8, **given})
+def declared(scope: Stack, id: str = "Alarms", served: ServedModel = VARIANT, **overrides: Any) -> EndpointAlarms:
+    return EndpointAlarms(scope, id, **{"served": served, "endpoint": "Chat/Llama70B", "capacity": 8, **overrides})
 
 
 def alarms_of(scope: Stack) -> dict[str, dict[str, Any]]:
@@ -250,8 +250,8 @@ def test_datapoints_to_alarm_default_to_all_evaluation_periods() -> None:
 
 def test_scaling_declared_after_the_alarms_updates_their_thresholds() -> None:
     scope = stack()
-    made = declared(scope, served=COMPONENT)
-    made.watch(capacity=20, scales_to_zero=True)
+    created = declared(scope, served=COMPONENT)
+    created.watch(capacity=20, scales_to_zero=True)
     found = alarms_of(scope)
     assert found["saturation"]["Threshold"] == 20
     assert "more than 20 requests" in found["saturation"]["AlarmDescription"]
@@ -266,14 +266,14 @@ def test_scaling_does_not_change_an_explicit_alarm_threshold() -> None:
 
 def test_error_latency_and_capacity_alarms_roll_an_update_back() -> None:
     scope = stack()
-    made = declared(scope, alarms=ALL, name_prefix="chat-llama")
-    referred = [scope.resolve(name)["Ref"] for name in made.rollback_alarm_names]
+    created = declared(scope, alarms=ALL, name_prefix="chat-llama")
+    referred = [scope.resolve(name)["Ref"] for name in created.rollback_alarm_names]
     assert [re.sub(r"[0-9A-F]{8}$", "", name) for name in referred] == [
         "AlarmsErrorRate", "AlarmsLatency", "AlarmsZeroCapacity"
     ]  # fmt: skip
-    named = [arn.rpartition(":")[2] for arn in made.rollback_alarm_arns]
+    named = [arn.rpartition(":")[2] for arn in created.rollback_alarm_arns]
     assert named == ["chat-llama-ErrorRate", "chat-llama-Latency", "chat-llama-ZeroCapacity"]
-    assert made.alarms["saturation"].alarm_name == "chat-llama-Saturation"
+    assert created.alarms["saturation"].alarm_name == "chat-llama-Saturation"
 
 
 def test_another_stack_refers_to_an_alarm_by_its_exported_arn() -> None:

@@ -85,11 +85,11 @@ def test_an_endpoint_whose_arn_is_a_token_can_be_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"endpoint_name": "a", "endpoint_arn": "b"}, {"endpoint_arn": "arn:aws:s3:::bucket"}]
+    "attributes", [{}, {"endpoint_name": "a", "endpoint_arn": "b"}, {"endpoint_arn": "arn:aws:s3:::bucket"}]
 )
-def test_importing_an_endpoint_requires_either_its_name_or_a_valid_arn(given: dict[str, str]) -> None:
+def test_importing_an_endpoint_requires_either_its_name_or_a_valid_arn(attributes: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="endpoint"):
-        OptimizedEndpoint.from_endpoint_attributes(stack(), "Chat", **given)
+        OptimizedEndpoint.from_endpoint_attributes(stack(), "Chat", **attributes)
 
 
 def test_imported_endpoints_have_metrics() -> None:
@@ -145,8 +145,8 @@ def test_an_endpoint_in_a_vpc_is_connectable() -> None:
         scope, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
     )
     database = ec2.SecurityGroup(scope, "Database", vpc=vpc)
-    made = endpoint(scope, network=NetworkOptions(vpc=vpc))
-    database.connections.allow_from(made, ec2.Port.tcp(5432))
+    created = endpoint(scope, network=NetworkOptions(vpc=vpc))
+    database.connections.allow_from(created, ec2.Port.tcp(5432))
     ingress = resource(template_of(scope), "AWS::EC2::SecurityGroupIngress")
     assert ingress["FromPort"] == 5432
     assert "Llama70BSecurityGroup" in json.dumps(ingress["SourceSecurityGroupId"])
@@ -197,9 +197,9 @@ def test_another_account_refers_to_the_endpoint_by_its_name() -> None:
     app = App()
     serving = Stack(app, "Serving", env=ENVIRONMENT)
     consuming = Stack(app, "Consuming", env=Environment(account="444455556666", region="eu-west-1"))
-    made = endpoint(serving)
-    s3.Bucket(consuming, "Bucket", bucket_name=None).node.add_metadata("endpoint", made.endpoint_name)
-    CfnParameter(consuming, "Endpoint", default=made.endpoint_name)
+    created = endpoint(serving)
+    s3.Bucket(consuming, "Bucket", bucket_name=None).node.add_metadata("endpoint", created.endpoint_name)
+    CfnParameter(consuming, "Endpoint", default=created.endpoint_name)
     assert re.fullmatch(
         r"serving-llama70b-[0-9a-f]{8}", template_of(consuming)["Parameters"]["Endpoint"]["Default"]
     )  # fmt: skip
@@ -210,11 +210,11 @@ def test_granting_to_a_principal_of_another_account_is_refused_with_an_alternati
     app = App()
     serving = Stack(app, "Serving", env=ENVIRONMENT)
     consuming = Stack(app, "Consuming", env=Environment(account="444455556666", region="us-west-2"))
-    made = endpoint(serving)
+    created = endpoint(serving)
     of_arn = iam.ArnPrincipal("arn:aws:iam::444455556666:role/chat")
     for principal in (caller(consuming), iam.AccountPrincipal("444455556666"), of_arn):
         with pytest.raises(ValueError, match=r"account 111122223333, and the principal in account 444455556666") as e:
-            getattr(made, grant)(principal)
+            getattr(created, grant)(principal)
         assert 'assumed_by=iam.AccountPrincipal("444455556666")' in str(e.value)
 
 
@@ -233,8 +233,8 @@ def test_granting_to_a_principal_of_another_account_is_refused_with_an_alternati
 def test_a_principal_that_no_policy_can_be_attached_to_is_refused(
     principal: iam.IPrincipal, env: Environment | None
 ) -> None:
-    made = endpoint(stack(env=env))
-    for grant in (made.grant_invoke, lambda grantee: made.grant(grantee, "sagemaker:UpdateEndpoint")):
+    created = endpoint(stack(env=env))
+    for grant in (created.grant_invoke, lambda grantee: created.grant(grantee, "sagemaker:UpdateEndpoint")):
         kind = type(principal).__name__
         with pytest.raises(
             ValueError, match=rf"no policy can be attached to {kind}, .*Grant it to a role, user or group"
@@ -331,7 +331,7 @@ def test_a_pipeline_deploys_an_endpoint() -> None:
 
 
 def test_pool_order_sets_their_priority_without_changing_logical_ids() -> None:
-    def made(*types: str) -> dict[str, Any]:
+    def created(*types: str) -> dict[str, Any]:
         scope = stack()
         techniques = {"ml.p5.48xlarge": [Quantization.fp8()], "ml.g5.12xlarge": [Quantization.awq()]}
         OptimizedEndpoint(
@@ -339,7 +339,7 @@ def test_pool_order_sets_their_priority_without_changing_logical_ids() -> None:
         )  # fmt: skip
         return template_of(scope)
 
-    one, other = made("ml.p5.48xlarge", "ml.g5.12xlarge"), made("ml.g5.12xlarge", "ml.p5.48xlarge")
+    one, other = created("ml.p5.48xlarge", "ml.g5.12xlarge"), created("ml.g5.12xlarge", "ml.p5.48xlarge")
     assert set(one["Resources"]) == set(other["Resources"])
     first, second = (
         [(pool["InstanceType"], pool["Priority"]) for pool in variant["InstancePools"]]

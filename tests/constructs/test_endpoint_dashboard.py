@@ -39,9 +39,9 @@ PUBLISHED = {
 }
 
 
-def dashboard(**given: Any) -> tuple[Body, dict[str, Any]]:
+def dashboard(**overrides: Any) -> tuple[Body, dict[str, Any]]:
     scope = stack()
-    endpoint(scope, **given)
+    endpoint(scope, **overrides)
     ((body, variables),) = bodies(template_of(scope))
     return body, variables
 
@@ -57,10 +57,10 @@ def body_of(scope: Stack) -> Body:
     return body
 
 
-def evaluated(**given: Any) -> Body:
+def evaluated(**overrides: Any) -> Body:
     scope = stack()
-    made = endpoint(scope).dashboard
-    made.show_evaluation(concurrencies=[1, 8], **given)
+    created = endpoint(scope).dashboard
+    created.show_evaluation(concurrencies=[1, 8], **overrides)
     return body_of(scope)
 
 
@@ -213,13 +213,13 @@ def test_the_latency_alarm_threshold_is_drawn_in_the_latency_graph() -> None:
 
 
 def test_each_added_component_gets_its_own_dashboard_segments() -> None:
-    scope, made = alone()
-    made.show_component("Small", ServedModel("chat", "AllTraffic", "chat-small"))
+    scope, created = alone()
+    created.show_component("Small", ServedModel("chat", "AllTraffic", "chat-small"))
     body = body_of(scope)
     assert {"## Small: Traffic and latency", "## Small: Errors"} <= set(texts(body))
     shown = [row for graph in graphs(body) for row in series(graph)]
     assert ["AWS/SageMaker", "ConcurrentRequestsPerCopy", "InferenceComponentName", "chat-small"] in shown
-    assert "Small_model_latency" in made.widgets
+    assert "Small_model_latency" in created.widgets
     assert not overlapping(body)
 
 
@@ -250,8 +250,8 @@ def test_evaluation_series_have_artifact_and_concurrency_dimensions() -> None:
 
 def test_a_configured_instance_price_gives_cost_metric_math() -> None:
     scope = stack()
-    made = endpoint(scope).dashboard
-    made.show_evaluation(concurrencies=[8]).show_costs(instance_price_per_hour=7.09, discount=0.4)
+    created = endpoint(scope).dashboard
+    created.show_evaluation(concurrencies=[8]).show_costs(instance_price_per_hour=7.09, discount=0.4)
     body = body_of(scope)
     assert expressions(titled(body, "Blended price per million tokens")) == [
         "(1 - 0.4) * 7.09 / (concurrency_8_1 * 1000 / inter_token_latency_p50_8_1 * 3600 / 1000000) / 4"
@@ -269,9 +269,9 @@ def test_a_configured_instance_price_gives_cost_metric_math() -> None:
     ],
 )
 def test_an_invalid_instance_price_or_discount_is_refused(wrong: dict[str, float], message: str) -> None:
-    _, made = alone()
+    _, created = alone()
     with pytest.raises(ValueError, match=message):
-        made.show_costs(**wrong)
+        created.show_costs(**wrong)
 
 
 def test_without_an_instance_price_the_price_published_by_evaluations_is_shown() -> None:
@@ -281,8 +281,8 @@ def test_without_an_instance_price_the_price_published_by_evaluations_is_shown()
 
 
 def test_a_deployment_is_annotated_in_every_graph() -> None:
-    scope, made = alone()
-    made.add_deployment("2026-11-21T14:00:00Z", "release 42")
+    scope, created = alone()
+    created.add_deployment("2026-11-21T14:00:00Z", "release 42")
     for graph in graphs(body_of(scope)):
         assert [(mark["value"], mark["label"]) for mark in graph["annotations"]["vertical"]] == [
             ("2026-11-21T14:00:00Z", "release 42")
@@ -291,15 +291,15 @@ def test_a_deployment_is_annotated_in_every_graph() -> None:
 
 @pytest.mark.parametrize("at", ["yesterday", "2026-11-21", "2026-11-21T14:00:00"])
 def test_a_deployment_annotation_requires_a_timestamp_with_a_time_zone(at: str) -> None:
-    _, made = alone()
+    _, created = alone()
     with pytest.raises(ValueError, match="a time with its zone"):
-        made.add_deployment(at)
+        created.add_deployment(at)
 
 
 def test_the_alarm_widget_is_placed_above_all_graphs() -> None:
-    scope, made = alone()
+    scope, created = alone()
     alarm = cloudwatch.CfnAlarm(scope, "Alarm", comparison_operator="GreaterThanThreshold", evaluation_periods=1)
-    made.add_alarms(alarm.attr_arn, "arn:aws:cloudwatch:us-west-2:111122223333:alarm:other")
+    created.add_alarms(alarm.attr_arn, "arn:aws:cloudwatch:us-west-2:111122223333:alarm:other")
     ((body, variables),) = bodies(template_of(scope))
     (widget,) = [widget for widget in body["widgets"] if widget["type"] == "alarm"]
     assert widget["y"] < min(found["y"] for found in body["widgets"] if found["type"] == "metric")
@@ -311,8 +311,8 @@ def test_the_alarm_widget_is_placed_above_all_graphs() -> None:
 
 
 def test_scaling_limits_and_targets_are_drawn_in_the_graphs() -> None:
-    scope, made = alone()
-    made.show_scaling(min_capacity=1, max_capacity=4, targets={"concurrent_requests": 8})
+    scope, created = alone()
+    created.show_scaling(min_capacity=1, max_capacity=4, targets={"concurrent_requests": 8})
     body = body_of(scope)
     assert [mark["value"] for mark in titled(body, "Instances")["annotations"]["horizontal"]] == [1, 4]
     concurrency = titled(body, "Concurrent requests per instance")
@@ -325,17 +325,17 @@ def test_the_instance_count_is_derived_from_the_metric_publishing_interval() -> 
 
 
 def test_custom_widgets_are_placed_last() -> None:
-    scope, made = alone()
-    made.add_segment("own", "Ours", text("notes", "Call us."))
+    scope, created = alone()
+    created.add_segment("own", "Ours", text("notes", "Call us."))
     body = body_of(scope)
     assert texts(body)[-2:] == ["## Ours", "Call us."]
     assert not overlapping(body)
 
 
 def test_a_second_widget_with_the_same_name_is_refused() -> None:
-    _, made = alone()
+    _, created = alone()
     with pytest.raises(ValueError, match="a widget 'model_latency' already"):
-        made.add_segment("own", "Ours", text("model_latency", "again"))
+        created.add_segment("own", "Ours", text("model_latency", "again"))
 
 
 def test_widgets_can_be_added_to_a_custom_dashboard() -> None:
@@ -360,11 +360,11 @@ def test_widgets_can_be_added_to_a_custom_dashboard() -> None:
 
 
 def test_showing_an_evaluation_requires_an_artifact_key_and_concurrencies() -> None:
-    _, made = alone()
+    _, created = alone()
     with pytest.raises(ValueError, match="ArtifactKey is not set"):
-        made.show_evaluation(concurrencies=[8])
+        created.show_evaluation(concurrencies=[8])
     with pytest.raises(ValueError, match="concurrencies is"):
-        made.show_evaluation(concurrencies=[])
+        created.show_evaluation(concurrencies=[])
 
 
 def test_dashboards_beyond_the_cloudwatch_limits_are_refused() -> None:
@@ -383,7 +383,7 @@ def test_synthesizing_twice_gives_the_same_dashboard() -> None:
 
 
 def test_placeholder_syntax_in_widget_text_is_escaped() -> None:
-    scope, made = alone()
-    made.add_segment("own", "Ours", text("notes", "${PROP('Dim.VariantName')}"))
+    scope, created = alone()
+    created.add_segment("own", "Ours", text("notes", "${PROP('Dim.VariantName')}"))
     (properties,) = Template.from_stack(scope).find_resources("AWS::CloudWatch::Dashboard").values()
     assert "${!PROP('Dim.VariantName')}" in properties["Properties"]["DashboardBody"]["Fn::Sub"][0]

@@ -53,15 +53,15 @@ def test_a_region_without_workload_configurations_is_refused() -> None:
 
 def test_an_evaluation_with_synthetic_prompts_and_no_tokenizer_gives_a_warning() -> None:
     scope = stack()
-    made = endpoint(scope)
+    created = endpoint(scope)
 
     def warned() -> list[str]:
         every = [(each.node.id, entry) for each in scope.node.find_all() for entry in each.node.metadata]
         return [name for name, entry in every if "warning" in entry.type and "OPT156" in entry.data]
 
-    made.evaluate(workload=Workload(tokenizer="org/model"))
+    created.evaluate(workload=Workload(tokenizer="org/model"))
     assert warned() == []
-    made.evaluate("Unnamed")
+    created.evaluate("Unnamed")
     assert warned() == ["Unnamed"]
 
 
@@ -83,9 +83,9 @@ def test_a_deployment_with_requirements_waits_up_to_the_evaluation_timeout() -> 
 
 
 def test_only_a_changed_requirement_or_recipe_creates_a_new_wait_condition() -> None:
-    def condition(techniques: list[Any], limit: float, **given: Any) -> str:
+    def condition(techniques: list[Any], limit: float, **overrides: Any) -> str:
         scope = stack()
-        endpoint(scope, techniques=techniques, **given).evaluate().require(p99_ttft_ms=limit)
+        endpoint(scope, techniques=techniques, **overrides).evaluate().require(p99_ttft_ms=limit)
         (name,) = waits(template_of(scope))
         return name
 

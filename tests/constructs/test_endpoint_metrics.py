@@ -35,11 +35,11 @@ METHODS = sorted(
 @pytest.mark.parametrize("method", METHODS)
 def test_each_metric_method_returns_the_metric_with_its_name(method: str) -> None:
     definition = metrics.find(method.removeprefix("metric_"))
-    made = getattr(Endpoint(stack(), "Endpoint", VARIANT), method)()
+    created = getattr(Endpoint(stack(), "Endpoint", VARIANT), method)()
     assert definition.variant is not None
-    assert (made.namespace, made.metric_name) == (definition.variant.namespace, definition.variant.metric_name)
-    assert made.dimensions == {"EndpointName": "chat", "VariantName": "AllTraffic"}
-    assert made.statistic == definition.statistic
+    assert (created.namespace, created.metric_name) == (definition.variant.namespace, definition.variant.metric_name)
+    assert created.dimensions == {"EndpointName": "chat", "VariantName": "AllTraffic"}
+    assert created.statistic == definition.statistic
 
 
 def test_every_published_live_variant_metric_has_a_method() -> None:
@@ -105,15 +105,15 @@ def test_cost_metrics_require_an_instance_price() -> None:
     endpoint = Endpoint(stack(), "Endpoint", VARIANT)
     with pytest.raises(ValueError, match="needs the price of an instance"):
         endpoint.metric("cost_per_hour")
-    made = endpoint.metric_cost_per_hour(instance_price_per_hour=7.09, discount=0.3)
-    assert made.expression == "((1 - 0.3) * 7.09) * instance_reports * 60 / PERIOD(instance_reports)"
+    created = endpoint.metric_cost_per_hour(instance_price_per_hour=7.09, discount=0.3)
+    assert created.expression == "((1 - 0.3) * 7.09) * instance_reports * 60 / PERIOD(instance_reports)"
 
 
 def test_evaluation_metrics_have_concurrency_and_artifact_dimensions() -> None:
-    made = Endpoint(stack(), "Endpoint", VARIANT).metric_evaluation("time_to_first_token_p90", concurrency=8)
-    assert made.namespace == "ConstructsOptim/Evaluation"
-    assert made.metric_name == "TimeToFirstTokenP90"
-    assert made.dimensions == {
+    created = Endpoint(stack(), "Endpoint", VARIANT).metric_evaluation("time_to_first_token_p90", concurrency=8)
+    assert created.namespace == "ConstructsOptim/Evaluation"
+    assert created.metric_name == "TimeToFirstTokenP90"
+    assert created.dimensions == {
         "EndpointName": "chat",
         "VariantName": "AllTraffic",
         "Concurrency": "8",

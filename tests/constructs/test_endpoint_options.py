@@ -51,12 +51,12 @@ def _switched_on(combinations: list[tuple[str, ...]]) -> Iterator[tuple[tuple[st
     """The result of each combination of props: the rules that refuse it, or its SageMaker resources."""
     for start in range(0, len(combinations), _IN_A_STACK):
         scope = stack()
-        given = {name: make(scope) for name, make in ON.items()}
+        props_by_name = {name: make(scope) for name, make in ON.items()}
         declared: dict[str, tuple[str, ...]] = {}
         for number, names in enumerate(combinations[start : start + _IN_A_STACK]):
             case = f"Case{start + number}x"
             try:
-                props = {key: value for name in names for key, value in given[name].items()}
+                props = {key: value for name in names for key, value in props_by_name[name].items()}
                 if "endpoint_name" in props:
                     props["endpoint_name"] = props["endpoint_name"].format(number)
                 endpoint(scope, case, **grouped(props))
@@ -246,10 +246,10 @@ def test_a_retained_endpoint_keeps_its_configuration_and_its_model() -> None:
 
 def test_properties_without_a_prop_can_be_set_through_escape_hatches() -> None:
     scope = stack()
-    made = endpoint(scope)
-    resource_of: Any = made.node.default_child
+    created = endpoint(scope)
+    resource_of: Any = created.node.default_child
     resource_of.add_property_override("RetainDeploymentConfig", True)
-    config: Any = made.node.find_child("Config")
+    config: Any = created.node.find_child("Config")
     config.add_property_override("ProductionVariants.0.EnableSSMAccess", True)
     template = template_of(scope)
     assert resource(template, "AWS::SageMaker::Endpoint")["RetainDeploymentConfig"] is True

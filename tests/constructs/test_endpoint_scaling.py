@@ -20,14 +20,14 @@ TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 ALARM = "AWS::CloudWatch::Alarm"
 
 
-def scaled(scope: Stack, target: Any = None, *, least: int = 1, most: int = 4, **given: Any) -> EndpointScaling:
+def scaled(scope: Stack, target: Any = None, *, least: int = 1, most: int = 4, **overrides: Any) -> EndpointScaling:
     return EndpointScaling(
         scope,
         "Scaling",
         target=target or ScalingTarget.component("chat"),
         min_capacity=least,
         max_capacity=most,
-        **{"defaults": ScalingDefaults(capacity=8, concurrency=5.6), **given},
+        **{"defaults": ScalingDefaults(capacity=8, concurrency=5.6), **overrides},
     )
 
 
@@ -116,10 +116,10 @@ def test_the_invocations_target_is_derived_from_the_request_duration() -> None:
     assert tracking(scope)["TargetValue"] == 16.8
 
 
-@pytest.mark.parametrize("given", [{}, {"target": 10, "request_seconds": 20}])
-def test_on_invocations_requires_either_a_target_or_request_seconds(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("arguments", [{}, {"target": 10, "request_seconds": 20}])
+def test_on_invocations_requires_either_a_target_or_request_seconds(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="set one of the two"):
-        scaled(stack()).on_invocations(**given)
+        scaled(stack()).on_invocations(**arguments)
 
 
 def test_a_request_duration_of_zero_seconds_is_refused() -> None:
@@ -362,7 +362,7 @@ def test_a_stop_schedule_requires_an_inference_component() -> None:
 
 
 def test_calling_auto_scale_twice_is_refused() -> None:
-    made = endpoint(stack())
-    made.auto_scale(max_capacity=2)
+    created = endpoint(stack())
+    created.auto_scale(max_capacity=2)
     with pytest.raises(ValueError, match="scaled already"):
-        made.auto_scale(max_capacity=3)
+        created.auto_scale(max_capacity=3)

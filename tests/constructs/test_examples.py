@@ -69,22 +69,22 @@ def test_cdk_validation_finds_no_violations_in_any_example(name: str, tmp_path: 
 def test_an_example_passes_all_template_checks_and_matches_its_snapshot(
     name: str, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
-    made = (validated_templates_of if name in VALIDATED else templates_of)(name, tmp_path)
-    assert made
-    for template in made.values():
+    created = (validated_templates_of if name in VALIDATED else templates_of)(name, tmp_path)
+    assert created
+    for template in created.values():
         of_one_region = "us-west-2" in json.dumps(template)
         assert cfn_lint_errors(template, ["us-west-2"] if of_one_region else REGIONS) == []
         assert state_machine_errors(template) == []
         assert iam_reference.unexpected(template) == set()
     kept = masked if name in VALIDATED else types_of
-    assert {stack: kept(template) for stack, template in sorted(made.items())} == snapshot(
+    assert {stack: kept(template) for stack, template in sorted(created.items())} == snapshot(
         extension_class=JSONSnapshotExtension
     )
 
 
 def test_the_eagle_example_trains_heads_in_one_stack_and_serves_in_another(tmp_path: Path) -> None:
-    made = templates_of("eagle_in_two_stacks.py", tmp_path)
-    training, serving = made["Training"], made["Serving"]
+    created = templates_of("eagle_in_two_stacks.py", tmp_path)
+    training, serving = created["Training"], created["Serving"]
     assert "WaitHandle" not in resource(training, "Custom::OptimizationJob")
     assert "444455556666:root" in json.dumps(resource(training, "AWS::S3::BucketPolicy"))
     assert not resources(serving, "Custom::OptimizationJob")

@@ -14,10 +14,10 @@ SHARDED = ServedModel("shared", "AllTraffic", "sharded", instance_type="ml.g5.12
 NEURON = ServedModel("neuron", "AllTraffic", instance_type="ml.inf2.48xlarge")
 
 
-def fleet(**given: object) -> Stack:
+def fleet(**overrides: object) -> Stack:
     scope = Stack(App(), "Fleet", env=ENVIRONMENT)
     labelled = [FleetEndpoint(served.endpoint_name, served) for served in (CHAT, SHARDED, NEURON)]
-    FleetDashboard(scope, "Dashboard", **{"endpoints": labelled, **given})  # type: ignore[arg-type]
+    FleetDashboard(scope, "Dashboard", **{"endpoints": labelled, **overrides})  # type: ignore[arg-type]
     return scope
 
 
@@ -62,8 +62,8 @@ def test_metrics_of_fleet_endpoints_use_their_own_account_and_region() -> None:
     app = App()
     here = Stack(app, "Fleet", env=ENVIRONMENT)
     there = Stack(app, "Chat", env=Environment(account="444455556666", region="eu-west-1"))
-    made = FleetDashboard(here, "Dashboard").add_endpoint(Endpoint(there, "Chat", CHAT), label="Chat")
-    assert made.widgets["endpoint_1_latency"].properties["accountId"] == "444455556666"
+    created = FleetDashboard(here, "Dashboard").add_endpoint(Endpoint(there, "Chat", CHAT), label="Chat")
+    assert created.widgets["endpoint_1_latency"].properties["accountId"] == "444455556666"
     ((body, _),) = bodies(template_of(here))
     regions = {graph["region"] for graph in graphs(body)}
     assert regions == {"${AWS::Region}", "eu-west-1"}

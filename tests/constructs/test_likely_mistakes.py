@@ -141,14 +141,14 @@ def test_type_checks_accept_constructs_of_the_cdk_and_this_library() -> None:
 
 
 def test_a_numeric_cooldown_and_a_string_grantee_are_refused() -> None:
-    made = endpoint(stack())
-    scaling = made.auto_scale(max_capacity=4)
+    created = endpoint(stack())
+    scaling = created.auto_scale(max_capacity=4)
     with pytest.raises(RecipeError, match=r"on_concurrency\.scale_in_cooldown = 300\n"):
         scaling.on_concurrency(target=8, scale_in_cooldown=300)
     with pytest.raises(RecipeError, match=r"Role\.from_role_arn"):
-        made.grant_invoke("arn:aws:iam::111122223333:role/chat")
+        created.grant_invoke("arn:aws:iam::111122223333:role/chat")
     with pytest.raises(RecipeError, match="OPT090 grantee"):
-        made.grant_read("chat")
+        created.grant_read("chat")
 
 
 def test_a_job_refuses_a_wrong_argument_type_before_adding_resources() -> None:
@@ -165,7 +165,7 @@ def test_the_other_constructs_refuse_arguments_of_the_wrong_type(chat: Stack) ->
     recipe: dict[str, Any] = {
         "model": llama(), "techniques": [Quantization.awq()], "instance_type": "ml.g5.12xlarge"
     }  # fmt: skip
-    made: list[tuple[Callable[[], Any], str]] = [
+    created: list[tuple[Callable[[], Any], str]] = [
         (lambda: ArtifactStore(chat, "Store", encryption_key="alias/mine"), "encryption_key"),
         (
             lambda: OptimizedArtifact(chat, "Artifact", artifact_key="a" * 64, artifact_store="artifacts", **recipe),
@@ -174,7 +174,7 @@ def test_the_other_constructs_refuse_arguments_of_the_wrong_type(chat: Stack) ->
         (lambda: ModelRecommendation(chat, "Best", model=Model.s3("s3://models/mine/"), role="mine"), "role"),
         (lambda: endpoint(stack()).evaluate(timeout=3600), "timeout"),
     ]
-    for call, location in made:
+    for call, location in created:
         with pytest.raises(RecipeError) as caught:
             call()
         assert [(each.rule, each.location) for each in caught.value.violations] == [("OPT090", location)]
@@ -279,8 +279,8 @@ def test_the_name_of_a_removed_endpoint_can_be_reused() -> None:
     endpoint(scope, "One", endpoint_name="chat")
     scope.node.try_remove_child("One")
     endpoint(scope, "Two", endpoint_name="chat")
-    (made,) = resources(template_of(scope), "AWS::SageMaker::Endpoint")
-    assert made["EndpointName"] == "chat"
+    (created,) = resources(template_of(scope), "AWS::SageMaker::Endpoint")
+    assert created["EndpointName"] == "chat"
 
 
 def test_a_missing_model_or_invalid_pools_are_refused_with_an_example(chat: Stack) -> None:

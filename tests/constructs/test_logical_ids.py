@@ -68,8 +68,8 @@ def _cases() -> dict[str, Callable[[Stack], object]]:
         cases[f"recipe_{name}"] = lambda scope, model=model, techniques=techniques: endpoint(
             scope, model=model or llama(), techniques=techniques
         )
-    for name, given in ON.items():
-        cases[f"option_{name}"] = lambda scope, given=given: endpoint(scope, **grouped(given(scope)))
+    for name, props in ON.items():
+        cases[f"option_{name}"] = lambda scope, props=props: endpoint(scope, **grouped(props(scope)))
     for build in (_scaled, _scaled_component, _evaluated, _all_alarms):
         cases[f"declared{build.__name__}"] = build
     cases["of_components"] = lambda scope: OptimizedEndpoint(

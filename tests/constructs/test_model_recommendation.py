@@ -16,9 +16,9 @@ from .stacks import resource, resources, stack, template_of
 TYPE = "Custom::ModelRecommendation"
 
 
-def recommendation(scope: Stack, id: str = "Recommendation", **given: Any) -> ModelRecommendation:
+def recommendation(scope: Stack, id: str = "Recommendation", **overrides: Any) -> ModelRecommendation:
     role = iam.Role.from_role_arn(scope, f"{id}Role", "arn:aws:iam::111122223333:role/mine", mutable=False)
-    return ModelRecommendation(scope, id, **{"model": Model.s3("s3://models/llama"), "role": role, **given})
+    return ModelRecommendation(scope, id, **{"model": Model.s3("s3://models/llama"), "role": role, **overrides})
 
 
 def conditions(scope: Stack) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def test_a_recommendation_request_has_its_own_workload_configuration() -> None:
 
 def test_recommendation_attributes_are_read_from_the_wait_condition() -> None:
     scope = stack()
-    made = recommendation(scope, timeout=Duration.hours(3))
+    created = recommendation(scope, timeout=Duration.hours(3))
     for name in ("instance_type", "instance_count", "model_package_arn", "inference_specification_name"):
-        CfnOutput(scope, name.title().replace("_", ""), value=str(getattr(made, name)))
+        CfnOutput(scope, name.title().replace("_", ""), value=str(getattr(created, name)))
     template = template_of(scope)
     ((name, condition),) = conditions(scope).items()
     assert condition["Properties"]["Timeout"] == "10800"
@@ -54,10 +54,10 @@ def test_recommendation_attributes_are_read_from_the_wait_condition() -> None:
 
 def test_a_recommendation_without_waiting_has_only_a_result_uri() -> None:
     scope = stack()
-    made = recommendation(scope, wait=False)
-    CfnOutput(scope, "Uri", value=made.result_uri)
+    created = recommendation(scope, wait=False)
+    CfnOutput(scope, "Uri", value=created.result_uri)
     with pytest.raises(ValueError, match="wait=True, or read result_uri later"):
-        _ = made.instance_type
+        _ = created.instance_type
     template = template_of(scope)
     assert not conditions(scope)
     assert "WaitHandle" not in resource(template, TYPE)
@@ -65,9 +65,9 @@ def test_a_recommendation_without_waiting_has_only_a_result_uri() -> None:
 
 
 def test_a_changed_recommendation_request_creates_a_new_wait_condition() -> None:
-    def condition(**given: Any) -> str:
+    def condition(**overrides: Any) -> str:
         scope = stack()
-        recommendation(scope, **given)
+        recommendation(scope, **overrides)
         (name,) = conditions(scope)
         return name
 

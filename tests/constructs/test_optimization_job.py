@@ -19,18 +19,18 @@ from constructs_optim import (
 from .stacks import llama, resource, resources, stack, template_of
 
 
-def job(scope: Any, **given: Any) -> OptimizationJob:
+def job(scope: Any, **overrides: Any) -> OptimizationJob:
     return OptimizationJob(
         scope,
         "Job",
-        **{"model": llama(), "techniques": [Quantization.awq()], "instance_type": "ml.g5.12xlarge", **given},
+        **{"model": llama(), "techniques": [Quantization.awq()], "instance_type": "ml.g5.12xlarge", **overrides},
     )
 
 
 def test_a_standalone_job_produces_an_artifact_without_a_model() -> None:
     scope = stack()
-    made = job(scope)
-    CfnOutput(scope, "Uri", value=made.model_data_uri)
+    created = job(scope)
+    CfnOutput(scope, "Uri", value=created.model_data_uri)
     template = template_of(scope)
     assert len(resources(template, "AWS::CloudFormation::WaitCondition")) == 1
     assert not resources(template, "AWS::SageMaker::Model")
@@ -88,13 +88,13 @@ def test_the_wait_condition_depends_on_the_resource_that_starts_the_job() -> Non
 
 def test_a_deployment_may_continue_without_waiting_for_the_job() -> None:
     scope = stack()
-    made = job(scope, wait=False)
-    CfnOutput(scope, "Uri", value=made.model_data_uri)
+    created = job(scope, wait=False)
+    CfnOutput(scope, "Uri", value=created.model_data_uri)
     template = template_of(scope)
     assert not resources(template, "AWS::CloudFormation::WaitCondition")
     assert "WaitHandle" not in resource(template, "Custom::OptimizationJob")
     assert template["Outputs"]["Uri"]["Value"]["Fn::GetAtt"][1] == "ModelDataUri"
-    assert made.image_uri.startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/")
+    assert created.image_uri.startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/")
 
 
 def test_a_timeout_beyond_twelve_hours_is_refused_with_an_alternative() -> None:

@@ -34,24 +34,24 @@ def shared_store(scope: Stack, *, encrypted: bool = False) -> IArtifactStore:
     return ArtifactStore.from_bucket(bucket, encryption_key=key, read_only=True)
 
 
-def key_of(**given: Any) -> str:
+def key_of(**overrides: Any) -> str:
     """The artifact key of the recipe."""
-    key = endpoint(stack(), **given).plan.artifact_key
+    key = endpoint(stack(), **overrides).plan.artifact_key
     assert key is not None
     return key
 
 
-def by_key(scope: Stack, **given: Any) -> OptimizedEndpoint:
+def by_key(scope: Stack, **overrides: Any) -> OptimizedEndpoint:
     """The headline endpoint by its artifact key, with overridden arguments."""
-    recipe = {name: value for name, value in given.items() if name in ("model", "techniques", "instance_type")}
-    store = given.get("artifact_store") or shared_store(scope)
-    key = given["artifact_key"] if "artifact_key" in given else key_of(**recipe)
-    return endpoint(scope, **{**given, "artifact_store": store, "artifact_key": key})
+    recipe = {name: value for name, value in overrides.items() if name in ("model", "techniques", "instance_type")}
+    store = overrides.get("artifact_store") or shared_store(scope)
+    key = overrides["artifact_key"] if "artifact_key" in overrides else key_of(**recipe)
+    return endpoint(scope, **{**overrides, "artifact_store": store, "artifact_key": key})
 
 
 def test_an_endpoint_by_artifact_key_has_no_job_and_no_wait_condition() -> None:
     scope = stack()
-    made = by_key(scope)
+    created = by_key(scope)
     template = template_of(scope)
     assert not resources(template, "Custom::OptimizationJob")
     assert not resources(template, "AWS::CloudFormation::WaitCondition")
@@ -61,18 +61,18 @@ def test_an_endpoint_by_artifact_key_has_no_job_and_no_wait_condition() -> None:
     container = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]
     assert container["Image"] == {"Fn::GetAtt": [name, "Image"]}
     assert container["ModelDataSource"]["S3DataSource"]["S3Uri"] == {"Fn::GetAtt": [name, "ModelDataUri"]}
-    assert container["Environment"] == made.plan.container.environment
+    assert container["Environment"] == created.plan.container.environment
     assert len(resources(template, "AWS::SageMaker::Endpoint")) == 1
 
 
 def test_the_artifact_resource_names_its_artifact_recipe_and_store() -> None:
     scope = stack()
-    made = by_key(scope, artifact_store=shared_store(scope, encrypted=True))
+    created = by_key(scope, artifact_store=shared_store(scope, encrypted=True))
     found = resource(template_of(scope), "Custom::OptimizedArtifact")
     assert {name: value for name, value in found.items() if name not in ("ServiceToken", "ServiceTimeout")} == {
-        "Description": made.plan.description,
-        "ArtifactKey": made.plan.artifact_key,
-        "RecipeKey": made.plan.jobs[-1].recipe_key,
+        "Description": created.plan.description,
+        "ArtifactKey": created.plan.artifact_key,
+        "RecipeKey": created.plan.jobs[-1].recipe_key,
         "Source": {
             "Kind": "hub",
             "HubName": "SageMakerPublicHub",
@@ -88,9 +88,9 @@ def test_the_artifact_resource_names_its_artifact_recipe_and_store() -> None:
 
 def test_an_endpoint_by_artifact_key_supports_scaling_dashboard_and_grants() -> None:
     scope = stack()
-    made = by_key(scope)
-    made.auto_scale(max_capacity=3).on_concurrency(target=4)
-    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
+    created = by_key(scope)
+    created.auto_scale(max_capacity=3).on_concurrency(target=4)
+    created.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
     template = template_of(scope)
     for kind in ("AWS::ApplicationAutoScaling::ScalableTarget", "AWS::CloudWatch::Dashboard", "AWS::IAM::Policy"):
         assert len(resources(template, kind)) == 1
@@ -169,11 +169,11 @@ def test_heads_by_artifact_key_are_served_with_their_base_model() -> None:
 
 def test_a_chain_of_jobs_is_served_from_its_last_artifact() -> None:
     scope = stack()
-    made = by_key(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+    created = by_key(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
     template = template_of(scope)
     found = resource(template, "Custom::OptimizedArtifact")
-    assert found["ArtifactKey"] == made.plan.jobs[-1].artifact_key
-    assert "Source" not in found, "it was made of an artifact, known by its key alone"
+    assert found["ArtifactKey"] == created.plan.jobs[-1].artifact_key
+    assert "Source" not in found, "the source is an artifact, known by its key alone"
     assert len(resources(template, "AWS::SageMaker::InferenceComponent")) == 1
 
 
@@ -205,18 +205,18 @@ def test_an_endpoint_imports_the_artifact_key_of_another_stacks_job() -> None:
 
 def test_an_artifact_key_may_be_a_cloudformation_parameter() -> None:
     scope = stack()
-    made = by_key(scope, artifact_key=CfnParameter(scope, "Key").value_as_string)
+    created = by_key(scope, artifact_key=CfnParameter(scope, "Key").value_as_string)
     assert resource(template_of(scope), "Custom::OptimizedArtifact")["ArtifactKey"] == {"Ref": "Key"}
-    assert scope.resolve(made.artifact.artifact_key) == {"Ref": "Key"}
+    assert scope.resolve(created.artifact.artifact_key) == {"Ref": "Key"}
 
 
 def test_jobs_and_imported_artifacts_have_the_same_attributes() -> None:
     scope = stack()
-    made = by_key(scope)
-    assert isinstance(made.artifact, OptimizedArtifact)
-    assert made.artifact.artifact_key == made.plan.artifact_key
+    created = by_key(scope)
+    assert isinstance(created.artifact, OptimizedArtifact)
+    assert created.artifact.artifact_key == created.plan.artifact_key
     for attribute in ("model_data_uri", "image_uri", "job_name"):
-        assert "Fn::GetAtt" in scope.resolve(getattr(made.artifact, attribute))
+        assert "Fn::GetAtt" in scope.resolve(getattr(created.artifact, attribute))
         assert hasattr(OptimizationJob, attribute)
 
 
@@ -225,9 +225,9 @@ def test_an_endpoint_with_a_job_serves_the_jobs_artifact() -> None:
 
 
 def test_switching_from_job_to_artifact_key_changes_no_resource_type() -> None:
-    def ids(**given: Any) -> dict[str, str]:
+    def ids(**overrides: Any) -> dict[str, str]:
         scope = stack()
-        endpoint(scope, **given, artifact_store=shared_store(scope) if given else None)
+        endpoint(scope, **overrides, artifact_store=shared_store(scope) if overrides else None)
         return {name: r["Type"] for name, r in template_of(scope)["Resources"].items()}
 
     before, after = ids(), ids(artifact_key=key_of())
@@ -309,7 +309,7 @@ def test_a_read_only_store_is_accepted_for_a_recipe_without_a_job() -> None:
 
 def test_a_standalone_artifact_can_be_used_in_a_custom_model() -> None:
     scope = stack()
-    made = OptimizedArtifact(
+    created = OptimizedArtifact(
         scope,
         "Artifact",
         model=llama(),
@@ -320,4 +320,4 @@ def test_a_standalone_artifact_can_be_used_in_a_custom_model() -> None:
     )
     template = template_of(scope)
     assert not resources(template, "AWS::SageMaker::Model")
-    assert scope.resolve(made.model_data_uri)["Fn::GetAtt"][1] == "ModelDataUri"
+    assert scope.resolve(created.model_data_uri)["Fn::GetAtt"][1] == "ModelDataUri"

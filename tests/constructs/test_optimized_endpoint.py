@@ -80,9 +80,9 @@ def test_an_endpoint_without_an_explicit_name_is_named_after_its_construct_path(
 
 
 def test_a_changed_recipe_replaces_only_the_wait_handle_and_condition() -> None:
-    def ids(**given: Any) -> set[str]:
+    def ids(**overrides: Any) -> set[str]:
         scope = stack()
-        endpoint(scope, **given)
+        endpoint(scope, **overrides)
         return set(template_of(scope)["Resources"])
 
     before, after = ids(), ids(techniques=[Quantization.awq(group_size=64)])
@@ -91,7 +91,7 @@ def test_a_changed_recipe_replaces_only_the_wait_handle_and_condition() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "overrides",
     [
         {"variant": VariantOptions(initial_instance_count=3)},
         {"endpoint_name": "chat"},
@@ -99,13 +99,13 @@ def test_a_changed_recipe_replaces_only_the_wait_handle_and_condition() -> None:
         {"jobs": JobOptions(max_runtime=Duration.hours(3))},
     ],
 )
-def test_settings_that_do_not_affect_the_artifact_keep_the_wait_condition(given: dict[str, Any]) -> None:
-    def ids(**given: Any) -> set[str]:
+def test_settings_that_do_not_affect_the_artifact_keep_the_wait_condition(overrides: dict[str, Any]) -> None:
+    def ids(**overrides: Any) -> set[str]:
         scope = stack()
-        endpoint(scope, **given)
+        endpoint(scope, **overrides)
         return set(template_of(scope)["Resources"])
 
-    assert ids() == ids(**given)
+    assert ids() == ids(**overrides)
 
 
 def test_another_artifact_store_gets_a_new_wait_condition() -> None:
@@ -131,20 +131,20 @@ def test_endpoints_of_a_stack_share_functions_state_machine_roles_and_bucket() -
 
 def test_grant_invoke_allows_invocation_and_streaming_of_this_endpoint_only() -> None:
     scope = stack()
-    made = endpoint(scope)
-    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
+    created = endpoint(scope)
+    created.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
     (statement,) = resource(template_of(scope), "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
     assert statement["Action"] == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
-    assert statement["Resource"] == scope.resolve(made.endpoint_arn)
+    assert statement["Resource"] == scope.resolve(created.endpoint_arn)
     assert statement["Resource"]["Ref"].startswith("Llama70B")
 
 
 def test_endpoint_names_and_arns_are_cloudformation_references() -> None:
     scope = stack()
-    made = endpoint(scope)
-    assert scope.resolve(made.endpoint_name)["Fn::GetAtt"][1] == "EndpointName"
-    assert "Ref" in scope.resolve(made.endpoint_arn)
-    assert scope.resolve(made.dashboard.dashboard_name) == {"Ref": "Llama70BDashboard553B9EF2"}
+    created = endpoint(scope)
+    assert scope.resolve(created.endpoint_name)["Fn::GetAtt"][1] == "EndpointName"
+    assert "Ref" in scope.resolve(created.endpoint_arn)
+    assert scope.resolve(created.dashboard.dashboard_name) == {"Ref": "Llama70BDashboard553B9EF2"}
 
 
 def test_the_job_and_the_model_use_the_configured_vpc() -> None:
@@ -175,20 +175,20 @@ def test_subnets_without_their_vpc_are_refused() -> None:
 def test_the_model_uri_role_and_network_may_be_tokens() -> None:
     scope = stack()
 
-    def given(name: str) -> str:
+    def parameter(name: str) -> str:
         return CfnParameter(scope, name).value_as_string
 
     vpc = ec2.Vpc.from_vpc_attributes(
         scope,
         "Vpc",
-        vpc_id=given("VpcId"),
+        vpc_id=parameter("VpcId"),
         availability_zones=["a", "b"],
-        private_subnet_ids=[given("S1"), given("S2")],
+        private_subnet_ids=[parameter("S1"), parameter("S2")],
     )
     endpoint(
         scope,
-        model=Model.s3(given("ModelUri")),
-        role=iam.Role.from_role_arn(scope, "Role", given("RoleArn"), mutable=False),
+        model=Model.s3(parameter("ModelUri")),
+        role=iam.Role.from_role_arn(scope, "Role", parameter("RoleArn"), mutable=False),
         network=NetworkOptions(vpc=vpc),
     )
     template = template_of(scope)
@@ -264,16 +264,16 @@ def test_an_unaccepted_licence_is_refused_with_its_name() -> None:
 
 def test_an_unpinned_version_gives_a_warning_and_an_artifact_key_token() -> None:
     scope = stack()
-    made = endpoint(scope, model=Model.jumpstart(LLAMA_70B, accept_eula=True))
-    assert scope.resolve(made.artifact.artifact_key) == {"Ref": "Llama70BOptimizationE18A58CB"}
-    (warning,) = [entry for entry in made.artifact.node.metadata if "warning" in entry.type]
+    created = endpoint(scope, model=Model.jumpstart(LLAMA_70B, accept_eula=True))
+    assert scope.resolve(created.artifact.artifact_key) == {"Ref": "Llama70BOptimizationE18A58CB"}
+    (warning,) = [entry for entry in created.artifact.node.metadata if "warning" in entry.type]
     assert "constructs-optim:OPT006" in warning.data
 
 
 def test_a_pinned_recipe_has_its_artifact_key_at_synth_time() -> None:
-    made = endpoint(stack())
-    assert made.artifact.artifact_key == made.plan.jobs[-1].artifact_key
-    assert len(made.artifact.artifact_key) == 64
+    created = endpoint(stack())
+    assert created.artifact.artifact_key == created.plan.jobs[-1].artifact_key
+    assert len(created.artifact.artifact_key) == 64
 
 
 def test_credentials_in_the_environment_do_not_reach_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,17 +299,17 @@ def test_technique_combinations_of_one_job_are_declared_as_planned(
     techniques: list[Any], instance_type: str, members: list[str]
 ) -> None:
     scope = stack()
-    made = endpoint(scope, techniques=techniques, instance_type=instance_type)
+    created = endpoint(scope, techniques=techniques, instance_type=instance_type)
     template = template_of(scope)
     configs = resource(template, "Custom::OptimizationJob")["Request"]["OptimizationConfigs"]
     assert [next(iter(config)) for config in configs] == members
     environment = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
-    assert environment == made.plan.container.environment
+    assert environment == created.plan.container.environment
 
 
 def test_a_draft_model_is_a_channel_of_the_custom_model_resource() -> None:
     scope = stack()
-    made = endpoint(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
+    created = endpoint(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
     template = template_of(scope)
     assert not resources(template, "AWS::SageMaker::Model")
     model = resource(template, "Custom::OptimizedModel")
@@ -325,7 +325,7 @@ def test_a_draft_model_is_a_channel_of_the_custom_model_resource() -> None:
             },
         }
     ]
-    assert model["Image"] == made.plan.container.image, "not the recommended one, which may ignore the draft"
+    assert model["Image"] == created.plan.container.image, "not the recommended one, which may ignore the draft"
     assert model["Environment"]["OPTION_SPECULATIVE_DRAFT_MODEL"].endswith("/draft_model")
     assert model["Source"]["Kind"] == "artifact"
     assert model["EnableNetworkIsolation"] is True
@@ -335,7 +335,7 @@ def test_a_draft_model_is_a_channel_of_the_custom_model_resource() -> None:
 
 def test_a_draft_model_without_quantization_needs_no_job() -> None:
     scope = stack()
-    made = endpoint(
+    created = endpoint(
         scope,
         techniques=[SpeculativeDecoding.custom_draft(uri="s3://drafts/one/")],
         instance_type="ml.p4d.24xlarge",
@@ -344,14 +344,14 @@ def test_a_draft_model_without_quantization_needs_no_job() -> None:
     assert not resources(template, "Custom::OptimizationJob")
     assert resource(template, "Custom::OptimizedModel")["Source"]["Kind"] == "hub"
     with pytest.raises(ValueError, match="needs no job"):
-        _ = made.artifact.artifact_key
+        _ = created.artifact.artifact_key
 
 
 def test_shards_are_built_from_the_quantized_artifact_and_served_by_a_component() -> None:
     scope = stack()
-    made = endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
-    made.auto_scale(max_capacity=3).on_concurrency(target=4)
-    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
+    created = endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+    created.auto_scale(max_capacity=3).on_concurrency(target=4)
+    created.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
     template = template_of(scope)
     first, second = resources(template, "Custom::OptimizationJob")
     assert first["Source"]["Kind"] == "hub"

@@ -133,8 +133,8 @@ def test_stages_and_nested_stacks_are_validated_and_the_closest_acknowledgement_
 
 
 def test_a_compliant_endpoint_has_no_findings(app: App) -> None:
-    made = endpoint(stack_of(app))
-    made.auto_scale(max_capacity=2).on_concurrency(target=8)
+    created = endpoint(stack_of(app))
+    created.auto_scale(max_capacity=2).on_concurrency(target=8)
     policy = PlatformPolicy(
         allowed_instance_types=["ml.g5.*"],
         allowed_job_instance_types=["ml.g5.12xlarge"],
@@ -193,8 +193,8 @@ def test_an_acknowledgement_requires_a_known_rule_and_a_reason(app: App) -> None
 
 
 def test_property_overrides_are_validated_against_the_policy(app: App) -> None:
-    made = endpoint(stack_of(app), instance_type="ml.p5.48xlarge", techniques=[Quantization.fp8()])
-    config = made.node.find_child("Config")
+    created = endpoint(stack_of(app), instance_type="ml.p5.48xlarge", techniques=[Quantization.fp8()])
+    config = created.node.find_child("Config")
     assert isinstance(config, CfnResource)
     config.add_property_override("ProductionVariants.0.InstanceType", "ml.g5.48xlarge")
     assert {"'ml.g5.48xlarge'" in one.text for one in findings(app, NVME_TYPES_ONLY)} == {True}

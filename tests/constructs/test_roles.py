@@ -113,9 +113,9 @@ def test_models_and_jobs_have_different_roles_by_default() -> None:
     endpoint(scope)
     template = template_of(scope)
     served = resource(template, "AWS::SageMaker::Model")["ExecutionRoleArn"]["Fn::GetAtt"][0]
-    made = resource(template, "Custom::OptimizationJob")["RoleArn"]["Fn::GetAtt"][0]
+    created = resource(template, "Custom::OptimizationJob")["RoleArn"]["Fn::GetAtt"][0]
     assert "ExecutionRole" in served
-    assert "JobRole" in made
+    assert "JobRole" in created
 
 
 def test_a_stack_with_only_a_job_has_no_execution_role() -> None:
@@ -278,11 +278,11 @@ def test_rollback_alarms_beyond_the_role_policy_limit_are_refused() -> None:
 def test_additional_grants_for_many_endpoints_stay_within_iam_policy_limits() -> None:
     scope = stack("PlatformTeamProduction")
     _large(scope, 24)
-    for made in scope.node.children:
-        if isinstance(made, OptimizedEndpoint):
-            s3.Bucket.from_bucket_name(scope, f"Of{made.node.id}", f"prompts-of-{made.node.id.lower()}").grant_read(
-                made
-            )
+    for created in scope.node.children:
+        if isinstance(created, OptimizedEndpoint):
+            s3.Bucket.from_bucket_name(
+                scope, f"Of{created.node.id}", f"prompts-of-{created.node.id.lower()}"
+            ).grant_read(created)
     template = template_of(scope)
     roles = {name: r["Properties"] for name, r in template["Resources"].items() if r["Type"] == "AWS::IAM::Role"}
     attached = [
@@ -422,17 +422,17 @@ def test_an_endpoint_and_its_components_share_one_execution_role() -> None:
 
 def test_a_source_models_kms_key_only_adds_decrypt_to_the_job_role() -> None:
     key = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef"
-    made: list[dict[str, Any]] = []
+    created: list[dict[str, Any]] = []
     for options in ({}, {"encryption_key_arn": key}):
         scope = stack()
         endpoint(scope, model=Model.s3("s3://models/llama/70b/", **options))
-        made.append(template_of(scope))
-    plain, encrypted = made
+        created.append(template_of(scope))
+    plain, encrypted = created
     (statement,) = [s for s in _statements(encrypted, "JobRole") if s not in _statements(plain, "JobRole")]
     assert (statement["Action"], statement["Resource"]) == (["kms:Decrypt"], key)
     assert statement["Condition"] == {
         "StringEquals": {"kms:ViaService": {"Fn::Sub": "s3.${AWS::Region}.amazonaws.com"}}
     }
-    for template in made:
+    for template in created:
         template["Resources"] = {n: r for n, r in template["Resources"].items() if "JobRole" not in n}
     assert plain["Resources"] == encrypted["Resources"]

@@ -19,12 +19,12 @@ def _draft_of_my_own(scope: Stack) -> None:
 
 @pytest.fixture(scope="module")
 def templates() -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
+    created: list[dict[str, Any]] = []
     for build in (*STACKS.values(), _draft_of_my_own):
         stack = Stack(App(), "Chat", env=ENVIRONMENT)
         build(stack)
-        made.append(template_of(stack))
-    return made
+        created.append(template_of(stack))
+    return created
 
 
 def test_the_security_document_lists_exactly_the_permissions_in_the_templates(templates: list[dict[str, Any]]) -> None:

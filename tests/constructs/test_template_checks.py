@@ -60,11 +60,11 @@ def declared(name: str, env: Environment | None) -> Stack:
 
 @pytest.fixture(scope="module")
 def templates() -> dict[tuple[str, str], dict[str, Any]]:
-    made: dict[tuple[str, str], dict[str, Any]] = {}
+    created: dict[tuple[str, str], dict[str, Any]] = {}
     for name in STACKS:
         for environment, env in ENVIRONMENTS.items():
-            made[name, environment] = template_of(declared(name, env))
-    return made
+            created[name, environment] = template_of(declared(name, env))
+    return created
 
 
 Templates = dict[tuple[str, str], dict[str, Any]]
@@ -145,8 +145,8 @@ def test_an_ineffective_iam_statement_is_detected(changed: dict[str, Any], found
     resource = "arn:aws:sagemaker:us-west-2:111122223333:model/optim-*"
     statement = {"Effect": "Allow", "Action": "sagemaker:CreateModel", "Resource": resource}
 
-    def template(**given: Any) -> dict[str, Any]:
-        policy = {"PolicyName": "p", "PolicyDocument": {"Statement": [{**statement, **given}]}}
+    def template(**overrides: Any) -> dict[str, Any]:
+        policy = {"PolicyName": "p", "PolicyDocument": {"Statement": [{**statement, **overrides}]}}
         role = {"Type": "AWS::IAM::Role", "Properties": {"Policies": [policy]}}
         return {"Resources": {"Role": role, "Store": {"Type": "AWS::S3::Bucket"}}}
 
@@ -243,7 +243,7 @@ def test_no_resource_policy_admits_unnamed_services_or_accounts(
         if resource["Type"] == "AWS::S3::BucketPolicy":
             for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
                 assert statement["Effect"] == "Deny" or name.startswith("shared_"), statement
-                # Everybody of an organization is nobody outside of it.
+                # A wildcard principal must be limited to an organization.
                 everybody = statement["Principal"] in ("*", {"AWS": "*"})
                 if statement["Effect"] == "Allow" and everybody:
                     assert "aws:PrincipalOrgID" in statement["Condition"]["StringEquals"], statement

@@ -22,11 +22,11 @@ _COMPACT = {"@aws-cdk/core:suppressTemplateIndentation": True}
 def _declare(scope: Stack, endpoints: int, *, full: bool = False) -> None:
     for number in range(endpoints):
         uri = f"s3://models-of-the-whole-company/large-language-models/instruct/version-{number:04}/"
-        made = endpoint(scope, f"Endpoint{number}", model=Model.s3(uri))
+        created = endpoint(scope, f"Endpoint{number}", model=Model.s3(uri))
         if full:
-            scaling = made.auto_scale(min_capacity=2, max_capacity=8).on_concurrency(target=8)
+            scaling = created.auto_scale(min_capacity=2, max_capacity=8).on_concurrency(target=8)
             scaling.on_schedule("Day", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=4)
-            made.evaluate(workload=Workload(concurrency=[1, 8, 64]), schedule="cron(0 4 * * ? *)")
+            created.evaluate(workload=Workload(concurrency=[1, 8, 64]), schedule="cron(0 4 * * ? *)")
 
 
 def _written(context: dict[str, bool], folder: Path, endpoints: int, *, full: bool = False) -> tuple[Stack, int]:

@@ -31,7 +31,7 @@ DATA = "s3://data/sql/train/"
 MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
 
 
-def endpoint(scope: Stack, *techniques: Any, **given: Any) -> OptimizedEndpoint:
+def endpoint(scope: Stack, *techniques: Any, **overrides: Any) -> OptimizedEndpoint:
     return OptimizedEndpoint(
         scope,
         "Sql",
@@ -39,7 +39,7 @@ def endpoint(scope: Stack, *techniques: Any, **given: Any) -> OptimizedEndpoint:
             "model": MISTRAL,
             "techniques": techniques or [Medusa(training_data=DATA)],
             "instance_type": "ml.g5.4xlarge",
-            **given,
+            **overrides,
         },
     )
 
@@ -180,8 +180,8 @@ def test_a_fine_tuning_job_can_be_declared_without_an_endpoint() -> None:
         jobs=JobOptions(max_runtime=Duration.hours(3)),
         wait=False,
     )
-    made = resource(template_of(scope), "Custom::TrainingJob")
-    assert made["Request"]["StoppingCondition"] == {"MaxRuntimeInSeconds": 10800}
+    created = resource(template_of(scope), "Custom::TrainingJob")
+    assert created["Request"]["StoppingCondition"] == {"MaxRuntimeInSeconds": 10800}
     assert "djl-inference:" in job.image_uri
 
 

@@ -30,7 +30,7 @@ def given(snippet: Snippet) -> dict[str, Any]:
             instance_type="ml.g5.12xlarge",
         )
 
-    made = {
+    factories = {
         "endpoint": lambda: endpoint("GivenEndpoint"),
         "other": lambda: endpoint("Other", Quantization.awq(), SpeculativeDecoding.sagemaker_draft()),
         "search": lambda: endpoint("Search"),
@@ -64,5 +64,5 @@ def given(snippet: Snippet) -> dict[str, Any]:
         "app": app,
         "stack": stack,
         "model": model,
-        **{name: make() for name, make in made.items() if name in used and f"{name} = " not in snippet.code},
+        **{name: make() for name, make in factories.items() if name in used and f"{name} = " not in snippet.code},
     }

@@ -66,12 +66,12 @@ def local_source_distribution(built: Path) -> Path:
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[Callable[[str], Environment]]:
     """Creates environments and deletes them afterwards: each takes some 600 MB."""
-    made: list[Environment] = []
+    created: list[Environment] = []
 
     def make(version: str) -> Environment:
-        made.append(Environment(tmp_path / f"python{version}-{len(made)}", version))
-        return made[-1]
+        created.append(Environment(tmp_path / f"python{version}-{len(created)}", version))
+        return created[-1]
 
     yield make
-    for each in made:
+    for each in created:
         shutil.rmtree(each.folder)

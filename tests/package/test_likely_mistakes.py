@@ -30,15 +30,15 @@ def test_likely_mistakes_print_their_error_last_without_dependency_frames(
 ) -> None:
     clean = environment("3.12")
     clean.install(wheel)
-    made = mistakes()
-    assert len(made) >= 20, PAGE.name
+    all_mistakes = mistakes()
+    assert len(all_mistakes) >= 20, PAGE.name
     with ThreadPoolExecutor(2) as side_by_side:
-        numbered = [(number, each) for number, each in enumerate(made)]
+        numbered = [(number, each) for number, each in enumerate(all_mistakes)]
         printed = list(side_by_side.map(lambda item: printed_by(item[1], clean, tmp_path / str(item[0])), numbered))
-    for each, whole in zip(made, printed, strict=True):
+    for each, whole in zip(all_mistakes, printed, strict=True):
         assert message(whole) == each.told, each.title
         assert [frame for frame in _FRAMES if frame in whole] == [], f"{each}:\n{whole}"
-    assert_cli(clean, tmp_path / "cli", made[0])
+    assert_cli(clean, tmp_path / "cli", all_mistakes[0])
     imported = clean.run(clean.python, "-c", "from constructs_optim import Quantisation", cwd=tmp_path, check=False)
     assert imported.stderr.rstrip().endswith("Did you mean: 'Quantization'?")
 

@@ -105,9 +105,9 @@ def test_adding_a_technique_takes_a_class_and_an_image_capability(copy: Copy) ->
     image = '{"repository": "djl-inference", "tag": "nvfp4", "server": "lmi", "capabilities": ["nvfp4"]},\n  '
     copy.add("recipe/catalog/images.json", '{"repository": "djl-inference"', image)
     program = """
-made = planned(Quantization.nvfp4(block_size=32))
-(job,) = made.jobs
-print(json.dumps([made.artifact_key, str(job), [technique.label for technique in made.techniques]]))
+result = planned(Quantization.nvfp4(block_size=32))
+(job,) = result.jobs
+print(json.dumps([result.artifact_key, str(job), [technique.label for technique in result.techniques]]))
 """
     key, job, labels = copy.run(program)
     assert labels == ["NVFP4 (blocks of 32)"]

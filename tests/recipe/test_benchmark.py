@@ -19,21 +19,21 @@ SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"
 PROMPTS = "s3://prompts/chat.jsonl"
 
 
-def benchmark(**given: Any) -> Benchmark:
-    return Benchmark(**{"workload": Workload(), **given})
+def benchmark(**options: Any) -> Benchmark:
+    return Benchmark(**{"workload": Workload(), **options})
 
 
-def workload(**given: Any) -> Benchmark:
-    return benchmark(workload=Workload(**given))
+def workload(**options: Any) -> Benchmark:
+    return benchmark(workload=Workload(**options))
 
 
-def required(**given: Any) -> Benchmark:
-    arguments = {name: given.pop(name) for name in ("max_regression", "at_concurrency", "quality") if name in given}
-    return benchmark(requirements=requirements_of(given, **arguments))  # type: ignore[arg-type]
+def required(**options: Any) -> Benchmark:
+    arguments = {name: options.pop(name) for name in ("max_regression", "at_concurrency", "quality") if name in options}
+    return benchmark(requirements=requirements_of(options, **arguments))  # type: ignore[arg-type]
 
 
-def quality(**given: Any) -> Benchmark:
-    return required(quality=QualityRequirement(**{"prompts": PROMPTS, **given}))
+def quality(**options: Any) -> Benchmark:
+    return required(quality=QualityRequirement(**{"prompts": PROMPTS, **options}))
 
 
 GOOD: dict[str, list[Benchmark]] = {

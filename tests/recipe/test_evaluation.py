@@ -150,10 +150,10 @@ requests = st.builds(
 )
 
 
-@given(made=st.lists(requests, min_size=1, max_size=30), concurrency=st.integers(1, 64))
-def test_every_request_counts_as_failed_empty_or_measured(made: list[Request], concurrency: int) -> None:
-    values = summarize(made, 20, concurrency, instance_price_per_hour=1)
-    measured = [request for request in made if request.is_measured]
+@given(sent=st.lists(requests, min_size=1, max_size=30), concurrency=st.integers(1, 64))
+def test_every_request_counts_as_failed_empty_or_measured(sent: list[Request], concurrency: int) -> None:
+    values = summarize(sent, 20, concurrency, instance_price_per_hour=1)
+    measured = [request for request in sent if request.is_measured]
     failures = values["client_invocation_errors"] + values["empty_inference_response"]
     assert values["client_invocations"] == failures + len(measured)
     assert ("client_latency_p99" in values) == bool(measured)

@@ -30,9 +30,9 @@ _ARN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
 _SERVING: dict[str, Any] = {"inference_component": True}
 
 
-def hosting(**given: Any) -> Hosting:
+def hosting(**overrides: Any) -> Hosting:
     """A plain endpoint with overridden options."""
-    return Hosting(**{"instance_types": [_G5], **given})
+    return Hosting(**{"instance_types": [_G5], **overrides})
 
 
 def _component(accelerators: Any = 2, memory_mib: Any = 40_000, copies: Any = 1) -> Component:

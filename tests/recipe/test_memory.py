@@ -63,31 +63,31 @@ def test_the_memory_left_for_the_kv_cache_matches_vllm() -> None:
 def test_a_context_length_that_does_not_fit_is_shortened_with_a_warning(
     model_id: str, techniques: list[Technique], instance_type: str, served: int
 ) -> None:
-    made = plan(Recipe(model=of(model_id), techniques=techniques, instance_type=instance_type, region="us-west-2"))
-    assert made.container.environment[MAX_MODEL_LEN] == str(served)
-    (message,) = [each.message for each in made.warnings if each.id.endswith("OPT053")]
+    result = plan(Recipe(model=of(model_id), techniques=techniques, instance_type=instance_type, region="us-west-2"))
+    assert result.container.environment[MAX_MODEL_LEN] == str(served)
+    (message,) = [each.message for each in result.warnings if each.id.endswith("OPT053")]
     assert f"OPTION_MAX_MODEL_LEN is set to {served}, and longer requests are refused" in message
     assert "131072 tokens takes" in message
 
 
 def test_a_context_length_that_fits_is_not_set() -> None:
-    for given in (recipe(), recipe(model=of("meta-textgeneration-llama-3-1-8b"))):
-        made = plan(Recipe(**given))
-        assert MAX_MODEL_LEN not in made.container.environment
-        assert not [each for each in made.warnings if each.id.endswith("OPT053")]
+    for arguments in (recipe(), recipe(model=of("meta-textgeneration-llama-3-1-8b"))):
+        result = plan(Recipe(**arguments))
+        assert MAX_MODEL_LEN not in result.container.environment
+        assert not [each for each in result.warnings if each.id.endswith("OPT053")]
 
 
 @pytest.mark.parametrize("stated", ["-1", "auto", "8k", "${Token[TOKEN.12]}"])
 def test_a_non_numeric_context_length_is_passed_to_the_server_unchanged(stated: str) -> None:
-    given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
-    assert broken_rules(**given, environment={MAX_MODEL_LEN: stated}) == []
-    made = plan(Recipe(**recipe(**given, environment={MAX_MODEL_LEN: stated})))
-    assert made.container.environment[MAX_MODEL_LEN] == stated
+    arguments = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
+    assert broken_rules(**arguments, environment={MAX_MODEL_LEN: stated}) == []
+    result = plan(Recipe(**recipe(**arguments, environment={MAX_MODEL_LEN: stated})))
+    assert result.container.environment[MAX_MODEL_LEN] == stated
 
 
 def test_the_context_length_does_not_change_the_artifact_key() -> None:
-    given = recipe(model=of("meta-textgeneration-llama-3-1-70b"))
-    shortened, stated = plan(Recipe(**given)), plan(Recipe(**given, environment={MAX_MODEL_LEN: "4096"}))
+    arguments = recipe(model=of("meta-textgeneration-llama-3-1-70b"))
+    shortened, stated = plan(Recipe(**arguments)), plan(Recipe(**arguments, environment={MAX_MODEL_LEN: "4096"}))
     assert stated.container.environment[MAX_MODEL_LEN] == "4096"
     assert shortened.artifact_key == stated.artifact_key
 
@@ -111,16 +111,16 @@ def test_an_explicit_context_length_that_cannot_fit_is_refused() -> None:
     ids=lambda setting: next(iter(setting)),
 )
 def test_custom_kv_cache_settings_disable_the_context_length_check(setting: dict[str, str]) -> None:
-    given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
-    assert broken_rules(**given, environment={MAX_MODEL_LEN: "131072"}) == ["OPT052"]
-    assert broken_rules(**given, environment={MAX_MODEL_LEN: "131072", **setting}) == []
-    assert MAX_MODEL_LEN not in plan(Recipe(**recipe(**given, environment=setting))).container.environment
+    arguments = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
+    assert broken_rules(**arguments, environment={MAX_MODEL_LEN: "131072"}) == ["OPT052"]
+    assert broken_rules(**arguments, environment={MAX_MODEL_LEN: "131072", **setting}) == []
+    assert MAX_MODEL_LEN not in plan(Recipe(**recipe(**arguments, environment=setting))).container.environment
 
 
 def test_a_kv_cache_dtype_of_auto_keeps_the_context_length_check() -> None:
-    given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
+    arguments = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
     environment = {MAX_MODEL_LEN: "131072", "OPTION_KV_CACHE_DTYPE": "auto"}
-    assert broken_rules(**given, environment=environment) == ["OPT052"]
+    assert broken_rules(**arguments, environment=environment) == ["OPT052"]
 
 
 def test_kv_heads_are_replicated_when_accelerators_outnumber_them() -> None:

@@ -141,7 +141,7 @@ AWQ_TYPES = sorted(
 def test_arbitrary_valid_settings_give_a_request_that_the_api_accepts(
     create_optimization_job: Any, instance_type: str, group_size: Any, ignored_layers: list[str]
 ) -> None:
-    made = plan(
+    result = plan(
         Recipe(
             **recipe(
                 model=Model.jumpstart("huggingface-textgeneration-bloom-560m", version="1.0.0"),
@@ -155,7 +155,7 @@ def test_arbitrary_valid_settings_give_a_request_that_the_api_accepts(
         "RoleArn": "arn:aws:iam::111122223333:role/execution",
         "ModelSource": {"S3": {"S3Uri": "s3://models/m/"}},
         "OutputConfig": {"S3OutputLocation": "s3://artifacts/a/"},
-        **made.jobs[0].request,
+        **result.jobs[0].request,
     }
     report = ParamValidator().validate(request, create_optimization_job.input_shape)
     assert not report.has_errors(), report.generate_report()
@@ -182,7 +182,7 @@ def test_token_numbering_does_not_affect_the_container_key() -> None:
     def key(number: int) -> tuple[str, str]:
         registry = f"763104351884.dkr.ecr.${{Token[AWS.Region.{number}]}}.amazonaws.com"
         draft = SpeculativeDecoding.sagemaker_draft()
-        made = planned(techniques=[draft], instance_type="ml.p4d.24xlarge", region=None, registry=registry)
-        return made.container_key, made.deployment_hash
+        result = planned(techniques=[draft], instance_type="ml.p4d.24xlarge", region=None, registry=registry)
+        return result.container_key, result.deployment_hash
 
     assert key(4) == key(17)

@@ -57,13 +57,13 @@ recipes = st.fixed_dictionaries(
 
 
 def planned(recipe: dict[str, Any], **changed: Any) -> Plan:
-    given = {"region": "us-west-2", **recipe, **changed}
-    model = Model.jumpstart(given.pop("model_id"), version=given.pop("version"), accept_eula=True)
-    return plan(Recipe(model=model, **given))
+    arguments = {"region": "us-west-2", **recipe, **changed}
+    model = Model.jumpstart(arguments.pop("model_id"), version=arguments.pop("version"), accept_eula=True)
+    return plan(Recipe(model=model, **arguments))
 
 
-def keys(made: Plan) -> list[str | None]:
-    return [job.artifact_key for job in made.jobs]
+def keys(result: Plan) -> list[str | None]:
+    return [job.artifact_key for job in result.jobs]
 
 
 @given(recipe=recipes)
@@ -103,12 +103,12 @@ def test_two_jobs_share_a_key_exactly_when_their_artifacts_are_equal(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     def first(recipe: dict[str, Any]) -> tuple[Any, ...]:
-        made = planned(recipe)
+        result = planned(recipe)
         configs = [
             {member: {k: v for k, v in body.items() if k != "Image"} for member, body in config.items()}
-            for config in made.jobs[0].request["OptimizationConfigs"]
+            for config in result.jobs[0].request["OptimizationConfigs"]
         ]
-        return made.source.model_dump_json(), made.accelerator, made.jobs[0].image, str(configs)
+        return result.source.model_dump_json(), result.accelerator, result.jobs[0].image, str(configs)
 
     assert (first(one) == first(other)) == (keys(planned(one))[0] == keys(planned(other))[0])
 

@@ -39,7 +39,7 @@ def published(instance_type: str, concurrency: int, ttft: float | None, tokens: 
 
 
 def own(techniques: Sequence[str], instance_type: str, tokens: float, with_channels: bool | None = False) -> Benchmark:
-    made = plan(
+    result = plan(
         Recipe(
             model=LLAMA, techniques=[_parsed(text) for text in techniques], instance_type=instance_type, region=REGION
         )
@@ -50,7 +50,7 @@ def own(techniques: Sequence[str], instance_type: str, tokens: float, with_chann
         8,
         250.0,
         tokens,
-        served=made.artifact_key or made.container_key,
+        served=result.artifact_key or result.container_key,
         with_channels=with_channels,
     )
 
@@ -225,10 +225,10 @@ def test_an_evaluation_on_several_instances_counts_the_price_of_all() -> None:
 def test_an_existing_artifact_needs_no_job_and_ranks_before_a_new_one() -> None:
     types = (G5,)
     compiled = ("quantization=fp8", "compilation=tensorrt_llm")
-    made = plan(Recipe(model=LLAMA, techniques=[_parsed(each) for each in compiled], instance_type=G5, region=REGION))
-    assert made.artifact_key is not None
+    result = plan(Recipe(model=LLAMA, techniques=[_parsed(each) for each in compiled], instance_type=G5, region=REGION))
+    assert result.artifact_key is not None
     before = recommended(types=types)
-    after = recommended(types=types, artifacts={made.artifact_key})
+    after = recommended(types=types, artifacts={result.artifact_key})
     assert of(before, compiled, G5).jobs == ("fp8-tensorrt-llm",)
     assert of(after, compiled, G5).jobs == ()
     assert "no job: the artifact exists" in of(after, compiled, G5).reasons

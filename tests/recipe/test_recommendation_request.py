@@ -17,8 +17,8 @@ RESERVATION = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
 MODEL = Model.s3("s3://models/llama/")
 
 
-def requested(**given: Any) -> RecommendationRequest:
-    return RecommendationRequest(**{"model": MODEL, **given})
+def requested(**overrides: Any) -> RecommendationRequest:
+    return RecommendationRequest(**{"model": MODEL, **overrides})
 
 
 GOOD: dict[str, list[RecommendationRequest]] = {

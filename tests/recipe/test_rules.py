@@ -353,10 +353,10 @@ def test_every_recipe_rule_has_valid_and_invalid_cases() -> None:
 
 
 def test_a_tight_kv_cache_gives_a_warning_with_a_larger_instance_type() -> None:
-    given = recipe(instance_type="ml.g5.24xlarge", environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "64"})
-    assert not check(Recipe(**given))
+    arguments = recipe(instance_type="ml.g5.24xlarge", environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "64"})
+    assert not check(Recipe(**arguments))
     (advice,) = warnings(
-        Recipe(given["model"], given["techniques"], given["instance_type"], None, given["environment"])
+        Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"], None, arguments["environment"])
     )
     assert advice.id == "constructs-optim:OPT051"
     assert "64 requests" in advice.message
@@ -380,17 +380,17 @@ def test_overriding_a_techniques_environment_variable_gives_a_warning() -> None:
 
 
 def test_an_unpinned_model_version_gives_a_warning() -> None:
-    given = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
-    assert not check(Recipe(**given))
-    (advice,) = warnings(Recipe(given["model"], given["techniques"], given["instance_type"]))
+    arguments = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
+    assert not check(Recipe(**arguments))
+    (advice,) = warnings(Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"]))
     assert advice.id == "constructs-optim:OPT006"
     assert "version=" in advice.message
 
 
 def test_an_instance_family_that_aws_did_not_test_gives_a_warning() -> None:
-    given = recipe(instance_type="ml.g6e.12xlarge")
-    assert not check(Recipe(**given))
-    (advice,) = warnings(Recipe(given["model"], given["techniques"], given["instance_type"]))
+    arguments = recipe(instance_type="ml.g6e.12xlarge")
+    assert not check(Recipe(**arguments))
+    (advice,) = warnings(Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"]))
     assert advice.id == "constructs-optim:OPT013"
 
 

@@ -24,33 +24,33 @@ from constructs_optim.recipe.rules import all_rules, check
 TOKEN = -1.8881545897087626e289
 
 
-def scaling(**given: Any) -> Scaling:
-    return Scaling(**{"may_be_zero": True, "min_capacity": 1, "max_capacity": 4, **given})
+def scaling(**options: Any) -> Scaling:
+    return Scaling(**{"may_be_zero": True, "min_capacity": 1, "max_capacity": 4, **options})
 
 
-def variant(**given: Any) -> Scaling:
-    return scaling(may_be_zero=False, **given)
+def variant(**options: Any) -> Scaling:
+    return scaling(may_be_zero=False, **options)
 
 
 def target(value: Any = 8, **cooldowns: Any) -> Scaling:
     return scaling(targets=[TargetRequest("on_concurrency", value, tuple(cooldowns.items()))])
 
 
-def schedule(expression: Any = "cron(0 7 ? * MON-FRI *)", **given: Any) -> Scaling:
-    limits = {} if {"min_capacity", "max_capacity"} & set(given) else {"min_capacity": 1}
-    return scaling(schedules=[ScheduleRequest("on_schedule('Day')", expression, **limits, **given)])
+def schedule(expression: Any = "cron(0 7 ? * MON-FRI *)", **options: Any) -> Scaling:
+    limits = {} if {"min_capacity", "max_capacity"} & set(options) else {"min_capacity": 1}
+    return scaling(schedules=[ScheduleRequest("on_schedule('Day')", expression, **limits, **options)])
 
 
-def steps(*listed: ScalingStep, **given: Any) -> Scaling:
-    return scaling(steps=[StepRequest("on_steps('Burst')", listed, **given)])
+def steps(*listed: ScalingStep, **options: Any) -> Scaling:
+    return scaling(steps=[StepRequest("on_steps('Burst')", listed, **options)])
 
 
-def alarms(**given: Any) -> Alarms:
-    return Alarms(**given)
+def alarms(**options: Any) -> Alarms:
+    return Alarms(**options)
 
 
-def tuned(**given: Any) -> Alarms:
-    return alarms(error_rate=AlarmSettings(**given))
+def tuned(**options: Any) -> Alarms:
+    return alarms(error_rate=AlarmSettings(**options))
 
 
 UP, UPPER, DOWN = ScalingStep(change=1, lower=16), ScalingStep(change=3, lower=32), ScalingStep(change=-1, upper=2)

@@ -53,18 +53,18 @@ def tuned(**changed: Any) -> JobPlan:
 
 
 def test_medusa_heads_on_a_fine_tuned_model_are_two_training_jobs() -> None:
-    made = medusa(base=FineTune(training_data=DATA, method="lora"))
-    first, second = made.jobs
-    assert [job.kind for job in made.jobs] == ["TrainingJob", "TrainingJob"]
+    result = medusa(base=FineTune(training_data=DATA, method="lora"))
+    first, second = result.jobs
+    assert [job.kind for job in result.jobs] == ["TrainingJob", "TrainingJob"]
     assert first.source == HubSource(model_id="huggingface-llm-mistral-7b", version="2.0.0")
     assert second.source == ArtifactSource(job=0)
     assert (first.model_channel, second.model_channel) == ("model", "finetuned")
     assert first.request["AlgorithmSpecification"]["ContainerArguments"] == ["fine_tune.py"]
     assert second.request["AlgorithmSpecification"]["ContainerArguments"] == ["train_heads.py"]
-    assert [technique.label for technique in made.techniques] == ["fine-tuning (lora)", "5 Medusa heads"]
-    assert made.container.model == ArtifactSource(job=1), "the heads' artifact holds the model as well"
-    assert made.container.is_native
-    assert not made.lossless, "a fine-tuned model has different outputs"
+    assert [technique.label for technique in result.techniques] == ["fine-tuning (lora)", "5 Medusa heads"]
+    assert result.container.model == ArtifactSource(job=1), "the heads' artifact holds the model as well"
+    assert result.container.is_native
+    assert not result.lossless, "a fine-tuned model has different outputs"
 
 
 def test_medusa_heads_without_fine_tuning_are_lossless() -> None:
@@ -93,10 +93,10 @@ def test_a_fine_tuned_model_is_served_with_the_djl_image() -> None:
 
 
 def test_a_fine_tuned_model_is_quantized_by_a_second_job() -> None:
-    made = planned(techniques=[Quantization.awq(), FineTune(training_data=DATA)], instance_type="ml.g5.12xlarge")
-    assert [(job.kind, job.name) for job in made.jobs] == [("TrainingJob", "fine-tune"), ("OptimizationJob", "awq")]
-    assert made.jobs[1].source == ArtifactSource(job=0)
-    assert made.container.model == ArtifactSource(job=1)
+    result = planned(techniques=[Quantization.awq(), FineTune(training_data=DATA)], instance_type="ml.g5.12xlarge")
+    assert [(job.kind, job.name) for job in result.jobs] == [("TrainingJob", "fine-tune"), ("OptimizationJob", "awq")]
+    assert result.jobs[1].source == ArtifactSource(job=0)
+    assert result.container.model == ArtifactSource(job=1)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_a_fine_tuned_model_is_quantized_by_a_second_job() -> None:
 )
 def test_training_job_requests_pass_the_api_validation(compute: TrainingCompute) -> None:
     shape: Any = botocore.session.get_session().get_service_model("sagemaker").operation_model("CreateTrainingJob")
-    made = medusa(validation_data="s3://data/validation", compute=compute, base=FineTune(training_data=DATA))
-    for job in made.jobs:
+    result = medusa(validation_data="s3://data/validation", compute=compute, base=FineTune(training_data=DATA))
+    for job in result.jobs:
         filled_in = {
             "TrainingJobName": "optim-1",
             "RoleArn": "arn:aws:iam::111122223333:role/r",
@@ -125,11 +125,11 @@ def test_training_job_requests_pass_the_api_validation(compute: TrainingCompute)
 
 
 def test_the_spot_wait_time_is_added_to_the_maximum_runtime() -> None:
-    made = planned(
+    result = planned(
         techniques=[Medusa(training_data=DATA, compute=TrainingCompute(spot=True, spot_wait_seconds=600))],
         max_runtime_seconds=3600,
     )
-    request = made.jobs[0].request
+    request = result.jobs[0].request
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 4200}
     assert request["EnableManagedSpotTraining"] is True
 
@@ -200,22 +200,22 @@ def test_the_heads_key_does_not_depend_on_how_its_base_is_declared() -> None:
 
 
 def test_the_artifact_key_of_a_training_job_is_known_only_at_deployment() -> None:
-    made = medusa(validation_data="s3://data/validation/")
-    assert made.jobs[0].reads == (S3Source(uri=DATA), S3Source(uri="s3://data/validation/"))
-    assert made.artifact_key is None
-    assert made.jobs[0].recipe_key == key(), "the location of the data does not identify its content"
-    assert made.jobs[0].deployment_hash != medusa().jobs[0].deployment_hash
+    result = medusa(validation_data="s3://data/validation/")
+    assert result.jobs[0].reads == (S3Source(uri=DATA), S3Source(uri="s3://data/validation/"))
+    assert result.artifact_key is None
+    assert result.jobs[0].recipe_key == key(), "the location of the data does not identify its content"
+    assert result.jobs[0].deployment_hash != medusa().jobs[0].deployment_hash
 
 
 def test_the_eagle_job_declares_the_training_data_that_it_reads() -> None:
     eagle = SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")
-    made = planned(
+    result = planned(
         model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True),
         techniques=[eagle],
         instance_type="ml.g5.12xlarge",
     )
-    assert made.artifact_key is None
-    assert made.jobs[0].reads == (S3Source(uri="s3://prompts/mine/"),)
+    assert result.artifact_key is None
+    assert result.jobs[0].reads == (S3Source(uri="s3://prompts/mine/"),)
 
 
 def test_token_numbering_in_training_data_does_not_affect_the_deployment_hash() -> None:
