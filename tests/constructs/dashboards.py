@@ -1,4 +1,4 @@
-"""How to look at a template's dashboards."""
+"""Readers of the dashboards in a template."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Body = dict[str, Any]
 
 
 def bodies(template: dict[str, Any]) -> list[tuple[Body, dict[str, Any]]]:
-    """Each dashboard's body, and what stands in its placeholders."""
+    """Each dashboard's body, and the values of its placeholders."""
     found = []
     for properties in resources(template, "AWS::CloudWatch::Dashboard"):
         substituted = properties["DashboardBody"]["Fn::Sub"]
@@ -28,7 +28,7 @@ def bodies(template: dict[str, Any]) -> list[tuple[Body, dict[str, Any]]]:
 
 
 def at_length(rows: list[list[Any]]) -> list[list[Any]]:
-    """A graph's rows with what their dots stand for: what the metric above has in that place."""
+    """A graph's rows with each dot expanded to the value at that position in the metric row above."""
     found: list[list[Any]] = []
     above: list[Any] = []
     for row in rows:
@@ -60,7 +60,7 @@ def texts(body: Body) -> list[str]:
 
 
 def overlapping(body: Body) -> list[dict[str, Any]]:
-    """Widgets that lie on others, or beyond the grid."""
+    """Widgets that overlap others or extend beyond the grid."""
     taken: set[tuple[int, int]] = set()
     wrong = []
     for widget in body["widgets"]:

@@ -54,18 +54,18 @@ _ARNS = {
     ("AWS::StepFunctions::StateMachine", ""): "arn:x:states:x:x:stateMachine:x",
     ("AWS::StepFunctions::StateMachine", "Arn"): "arn:x:states:x:x:stateMachine:x",
 }
-# What is found and is as it should be, by the beginning or the end of the finding.
+# Expected findings, by the beginning or the end of their text.
 _EXPECTED = (
     # SageMaker API reference, "CreateTrainingJob API: Execution Role Permissions": what a job in a VPC needs, of all
-    # resources. A network interface has its ARN when it is made.
-    "ec2:CreateNetworkInterface takes resources, and is said of all",
-    "ec2:CreateNetworkInterfacePermission takes resources, and is said of all",
-    "ec2:DeleteNetworkInterface takes resources, and is said of all",
+    # resources. A network interface has its ARN when it is created.
+    "ec2:CreateNetworkInterface takes resources, and is granted on all",
+    "ec2:CreateNetworkInterfacePermission takes resources, and is granted on all",
+    "ec2:DeleteNetworkInterface takes resources, and is granted on all",
     # CDK Pipelines: the pipeline's role may start every build, and use the connection by the older prefix of its
     # service alone, which says nothing of a connection of today. examples/pipeline.py adds what does.
-    "codebuild:BatchGetBuilds takes resources, and is said of all",
-    "codebuild:StartBuild takes resources, and is said of all",
-    "codebuild:StopBuild takes resources, and is said of all",
+    "codebuild:BatchGetBuilds takes resources, and is granted on all",
+    "codebuild:StartBuild takes resources, and is granted on all",
+    "codebuild:StopBuild takes resources, and is granted on all",
     "codestar-connections:UseConnection takes no such resource",
     "is a resource of none of ['codestar-connections:UseConnection']",
 )
@@ -77,17 +77,17 @@ _NAMES = ("Partition", "Region", "Account", "BucketName")
 
 
 def unexpected(template: Mapping[str, Any]) -> set[str]:
-    """Where IAM does not make of the template's statements what they seem to say."""
+    """Statements of the template that have no effect in IAM, or another effect than they suggest."""
     found = {each for statement in statements(template) for each in _findings(statement, template)}
     return {each for each in found if not each.startswith(_EXPECTED) and not each.endswith(_EXPECTED)}
 
 
 def statements(template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every statement of every policy: of roles, of who may assume them, of buckets and of keys."""
+    """Every statement of every policy: of roles, their trust policies, buckets and keys."""
     for resource in template["Resources"].values():
-        given = resource.get("Properties", {})
-        documents = [policy["PolicyDocument"] for policy in given.get("Policies", [])]
-        documents += [given[name] for name in _DOCUMENTS if name in given]
+        properties = resource.get("Properties", {})
+        documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
+        documents += [properties[name] for name in _DOCUMENTS if name in properties]
         for document in documents:
             yield from document["Statement"]
 
@@ -109,11 +109,11 @@ def _misnamed(actions: Mapping[str, frozenset[str]], named: list[str | None]) ->
     for action, found in actions.items():
         taken = {arn for each in found for arn in _resources(each)}
         if not taken and "*" not in named:
-            yield f"{action} takes no resource, and is said of {named}"
+            yield f"{action} takes no resource, and is granted on {named}"
         if taken and not any(text in (None, "*") or any(_meet(text, arn) for arn in taken) for text in named):
             yield f"{action} takes no such resource: {named}"
         if "*" in named and all(_needs_one(each) for each in found):
-            yield f"{action} takes resources, and is said of all"
+            yield f"{action} takes resources, and is granted on all"
     taken = {arn for found in actions.values() for each in found for arn in _resources(each)}
     for text in named:
         if text not in (None, "*") and not any(_meet(text, arn) for arn in taken):
@@ -122,7 +122,7 @@ def _misnamed(actions: Mapping[str, frozenset[str]], named: list[str | None]) ->
 
 @functools.cache
 def _actions(pattern: str) -> frozenset[str]:
-    """The actions that a pattern is of; none for one that there is not."""
+    """The actions that match a pattern; empty if none exists."""
     prefix, _, name = pattern.partition(":")
     names = [*_service(prefix).get("privileges", {}), *(each.partition(":")[2] for each in UNLISTED if prefix in each)]
     return frozenset(f"{prefix}:{each}" for each in names if fnmatchcase(each, name))
@@ -139,7 +139,7 @@ def _resource_types(action: str) -> dict[str, Any]:
 
 @functools.cache
 def _resources(action: str) -> frozenset[str]:
-    """How the ARNs that an action takes are written; none for an action that takes no resource."""
+    """The ARN formats that an action accepts; empty for an action without resource types."""
     if action in UNLISTED:
         return UNLISTED[action]
     known = _service(action.partition(":")[0])["resources"]
@@ -148,8 +148,8 @@ def _resources(action: str) -> frozenset[str]:
 
 
 def _needs_one(action: str) -> bool:
-    """Whether an action is always of a resource, which a statement can therefore name."""
-    return action in UNLISTED or any(given["required"] for each, given in _resource_types(action).items() if each)
+    """Whether an action always has a resource, which a statement can therefore name."""
+    return action in UNLISTED or any(details["required"] for each, details in _resource_types(action).items() if each)
 
 
 @functools.cache
@@ -157,14 +157,14 @@ def _supports(action: str, key: str) -> bool:
     if key.lower() in _GLOBAL_KEYS or action in UNLISTED:
         return True
     keys, known = set[str](), _service(action.partition(":")[0])["resources"]
-    for each, given in _resource_types(action).items():
-        keys |= {*given["condition_keys"], *known.get(each, {}).get("condition_keys", [])}
+    for each, details in _resource_types(action).items():
+        keys |= {*details["condition_keys"], *known.get(each, {}).get("condition_keys", [])}
     # Some are families: aws:ResourceTag/${TagKey}.
     return any(fnmatchcase(key.lower(), _VARIABLE.sub("?*", found).lower()) for found in keys)
 
 
 def _text(value: Any, template: Mapping[str, Any]) -> str | None:
-    """An ARN with ``x`` for what only a deployment knows; None for one of which nothing is known."""
+    """An ARN with ``x`` for values known only at deployment; None if nothing about it is known."""
     match value:
         case str():
             return value
@@ -186,7 +186,7 @@ def _attribute(template: Mapping[str, Any], name: str, attribute: str = "") -> s
 
 @functools.cache
 def _meet(text: str, arn: str) -> bool:
-    """Whether there is an ARN that a statement's pattern allows and that is of the reference's form."""
+    """Whether an ARN exists that matches both a statement's pattern and the reference's format."""
     form: list[str] = []
     for index, part in enumerate(_VARIABLE.split(arn)):
         form += list(part) if index % 2 == 0 else [_NAME if part in _NAMES else _ANY]

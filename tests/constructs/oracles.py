@@ -1,4 +1,4 @@
-"""What others say of a template: cfn-lint by region, and a validator of the Amazon States Language."""
+"""External validators of templates: cfn-lint by region, and an Amazon States Language validator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cfnlint.runner import Runner
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 REGIONS = ("us-west-2", "us-east-1", "eu-west-3", "us-gov-west-1", "cn-north-1")
-"""Where a template that is meant for anywhere is looked at: one without the newest types, and one of each partition."""
+"""The regions for environment-agnostic templates: one without the newest resource types, and one of each partition."""
 _NO_ERRORS = (
     re.compile("E3006 .* does not exist in"),
     # The remark I1022, which cfn-lint 1.58 gives the number of the rule that looks into a pipeline's actions.
@@ -35,12 +35,12 @@ console.log(JSON.stringify(definitions.map((each) => validate(each).errors)));
 
 
 def cfn_lint_errors(template: Mapping[str, Any], regions: Iterable[str] = ("us-west-2",)) -> list[str]:
-    """The errors that cfn-lint finds, but for the types that a region does not have: see :func:`lacking`."""
+    """cfn-lint's errors, except resource types that a region lacks: see :func:`lacking`."""
     decoded, unreadable = decode_str(json.dumps(template))
     assert decoded is not None, unreadable
     found = _cfn_lint(tuple(regions)).validate_template(decoded)
-    told = [f"{match.rule.id} {match.message}" for match in found if match.rule.severity == "error"]
-    return [each for each in told if not any(other.match(each) for other in _NO_ERRORS)]
+    errors = [f"{match.rule.id} {match.message}" for match in found if match.rule.severity == "error"]
+    return [each for each in errors if not any(other.match(each) for other in _NO_ERRORS)]
 
 
 @functools.cache
@@ -50,14 +50,14 @@ def _cfn_lint(regions: tuple[str, ...]) -> Runner:
 
 
 def lacking(template: Mapping[str, Any], region: str) -> set[str]:
-    """The types of a template that CloudFormation does not have in a region, by its published schemas."""
+    """The template's resource types that a region lacks, according to CloudFormation's published schemas."""
     used = {resource["Type"] for resource in template["Resources"].values()}
     known = PROVIDER_SCHEMA_MANAGER.get_resource_types(region)
     return {name for name in used if not name.startswith("Custom::")} - set(known)
 
 
 def state_machine_errors(template: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the definitions of a template's state machines."""
+    """The errors in the state machine definitions of a template."""
     found = [
         json.dumps(resource["Properties"]["Definition"], sort_keys=True)
         for resource in template["Resources"].values()
@@ -69,7 +69,7 @@ def state_machine_errors(template: Mapping[str, Any]) -> list[str]:
 @functools.cache
 def _asl_errors(definition: str) -> list[str]:
     node = os.environ.get("JSII_NODE") or "node"
-    answer = subprocess.run(
+    completed = subprocess.run(
         [node, "-e", _VALIDATE], cwd=_CHECKOUT, input=f"[{definition}]", capture_output=True, text=True, check=True
     )
-    return [f"{error['Error code']}: {error['Message']}" for error in json.loads(answer.stdout)[0]]
+    return [f"{error['Error code']}: {error['Message']}" for error in json.loads(completed.stdout)[0]]

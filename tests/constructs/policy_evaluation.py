@@ -1,7 +1,7 @@
-"""What IAM makes of policies: as much of its evaluation as the policies of the templates use.
+"""IAM policy evaluation, as far as the policies of the templates use it.
 
 Source: IAM user guide, "Policy evaluation logic", "IAM JSON policy elements: Condition operators" and "IAM policy
-elements: Variables and tags". What is not known here is an error, not a guess.
+elements: Variables and tags". An unsupported operator raises an error instead of a guess.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def allows(statements: list[dict[str, Any]], call: Call) -> bool | None:
 
 
 def allowed_across_accounts(identity: list[dict[str, Any]], resource: list[dict[str, Any]], call: Call) -> bool:
-    """Across accounts both the caller's own policy and that of the resource have to allow the call."""
+    """Across accounts both the identity-based and the resource-based policy must allow the call."""
     return allows(identity, call) is True and allows(resource, call) is True
 
 
 def is_public(statement: dict[str, Any]) -> bool:
-    """What S3's public access block takes for public: everybody, without a condition on a fixed value of theirs.
+    """Whether S3 Block Public Access treats a statement as public: any principal, without a condition on a fixed value.
 
     Source: Amazon S3 user guide, "The meaning of 'public'".
     """

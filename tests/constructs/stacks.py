@@ -1,4 +1,4 @@
-"""Stacks that cover what the constructs can be given, and how to look at their templates."""
+"""Stacks that cover the options of the constructs, and readers of their templates."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def stack(name: str = "Chat", env: Environment | None = ENVIRONMENT) -> Stack:
     return Stack(App(), name, env=env)
 
 
-def endpoint(scope: Stack, id: str = "Llama70B", **given: Any) -> OptimizedEndpoint:
-    """The headline endpoint, changed by what is given."""
+def endpoint(scope: Stack, id: str = "Llama70B", **overrides: Any) -> OptimizedEndpoint:
+    """The headline endpoint with overridden arguments."""
     return OptimizedEndpoint(
         scope,
         id,
@@ -67,7 +67,7 @@ def endpoint(scope: Stack, id: str = "Llama70B", **given: Any) -> OptimizedEndpo
             "model": llama(),
             "techniques": [Quantization.awq()],
             "instance_type": "ml.g5.12xlarge",
-            **given,
+            **overrides,
         },
     )
 
@@ -92,7 +92,7 @@ def resource(template: dict[str, Any], type_name: str) -> dict[str, Any]:
 
 
 def masked(template: dict[str, Any]) -> dict[str, Any]:
-    """The template without what changes with the handlers' code: asset hashes."""
+    """The template without asset hashes, which change with the handlers' code."""
 
     def mask(value: Any) -> Any:
         if isinstance(value, dict):
@@ -106,9 +106,9 @@ def masked(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def _headline(scope: Stack) -> None:
-    made = endpoint(scope)
-    made.auto_scale(min_capacity=1, max_capacity=4).on_concurrency(target=8)
-    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com")))
+    created = endpoint(scope)
+    created.auto_scale(min_capacity=1, max_capacity=4).on_concurrency(target=8)
+    created.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com")))
 
 
 def _two_endpoints(scope: Stack) -> None:
@@ -226,8 +226,8 @@ def _draft(scope: Stack) -> None:
 
 
 def _shards(scope: Stack) -> None:
-    made = endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
-    made.auto_scale(max_capacity=2).on_concurrency(target=4)
+    created = endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+    created.auto_scale(max_capacity=2).on_concurrency(target=4)
 
 
 def _heads(scope: Stack) -> None:
@@ -282,7 +282,7 @@ def _pre_optimized(scope: Stack) -> None:
 
 
 def _pools(scope: Stack) -> None:
-    made = endpoint(
+    created = endpoint(
         scope,
         techniques=None,
         instance_type=None,
@@ -291,7 +291,7 @@ def _pools(scope: Stack) -> None:
             Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
         ],
     )
-    made.auto_scale(max_capacity=4).on_concurrency()
+    created.auto_scale(max_capacity=4).on_concurrency()
 
 
 def _components(scope: Stack) -> None:

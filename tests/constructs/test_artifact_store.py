@@ -11,9 +11,9 @@ from constructs_optim import ArtifactStore, IArtifactStore
 from .stacks import endpoint, resource, resources, stack, template_of
 
 
-def bucket(**given: Any) -> dict[str, Any]:
+def bucket(**overrides: Any) -> dict[str, Any]:
     scope = stack()
-    ArtifactStore(scope, "Artifacts", **given)
+    ArtifactStore(scope, "Artifacts", **overrides)
     (found,) = [r for r in template_of(scope)["Resources"].values() if r["Type"] == "AWS::S3::Bucket"]
     return found
 
@@ -26,7 +26,7 @@ def test_a_store_is_encrypted_versioned_and_private() -> None:
     assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
 
 
-def test_a_store_refuses_what_does_not_come_by_a_recent_tls() -> None:
+def test_a_store_denies_requests_over_http_or_below_tls_1_2() -> None:
     scope = stack()
     ArtifactStore(scope, "Artifacts")
     denied = resource(template_of(scope), "AWS::S3::BucketPolicy")["PolicyDocument"]["Statement"]
@@ -35,12 +35,12 @@ def test_a_store_refuses_what_does_not_come_by_a_recent_tls() -> None:
     assert denied[1]["Condition"] == {"NumericLessThan": {"s3:TlsVersion": 1.2}}
 
 
-def test_a_store_outlives_its_stack_unless_told_otherwise() -> None:
+def test_a_store_is_retained_unless_its_removal_policy_is_destroy() -> None:
     assert bucket()["DeletionPolicy"] == "Retain"
     assert bucket(removal_policy=RemovalPolicy.DESTROY)["DeletionPolicy"] == "Delete"
 
 
-def test_a_key_of_ones_own_encrypts_what_jobs_write_and_their_roles_may_use_it() -> None:
+def test_a_custom_kms_key_encrypts_job_outputs_and_their_roles_may_use_it() -> None:
     scope = stack()
     key = kms.Key(scope, "Key", enable_key_rotation=True)
     endpoint(scope, artifact_store=ArtifactStore(scope, "Artifacts", encryption_key=key))
@@ -57,7 +57,7 @@ def test_a_key_of_ones_own_encrypts_what_jobs_write_and_their_roles_may_use_it()
     assert len(users) == 3, "the jobs' role, the handler's and the watcher's"
 
 
-def test_a_bucket_that_exists_is_a_store_without_a_resource() -> None:
+def test_an_existing_bucket_is_used_as_a_store_without_a_new_bucket() -> None:
     scope = stack()
     store = ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(scope, "Bucket", "ml-artifacts"))
     assert isinstance(store, IArtifactStore)
@@ -67,14 +67,14 @@ def test_a_bucket_that_exists_is_a_store_without_a_resource() -> None:
     assert resource(template, "Custom::OptimizationJob")["Bucket"] == "ml-artifacts"
 
 
-def test_a_bucket_that_knows_its_key_brings_it_along() -> None:
+def test_a_store_uses_the_encryption_key_of_its_imported_bucket() -> None:
     scope = stack()
     key = kms.Key.from_key_arn(scope, "Key", "arn:aws:kms:us-west-2:111122223333:key/1234")
     known = s3.Bucket.from_bucket_attributes(scope, "Bucket", bucket_name="ml-artifacts", encryption_key=key)
     assert ArtifactStore.from_bucket(known).encryption_key_arn == key.key_arn
 
 
-def test_access_logs_go_where_they_are_told_to() -> None:
+def test_server_access_logs_use_the_configured_prefix() -> None:
     scope = stack()
     logs = s3.Bucket(scope, "Logs")
     ArtifactStore(scope, "Artifacts", server_access_logs_bucket=logs, server_access_logs_prefix="artifacts/")

@@ -28,39 +28,41 @@ SPECIFICATION = {
 
 
 def component(scope: Stack, initial_copies: int = 2) -> sagemaker.CfnInferenceComponent:
-    """A component whose copies are looked up."""
-    made = sagemaker.CfnInferenceComponent(
+    """A component whose copy count is looked up."""
+    created = sagemaker.CfnInferenceComponent(
         scope, "Component", endpoint_name="chat", variant_name="AllTraffic", specification=SPECIFICATION
     )
     definition = {"endpointName": "chat", "variantName": "AllTraffic", "specification": SPECIFICATION}
-    made.runtime_config = {"copyCount": current_copies(scope, made, definition, initial_copies)}  # type: ignore[assignment]
-    return made
+    created.runtime_config = {"copyCount": current_copies(scope, created, definition, initial_copies)}  # type: ignore[assignment]
+    return created
 
 
-def test_an_update_of_a_component_asks_first_how_many_copies_there_are() -> None:
+def test_a_component_update_first_looks_up_its_current_copy_count() -> None:
     scope = stack()
     Tags.of(scope).add("team", "chat")
     component(scope)
     template = template_of(scope)
     found = resource(template, "AWS::SageMaker::InferenceComponent")
-    asked = resource(template, "Custom::ComponentCapacity")
+    lookup = resource(template, "Custom::ComponentCapacity")
     (logical_id,) = [n for n, item in template["Resources"].items() if item["Type"] == "Custom::ComponentCapacity"]
     assert found["RuntimeConfig"] == {"CopyCount": {"Fn::GetAtt": [logical_id, "CopyCount"]}}
-    assert asked["ComponentLogicalId"] == "Component"
-    assert asked["InitialCopyCount"] == 2
-    # All that could make CloudFormation update the component.
-    assert asked["Component"] == {name: value for name, value in found.items() if name not in ("RuntimeConfig", "Tags")}
-    assert asked["ComponentTags"]
+    assert lookup["ComponentLogicalId"] == "Component"
+    assert lookup["InitialCopyCount"] == 2
+    # Every property that could make CloudFormation update the component.
+    assert lookup["Component"] == {
+        name: value for name, value in found.items() if name not in ("RuntimeConfig", "Tags")
+    }
+    assert lookup["ComponentTags"]
 
 
-def test_the_look_up_does_not_wait_for_the_component_that_waits_for_it() -> None:
+def test_the_copy_count_lookup_does_not_depend_on_its_component() -> None:
     scope = stack()
     component(scope)
-    asked = resource(template_of(scope), "Custom::ComponentCapacity")
-    assert '{"Ref": "Component"}' not in json.dumps(asked)
+    lookup = resource(template_of(scope), "Custom::ComponentCapacity")
+    assert '{"Ref": "Component"}' not in json.dumps(lookup)
 
 
-def test_the_look_up_may_look_and_nothing_else_and_only_into_its_own_stack() -> None:
+def test_the_lookup_role_may_only_describe_its_stack_and_components() -> None:
     scope = stack()
     component(scope)
     roles = [
@@ -77,7 +79,7 @@ def test_the_look_up_may_look_and_nothing_else_and_only_into_its_own_stack() -> 
 
 
 def everything(scope: Stack) -> None:
-    """All that scaling and alarms can make."""
+    """All resources that scaling and alarms can declare."""
     component(scope)
     scaling = EndpointScaling(
         scope,
@@ -108,21 +110,21 @@ def everything(scope: Stack) -> None:
         )
 
 
-def test_cfn_lint_finds_no_error_in_all_that_scaling_and_alarms_can_make() -> None:
+def test_cfn_lint_finds_no_errors_in_scaling_and_alarm_resources() -> None:
     scope = stack()
     everything(scope)
     found = lint(json.dumps(template_of(scope)), regions=["us-west-2"])
     assert [str(match) for match in found if match.rule.severity == "error"] == []
 
 
-def test_nag_finds_nothing_in_it_either(tmp_path: Path) -> None:
+def test_cdk_nag_finds_no_violations_in_scaling_and_alarm_resources(tmp_path: Path) -> None:
     app = App(outdir=str(tmp_path))
     everything(Stack(app, "Chat", env=ENVIRONMENT))
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     assert nag_findings(app, tmp_path) == []
 
 
-def test_the_same_stack_comes_out_the_same_twice() -> None:
+def test_synthesizing_the_same_stack_twice_gives_the_same_template() -> None:
     def text() -> Any:
         scope = Stack(App(), "Chat")
         everything(scope)

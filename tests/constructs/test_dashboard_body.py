@@ -1,4 +1,4 @@
-"""The text of a dashboard's body: short, and the same dashboard."""
+"""Metric rows in a dashboard body are abbreviated without changing the dashboard."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ EXPRESSION = st.builds(lambda rendering: [{"expression": "a / b", **rendering}],
 
 
 @given(rows=st.lists(st.one_of(METRIC, EXPRESSION)))
-def test_short_rows_say_what_the_long_ones_do(rows: list[list[Any]]) -> None:
+def test_abbreviated_metric_rows_expand_to_the_original_rows(rows: list[list[Any]]) -> None:
     assert at_length(short_rows(rows)) == rows
 
 
-def test_a_row_has_a_dot_for_what_the_metric_above_has_in_that_place() -> None:
+def test_values_repeated_from_the_metric_row_above_become_dots() -> None:
     assert short_rows([
         ["AWS/SageMaker", "Invocations", "EndpointName", "chat", {"stat": "Sum"}],
         ["AWS/SageMaker", "Invocation4XXErrors", "EndpointName", "chat", {"stat": "Sum"}],
@@ -32,7 +32,7 @@ def test_a_row_has_a_dot_for_what_the_metric_above_has_in_that_place() -> None:
     ]  # fmt: skip
 
 
-def test_a_row_below_an_expression_or_a_shorter_metric_is_written_in_full() -> None:
+def test_a_row_below_an_expression_or_shorter_row_is_not_abbreviated() -> None:
     rows = [
         ["AWS/SageMaker", "Invocations", "EndpointName", "chat", {}],
         [{"expression": "a / b"}],
@@ -42,7 +42,7 @@ def test_a_row_below_an_expression_or_a_shorter_metric_is_written_in_full() -> N
     assert short_rows(rows) == rows
 
 
-def test_rows_that_a_user_shortened_stay_as_they_are() -> None:
+def test_rows_that_the_user_abbreviated_are_kept_unchanged() -> None:
     rows: list[list[Any]] = [
         ["My", "Latency", "App", "chat", {"stat": "p50"}],
         ["...", {"stat": "p90"}],

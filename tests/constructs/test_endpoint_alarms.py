@@ -30,12 +30,12 @@ COMPONENT = ServedModel("chat", "AllTraffic", "chat-llama")
 ALL = Alarms(latency=AlarmSettings(threshold=30))
 
 
-def declared(scope: Stack, id: str = "Alarms", served: ServedModel = VARIANT, **given: Any) -> EndpointAlarms:
-    return EndpointAlarms(scope, id, **{"served": served, "endpoint": "Chat/Llama70B", "capacity": 8, **given})
+def declared(scope: Stack, id: str = "Alarms", served: ServedModel = VARIANT, **overrides: Any) -> EndpointAlarms:
+    return EndpointAlarms(scope, id, **{"served": served, "endpoint": "Chat/Llama70B", "capacity": 8, **overrides})
 
 
 def alarms_of(scope: Stack) -> dict[str, dict[str, Any]]:
-    """The alarms by the ends of their descriptions, which name a section of the runbook."""
+    """The alarms by the runbook section at the end of their descriptions."""
     return {alarm["AlarmDescription"].rpartition("#")[2]: alarm for alarm in resources(template_of(scope), ALARM)}
 
 
@@ -43,13 +43,13 @@ def only(**on: AlarmSettings | bool) -> Alarms:
     return Alarms(**{**vars(Alarms.none()), **on})
 
 
-def test_few_alarms_are_on_by_default() -> None:
+def test_four_alarms_are_enabled_by_default() -> None:
     scope = stack()
     declared(scope)
     assert list(alarms_of(scope)) == ["error-rate", "saturation", "zero-capacity", "failed-job"]
 
 
-def test_there_may_be_no_alarm_at_all() -> None:
+def test_all_alarms_can_be_disabled() -> None:
     scope = stack()
     declared(scope, alarms=Alarms.none())
     assert "Resources" not in template_of(scope)
@@ -61,7 +61,7 @@ def test_each_alarm_can_be_turned_off_alone() -> None:
     assert list(alarms_of(scope)) == ["error-rate", "zero-capacity"]
 
 
-def test_the_rate_of_errors_counts_from_a_few_failures_on() -> None:
+def test_the_error_rate_alarm_requires_a_minimum_number_of_failures() -> None:
     scope = stack()
     declared(scope, alarms=only(error_rate=AlarmSettings(threshold=2, minimum_count=10)))
     alarm = alarms_of(scope)["error-rate"]
@@ -75,7 +75,7 @@ def test_the_rate_of_errors_counts_from_a_few_failures_on() -> None:
     assert alarm["TreatMissingData"] == "notBreaching"
 
 
-def test_latency_is_given_in_seconds_and_compared_in_microseconds() -> None:
+def test_a_latency_threshold_in_seconds_is_converted_to_microseconds() -> None:
     scope = stack()
     declared(scope, alarms=only(latency=AlarmSettings(threshold=2.5)))
     alarm = alarms_of(scope)["latency"]
@@ -88,7 +88,9 @@ def test_latency_is_given_in_seconds_and_compared_in_microseconds() -> None:
     ("served", "metric", "each"),
     [(VARIANT, "ConcurrentRequestsPerModel", "instance"), (COMPONENT, "ConcurrentRequestsPerCopy", "copy")],
 )
-def test_saturation_is_more_than_what_the_plan_is_sized_for(served: ServedModel, metric: str, each: str) -> None:
+def test_the_saturation_threshold_is_the_planned_capacity_per_instance_or_copy(
+    served: ServedModel, metric: str, each: str
+) -> None:
     scope = stack()
     declared(scope, served=served, alarms=only(saturation=True), capacity=12)
     alarm = alarms_of(scope)["saturation"]
@@ -97,7 +99,7 @@ def test_saturation_is_more_than_what_the_plan_is_sized_for(served: ServedModel,
     assert f"each {each} of Chat/Llama70B" in alarm["AlarmDescription"]
 
 
-def test_a_variant_s_instances_that_report_nothing_are_not_there() -> None:
+def test_missing_instance_metrics_trigger_the_zero_capacity_alarm_of_a_variant() -> None:
     scope = stack()
     declared(scope, alarms=only(zero_capacity=True))
     alarm = alarms_of(scope)["zero-capacity"]
@@ -111,7 +113,7 @@ def test_a_variant_s_instances_that_report_nothing_are_not_there() -> None:
 
 
 @pytest.mark.parametrize(("to_zero", "datapoints"), [(False, 3), (True, 15)])
-def test_a_component_s_requests_without_capacity_are_let_pass_while_it_wakes(to_zero: bool, datapoints: int) -> None:
+def test_the_zero_capacity_alarm_tolerates_the_wake_up_of_a_component(to_zero: bool, datapoints: int) -> None:
     scope = stack()
     declared(scope, served=COMPONENT, alarms=only(zero_capacity=True), scales_to_zero=to_zero)
     alarm = alarms_of(scope)["zero-capacity"]
@@ -121,7 +123,7 @@ def test_a_component_s_requests_without_capacity_are_let_pass_while_it_wakes(to_
 
 
 @pytest.mark.parametrize("served", [VARIANT, COMPONENT])
-def test_the_fullest_disk_of_the_instances_is_watched_where_that_is_wanted(served: ServedModel) -> None:
+def test_the_optional_disk_alarm_monitors_the_fullest_disk_of_the_variant(served: ServedModel) -> None:
     scope = stack()
     declared(scope, served=served, alarms=only(disk=AlarmSettings(threshold=80)))
     alarm = alarms_of(scope)["disk"]
@@ -132,7 +134,7 @@ def test_the_fullest_disk_of_the_instances_is_watched_where_that_is_wanted(serve
     ]
 
 
-def test_evaluations_are_missed_where_there_are_some() -> None:
+def test_the_stale_evaluation_alarm_exists_only_for_evaluated_endpoints() -> None:
     scope = stack()
     declared(scope, alarms=only(stale_evaluation=AlarmSettings(threshold=3)), evaluation_concurrency=4)
     declared(scope, "Unevaluated", alarms=only(stale_evaluation=True))
@@ -154,28 +156,28 @@ def test_a_stack_has_one_alarm_on_failed_jobs() -> None:
     assert alarm["Dimensions"] == [{"Name": "service", "Value": "job_watcher"}]
 
 
-def test_the_alarm_on_failed_jobs_is_not_tuned_in_two_ways() -> None:
+def test_conflicting_settings_of_the_failed_job_alarm_are_refused() -> None:
     scope = stack()
     declared(scope, "One")
     with pytest.raises(ValueError, match="one alarm on failed jobs"):
         declared(scope, "Two", alarms=Alarms(failed_job=AlarmSettings(threshold=2)))
 
 
-def test_alarms_act_and_say_when_all_is_right_again() -> None:
+def test_alarms_have_their_alarm_and_ok_actions_without_duplicates() -> None:
     scope = stack()
-    page, tell = sns.Topic(scope, "Page"), sns.Topic(scope, "Tell")
-    both = [actions.SnsAction(page), actions.SnsAction(tell), actions.SnsAction(page)]
-    declared(scope, alarms=ALL, alarm_actions=both, ok_actions=[actions.SnsAction(tell)])
+    page, notify = sns.Topic(scope, "Page"), sns.Topic(scope, "Notify")
+    both = [actions.SnsAction(page), actions.SnsAction(notify), actions.SnsAction(page)]
+    declared(scope, alarms=ALL, alarm_actions=both, ok_actions=[actions.SnsAction(notify)])
     names = {name: {"Ref": scope.get_logical_id(topic.node.default_child)} for name, topic in  # type: ignore[arg-type]
-             (("page", page), ("tell", tell))}  # fmt: skip
+             (("page", page), ("notify", notify))}  # fmt: skip
     found = alarms_of(scope).values()
     assert len(found) == 5
     for alarm in found:
-        assert alarm["AlarmActions"] == [names["page"], names["tell"]]
-        assert alarm["OKActions"] == [names["tell"]]
+        assert alarm["AlarmActions"] == [names["page"], names["notify"]]
+        assert alarm["OKActions"] == [names["notify"]]
 
 
-def test_a_function_may_be_called_by_the_alarms_of_every_endpoint() -> None:
+def test_alarms_of_several_endpoints_may_invoke_one_lambda_function() -> None:
     # Without the flag the CDK lets a function be called by one alarm.
     flag = "@aws-cdk/aws-cloudwatch-actions:changeLambdaPermissionLogicalIdForLambdaAction"
     scope = Stack(App(context={flag: True}), "Chat")
@@ -189,7 +191,7 @@ def test_a_function_may_be_called_by_the_alarms_of_every_endpoint() -> None:
     assert len({str(permission["SourceArn"]) for permission in permissions}) == 2
 
 
-def test_many_endpoints_may_tell_one_topic() -> None:
+def test_alarms_of_many_endpoints_may_notify_one_topic() -> None:
     scope = stack()
     page = actions.SnsAction(sns.Topic.from_topic_arn(scope, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"))
     again = actions.SnsAction(sns.Topic.from_topic_arn(scope, "Again", "arn:aws:sns:us-west-2:111122223333:pages"))
@@ -201,20 +203,22 @@ def test_many_endpoints_may_tell_one_topic() -> None:
         assert alarm["AlarmActions"] == alarm["OKActions"] == ["arn:aws:sns:us-west-2:111122223333:pages"]
 
 
-def test_an_action_of_one_s_own_is_asked_for_each_alarm() -> None:
+def test_a_custom_alarm_action_is_bound_once_for_each_alarm() -> None:
     @jsii.implements(cloudwatch.IAlarmAction)
     class Numbered:
-        asked = 0
+        bindings = 0
 
         def bind(self, scope: Any, alarm: Any) -> cloudwatch.AlarmActionConfig:
-            self.asked += 1
-            return cloudwatch.AlarmActionConfig(alarm_action_arn=f"arn:aws:sns:us-west-2:111122223333:{self.asked}")
+            self.bindings += 1
+            return cloudwatch.AlarmActionConfig(alarm_action_arn=f"arn:aws:sns:us-west-2:111122223333:{self.bindings}")
 
     scope = stack()
     page = actions.SnsAction(sns.Topic.from_topic_arn(scope, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"))
     declared(scope, alarm_actions=[page, Numbered()], alarms=only(saturation=True, error_rate=True))
-    told = [[arn.rpartition(":")[2] for arn in alarm["AlarmActions"]] for alarm in resources(template_of(scope), ALARM)]
-    assert told == [["pages", "1"], ["pages", "2"]]
+    targets = [
+        [arn.rpartition(":")[2] for arn in alarm["AlarmActions"]] for alarm in resources(template_of(scope), ALARM)
+    ]
+    assert targets == [["pages", "1"], ["pages", "2"]]
 
 
 def test_more_actions_than_cloudwatch_allows_are_refused() -> None:
@@ -224,7 +228,7 @@ def test_more_actions_than_cloudwatch_allows_are_refused() -> None:
         declared(scope, alarm_actions=topics)
 
 
-def test_an_alarm_may_only_show_its_state() -> None:
+def test_an_alarm_may_have_its_actions_disabled() -> None:
     scope = stack()
     declared(scope, alarms=only(error_rate=AlarmSettings(actions_enabled=False), saturation=True))
     found = alarms_of(scope)
@@ -232,7 +236,7 @@ def test_an_alarm_may_only_show_its_state() -> None:
     assert "ActionsEnabled" not in found["saturation"]
 
 
-def test_other_periods_are_meant_to_count_all_of_them() -> None:
+def test_datapoints_to_alarm_default_to_all_evaluation_periods() -> None:
     scope = stack()
     settings = AlarmSettings(period_seconds=30, evaluation_periods=4)
     declared(
@@ -244,35 +248,35 @@ def test_other_periods_are_meant_to_count_all_of_them() -> None:
     assert (errors["EvaluationPeriods"], errors["DatapointsToAlarm"]) == (3, 2)
 
 
-def test_scaling_that_is_declared_later_is_taken_into_account() -> None:
+def test_scaling_declared_after_the_alarms_updates_their_thresholds() -> None:
     scope = stack()
-    made = declared(scope, served=COMPONENT)
-    made.watch(capacity=20, scales_to_zero=True)
+    created = declared(scope, served=COMPONENT)
+    created.watch(capacity=20, scales_to_zero=True)
     found = alarms_of(scope)
     assert found["saturation"]["Threshold"] == 20
     assert "more than 20 requests" in found["saturation"]["AlarmDescription"]
     assert found["zero-capacity"]["EvaluationPeriods"] == 20
 
 
-def test_a_threshold_that_was_given_stays_whatever_scaling_says() -> None:
+def test_scaling_does_not_change_an_explicit_alarm_threshold() -> None:
     scope = stack()
     declared(scope, alarms=only(saturation=AlarmSettings(threshold=3))).watch(capacity=20)
     assert alarms_of(scope)["saturation"]["Threshold"] == 3
 
 
-def test_an_update_is_rolled_back_for_errors_latency_and_lost_capacity() -> None:
+def test_error_latency_and_capacity_alarms_roll_an_update_back() -> None:
     scope = stack()
-    made = declared(scope, alarms=ALL, name_prefix="chat-llama")
-    referred = [scope.resolve(name)["Ref"] for name in made.rollback_alarm_names]
+    created = declared(scope, alarms=ALL, name_prefix="chat-llama")
+    referred = [scope.resolve(name)["Ref"] for name in created.rollback_alarm_names]
     assert [re.sub(r"[0-9A-F]{8}$", "", name) for name in referred] == [
         "AlarmsErrorRate", "AlarmsLatency", "AlarmsZeroCapacity"
     ]  # fmt: skip
-    named = [arn.rpartition(":")[2] for arn in made.rollback_alarm_arns]
+    named = [arn.rpartition(":")[2] for arn in created.rollback_alarm_arns]
     assert named == ["chat-llama-ErrorRate", "chat-llama-Latency", "chat-llama-ZeroCapacity"]
-    assert made.alarms["saturation"].alarm_name == "chat-llama-Saturation"
+    assert created.alarms["saturation"].alarm_name == "chat-llama-Saturation"
 
 
-def test_an_alarm_is_told_to_another_stack_by_its_own_place() -> None:
+def test_another_stack_refers_to_an_alarm_by_its_exported_arn() -> None:
     scope = stack()
     other = Stack(App.of(scope), "Other", env=Environment(account=scope.account, region=scope.region))
     CfnOutput(other, "Alarm", value=declared(scope, alarms=ALL).alarms["error_rate"].attr_arn)
@@ -289,7 +293,7 @@ def test_without_a_prefix_cloudformation_names_the_alarms() -> None:
     assert not any("AlarmName" in alarm for alarm in resources(template, ALARM))
 
 
-def test_what_cloudwatch_cannot_do_is_refused_before_anything_is_added() -> None:
+def test_invalid_alarm_settings_are_refused_together_before_resources_are_added() -> None:
     scope = stack()
     with pytest.raises(RecipeError, match=r"(?s)OPT087.*OPT088"):
         declared(scope, alarms=Alarms(latency=True, error_rate=AlarmSettings(evaluation_periods=300)))
@@ -297,7 +301,7 @@ def test_what_cloudwatch_cannot_do_is_refused_before_anything_is_added() -> None
 
 
 @pytest.mark.parametrize("served", [VARIANT, COMPONENT], ids=["variant", "component"])
-def test_every_alarm_tells_what_to_do_in_a_section_of_the_runbook(served: ServedModel) -> None:
+def test_every_alarm_description_links_to_its_runbook_section(served: ServedModel) -> None:
     scope = stack()
     concurrency = 4 if served.artifact_key else None
     declared(scope, served=served, alarms=ALL, evaluation_concurrency=concurrency, scales_to_zero=served.is_component)
@@ -312,13 +316,13 @@ def test_every_alarm_tells_what_to_do_in_a_section_of_the_runbook(served: Served
         assert len(text) <= 1024
 
 
-def test_a_team_s_own_runbook_is_named() -> None:
+def test_alarm_descriptions_link_to_a_custom_runbook() -> None:
     scope = stack()
     declared(scope, alarms=only(error_rate=True), runbook="https://wiki.example.com/chat")
     assert alarms_of(scope)["error-rate"]["AlarmDescription"].endswith("https://wiki.example.com/chat#error-rate")
 
 
-def test_the_page_of_alarms_has_their_defaults() -> None:
+def test_the_alarms_page_lists_the_default_settings_of_each_alarm() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "alarms.md").read_text(encoding="utf-8")
     for alarm in endpoint_alarms(Alarms(), Watched(serves_components=True, capacity=8)):
         row = next(line for line in page.splitlines() if line.startswith(f"| [`{alarm.name}`]"))

@@ -1,4 +1,4 @@
-"""What users of the CDK expect of any resource: imports, grants, tags, connections, stages, pipelines."""
+"""What CDK users expect of any construct: imports, grants, tags, connections, stages, pipelines."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def granted(template: dict[str, Any]) -> list[tuple[list[str], str]]:
     return [(each["Action"], json.dumps(each["Resource"])) for each in statements]
 
 
-def test_an_imported_endpoint_is_one_like_any_other() -> None:
+def test_imported_and_declared_endpoints_implement_the_same_interface() -> None:
     scope = stack()
     imported = OptimizedEndpoint.from_endpoint_name(scope, "Chat", "Chat-70B")
     assert isinstance(imported, IOptimizedEndpoint)
     assert isinstance(endpoint(scope), IOptimizedEndpoint)
 
 
-def test_an_imported_endpoint_is_granted_by_its_arn_which_is_in_lower_case() -> None:
+def test_grants_on_an_imported_endpoint_use_its_lowercase_arn() -> None:
     scope = stack()
     OptimizedEndpoint.from_endpoint_name(scope, "Chat", "Chat-70B").grant_invoke(caller(scope))
     ((actions, on),) = granted(template_of(scope))
@@ -63,7 +63,7 @@ def test_an_endpoint_of_another_account_is_imported_by_its_arn() -> None:
     assert granted(template_of(scope)) == [("sagemaker:DescribeEndpoint", json.dumps(arn))]  # type: ignore[comparison-overlap]
 
 
-def test_an_imported_component_is_granted_as_well_in_the_endpoints_own_region() -> None:
+def test_invoke_grants_include_an_imported_component_in_its_endpoints_region() -> None:
     scope = stack()
     OptimizedEndpoint.from_endpoint_attributes(
         scope,
@@ -75,7 +75,7 @@ def test_an_imported_component_is_granted_as_well_in_the_endpoints_own_region() 
     assert "sagemaker:eu-west-1:111122223333:inference-component/small" in on
 
 
-def test_an_endpoint_known_only_when_the_stack_is_deployed_can_be_imported() -> None:
+def test_an_endpoint_whose_arn_is_a_token_can_be_imported() -> None:
     scope = stack(env=None)
     arn = CfnParameter(scope, "Endpoint").value_as_string
     imported = OptimizedEndpoint.from_endpoint_arn(scope, "Chat", arn)
@@ -85,11 +85,11 @@ def test_an_endpoint_known_only_when_the_stack_is_deployed_can_be_imported() -> 
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"endpoint_name": "a", "endpoint_arn": "b"}, {"endpoint_arn": "arn:aws:s3:::bucket"}]
+    "attributes", [{}, {"endpoint_name": "a", "endpoint_arn": "b"}, {"endpoint_arn": "arn:aws:s3:::bucket"}]
 )
-def test_what_names_no_endpoint_is_not_imported(given: dict[str, str]) -> None:
+def test_importing_an_endpoint_requires_either_its_name_or_a_valid_arn(attributes: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="endpoint"):
-        OptimizedEndpoint.from_endpoint_attributes(stack(), "Chat", **given)
+        OptimizedEndpoint.from_endpoint_attributes(stack(), "Chat", **attributes)
 
 
 def test_imported_endpoints_have_metrics() -> None:
@@ -100,7 +100,7 @@ def test_imported_endpoints_have_metrics() -> None:
     assert metric.dimensions == {"EndpointName": "chat", "VariantName": "AllTraffic"}
 
 
-def test_metrics_of_an_endpoint_elsewhere_are_read_where_they_are_published() -> None:
+def test_metrics_of_an_imported_endpoint_use_its_account_and_region() -> None:
     scope = stack()
     arn = "arn:aws:sagemaker:eu-west-1:444455556666:endpoint/chat"
     imported: Any = OptimizedEndpoint.from_endpoint_arn(scope, "Chat", arn)
@@ -111,7 +111,7 @@ def test_metrics_of_an_endpoint_elsewhere_are_read_where_they_are_published() ->
     assert body.count("444455556666") == 4
 
 
-def test_metrics_of_an_endpoint_are_read_in_its_own_stacks_region_from_another() -> None:
+def test_another_stack_reads_endpoint_metrics_from_the_endpoints_region() -> None:
     app = App()
     home, other = (
         Stack(app, name, env=Environment(account="111122223333", region=region))
@@ -122,7 +122,7 @@ def test_metrics_of_an_endpoint_are_read_in_its_own_stacks_region_from_another()
     assert "us-west-2" in json.dumps(resource(template_of(other), "AWS::CloudWatch::Dashboard")["DashboardBody"])
 
 
-def test_grants_to_the_endpoint_are_grants_to_the_roles_of_its_model_and_its_jobs() -> None:
+def test_granting_to_an_endpoint_grants_to_its_execution_and_job_roles() -> None:
     scope = stack()
     s3.Bucket.from_bucket_name(scope, "Documents", "documents").grant_read(endpoint(scope))
     policies = resources(template_of(scope), "AWS::IAM::Policy")
@@ -131,7 +131,7 @@ def test_grants_to_the_endpoint_are_grants_to_the_roles_of_its_model_and_its_job
     assert policies[0]["PolicyDocument"] == policies[1]["PolicyDocument"]
 
 
-def test_grants_to_an_endpoint_whose_role_was_given_are_grants_to_that_role() -> None:
+def test_granting_to_an_endpoint_with_an_existing_role_grants_to_that_role() -> None:
     scope = stack()
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
     s3.Bucket.from_bucket_name(scope, "Documents", "documents").grant_read(endpoint(scope, role=role))
@@ -145,20 +145,20 @@ def test_an_endpoint_in_a_vpc_is_connectable() -> None:
         scope, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
     )
     database = ec2.SecurityGroup(scope, "Database", vpc=vpc)
-    made = endpoint(scope, network=NetworkOptions(vpc=vpc))
-    database.connections.allow_from(made, ec2.Port.tcp(5432))
+    created = endpoint(scope, network=NetworkOptions(vpc=vpc))
+    database.connections.allow_from(created, ec2.Port.tcp(5432))
     ingress = resource(template_of(scope), "AWS::EC2::SecurityGroupIngress")
     assert ingress["FromPort"] == 5432
     assert "Llama70BSecurityGroup" in json.dumps(ingress["SourceSecurityGroupId"])
     assert len(resources(template_of(scope), "AWS::EC2::SecurityGroup")) == 2
 
 
-def test_an_endpoint_in_no_vpc_says_why_it_has_no_connections() -> None:
+def test_connections_of_an_endpoint_outside_a_vpc_raise_an_error() -> None:
     with pytest.raises(ValueError, match="in no VPC"):
         _ = endpoint(stack()).connections
 
 
-def test_tags_reach_all_that_the_endpoint_is_made_of_jobs_and_custom_models_too() -> None:
+def test_stack_tags_reach_the_endpoint_its_jobs_models_and_alarms() -> None:
     scope = stack()
     endpoint(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
     Tags.of(scope).add("team", "chat")
@@ -179,13 +179,13 @@ def test_tags_reach_all_that_the_endpoint_is_made_of_jobs_and_custom_models_too(
     assert [name for name, r in template["Resources"].items() if "tags" in r.get("Properties", {})] == []
 
 
-def test_outputs_are_left_to_the_user() -> None:
+def test_an_endpoint_declares_no_stack_outputs() -> None:
     scope = stack()
     endpoint(scope).auto_scale(max_capacity=2).on_concurrency()
     assert "Outputs" not in template_of(scope)
 
 
-def test_another_stack_of_the_same_account_and_region_refers_to_the_endpoint_by_an_export() -> None:
+def test_a_stack_in_the_same_environment_refers_to_the_endpoint_by_export() -> None:
     app = App()
     serving, consuming = (Stack(app, name, env=ENVIRONMENT) for name in ("Serving", "Consuming"))
     endpoint(serving).grant_invoke(caller(consuming))
@@ -197,24 +197,24 @@ def test_another_account_refers_to_the_endpoint_by_its_name() -> None:
     app = App()
     serving = Stack(app, "Serving", env=ENVIRONMENT)
     consuming = Stack(app, "Consuming", env=Environment(account="444455556666", region="eu-west-1"))
-    made = endpoint(serving)
-    s3.Bucket(consuming, "Bucket", bucket_name=None).node.add_metadata("endpoint", made.endpoint_name)
-    CfnParameter(consuming, "Endpoint", default=made.endpoint_name)
+    created = endpoint(serving)
+    s3.Bucket(consuming, "Bucket", bucket_name=None).node.add_metadata("endpoint", created.endpoint_name)
+    CfnParameter(consuming, "Endpoint", default=created.endpoint_name)
     assert re.fullmatch(
         r"serving-llama70b-[0-9a-f]{8}", template_of(consuming)["Parameters"]["Endpoint"]["Default"]
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("grant", ["grant_invoke", "grant_invoke_async", "grant_read"])
-def test_a_principal_of_another_account_is_refused_with_what_works(grant: str) -> None:
+def test_granting_to_a_principal_of_another_account_is_refused_with_an_alternative(grant: str) -> None:
     app = App()
     serving = Stack(app, "Serving", env=ENVIRONMENT)
     consuming = Stack(app, "Consuming", env=Environment(account="444455556666", region="us-west-2"))
-    made = endpoint(serving)
+    created = endpoint(serving)
     of_arn = iam.ArnPrincipal("arn:aws:iam::444455556666:role/chat")
     for principal in (caller(consuming), iam.AccountPrincipal("444455556666"), of_arn):
         with pytest.raises(ValueError, match=r"account 111122223333, and the principal in account 444455556666") as e:
-            getattr(made, grant)(principal)
+            getattr(created, grant)(principal)
         assert 'assumed_by=iam.AccountPrincipal("444455556666")' in str(e.value)
 
 
@@ -233,8 +233,8 @@ def test_a_principal_of_another_account_is_refused_with_what_works(grant: str) -
 def test_a_principal_that_no_policy_can_be_attached_to_is_refused(
     principal: iam.IPrincipal, env: Environment | None
 ) -> None:
-    made = endpoint(stack(env=env))
-    for grant in (made.grant_invoke, lambda grantee: made.grant(grantee, "sagemaker:UpdateEndpoint")):
+    created = endpoint(stack(env=env))
+    for grant in (created.grant_invoke, lambda grantee: created.grant(grantee, "sagemaker:UpdateEndpoint")):
         kind = type(principal).__name__
         with pytest.raises(
             ValueError, match=rf"no policy can be attached to {kind}, .*Grant it to a role, user or group"
@@ -242,7 +242,7 @@ def test_a_principal_that_no_policy_can_be_attached_to_is_refused(
             grant(principal)
 
 
-def test_an_imported_function_whose_role_is_not_known_is_left_to_the_cdks_warning() -> None:
+def test_granting_to_an_imported_function_without_a_role_gives_the_cdk_warning() -> None:
     scope = stack()
     function = lambda_.Function.from_function_arn(
         scope, "Caller", "arn:aws:lambda:us-west-2:111122223333:function:chat"
@@ -253,7 +253,7 @@ def test_an_imported_function_whose_role_is_not_known_is_left_to_the_cdks_warnin
     )
 
 
-def test_a_role_of_a_known_account_is_warned_of_where_the_endpoints_account_is_known_at_deployment() -> None:
+def test_granting_to_a_fixed_account_warns_in_an_environment_agnostic_stack() -> None:
     scope = stack(env=None)
     role = iam.Role.from_role_arn(scope, "Caller", "arn:aws:iam::444455556666:role/chat")
     assert endpoint(scope).grant_invoke(role).success
@@ -261,7 +261,7 @@ def test_a_role_of_a_known_account_is_warned_of_where_the_endpoints_account_is_k
     Annotations.from_stack(scope).has_warning("/Chat/Llama70B", Match.string_like_regexp(expected))
 
 
-def test_principals_of_the_endpoints_account_are_granted_without_a_word() -> None:
+def test_granting_to_principals_of_the_endpoints_account_gives_no_warning() -> None:
     known, any_account = stack(), stack(env=None)
     imported = iam.Role.from_role_arn(known, "Imported", "arn:aws:iam::111122223333:role/chat")
     for scope, grantee in ((known, imported), (known, caller(known)), (any_account, caller(any_account))):
@@ -269,14 +269,14 @@ def test_principals_of_the_endpoints_account_are_granted_without_a_word() -> Non
         assert Annotations.from_stack(scope).find_warning("*", Match.string_like_regexp("GrantedAccount")) == []
 
 
-def test_a_role_of_the_endpoints_account_that_another_account_assumes_may_invoke_it() -> None:
+def test_a_role_that_another_account_may_assume_can_be_granted_invocation() -> None:
     serving = stack()
     invoker = iam.Role(serving, "Invoker", assumed_by=iam.AccountPrincipal("444455556666"))
     assert endpoint(serving).grant_invoke(invoker).success
     assert [action for action, _ in granted(template_of(serving))]
 
 
-def test_a_component_refuses_a_principal_of_another_account_as_well() -> None:
+def test_granting_a_component_to_another_account_is_refused() -> None:
     serving = stack()
     shared = OptimizedEndpoint(serving, "Shared", instance_type="ml.g5.12xlarge")
     component = shared.add_component("Chat", model=Model.s3("s3://models/chat/"), techniques=[Quantization.awq()])
@@ -284,7 +284,7 @@ def test_a_component_refuses_a_principal_of_another_account_as_well() -> None:
         component.grant_invoke(iam.AccountPrincipal("444455556666"))
 
 
-def test_another_region_is_granted_the_endpoint_by_its_arn() -> None:
+def test_granting_to_a_role_in_another_region_uses_the_endpoint_arn() -> None:
     app = App()
     serving = Stack(app, "Serving", env=ENVIRONMENT)
     consuming = Stack(app, "Consuming", env=Environment(account="111122223333", region="eu-west-1"))
@@ -293,7 +293,7 @@ def test_another_region_is_granted_the_endpoint_by_its_arn() -> None:
     assert re.search(r":sagemaker:us-west-2:111122223333:endpoint/serving-llama70b-", json.dumps(statement["Resource"]))
 
 
-def test_an_endpoint_works_inside_a_stage_and_keeps_its_ids() -> None:
+def test_an_endpoint_inside_a_stage_keeps_its_logical_ids() -> None:
     app = App()
     stage = Stage(app, "Prod", env=ENVIRONMENT)
     inside, outside = Stack(stage, "Chat"), Stack(App(), "Chat", env=ENVIRONMENT)
@@ -304,7 +304,7 @@ def test_an_endpoint_works_inside_a_stage_and_keeps_its_ids() -> None:
     assert resource(of_stage, "AWS::SageMaker::Endpoint")["EndpointName"].startswith("prod-chat-llama70b-")
 
 
-def test_an_endpoint_works_inside_a_nested_stack_and_is_named_after_its_stacks_id() -> None:
+def test_an_endpoint_inside_a_nested_stack_is_named_after_the_stack_id() -> None:
     scope = stack()
     nested = NestedStack(scope, "Nested")
     endpoint(nested)  # type: ignore[arg-type]
@@ -330,8 +330,8 @@ def test_a_pipeline_deploys_an_endpoint() -> None:
     assert [each["Name"] for each in stages] == ["Source", "Build", "UpdatePipeline", "Assets", "Prod"]
 
 
-def test_the_order_of_pools_is_their_priority_and_leaves_the_ids_alone() -> None:
-    def made(*types: str) -> dict[str, Any]:
+def test_pool_order_sets_their_priority_without_changing_logical_ids() -> None:
+    def created(*types: str) -> dict[str, Any]:
         scope = stack()
         techniques = {"ml.p5.48xlarge": [Quantization.fp8()], "ml.g5.12xlarge": [Quantization.awq()]}
         OptimizedEndpoint(
@@ -339,7 +339,7 @@ def test_the_order_of_pools_is_their_priority_and_leaves_the_ids_alone() -> None
         )  # fmt: skip
         return template_of(scope)
 
-    one, other = made("ml.p5.48xlarge", "ml.g5.12xlarge"), made("ml.g5.12xlarge", "ml.p5.48xlarge")
+    one, other = created("ml.p5.48xlarge", "ml.g5.12xlarge"), created("ml.g5.12xlarge", "ml.p5.48xlarge")
     assert set(one["Resources"]) == set(other["Resources"])
     first, second = (
         [(pool["InstanceType"], pool["Priority"]) for pool in variant["InstancePools"]]
@@ -350,7 +350,7 @@ def test_the_order_of_pools_is_their_priority_and_leaves_the_ids_alone() -> None
     assert second == [("ml.g5.12xlarge", 1), ("ml.p5.48xlarge", 2)]
 
 
-def test_a_pools_violation_says_which_pool() -> None:
+def test_a_violation_in_an_instance_pool_names_the_pool() -> None:
     from constructs_optim import RecipeError
 
     with pytest.raises(RecipeError) as caught:

@@ -39,9 +39,9 @@ PUBLISHED = {
 }
 
 
-def dashboard(**given: Any) -> tuple[Body, dict[str, Any]]:
+def dashboard(**overrides: Any) -> tuple[Body, dict[str, Any]]:
     scope = stack()
-    endpoint(scope, **given)
+    endpoint(scope, **overrides)
     ((body, variables),) = bodies(template_of(scope))
     return body, variables
 
@@ -57,14 +57,14 @@ def body_of(scope: Stack) -> Body:
     return body
 
 
-def evaluated(**given: Any) -> Body:
+def evaluated(**overrides: Any) -> Body:
     scope = stack()
-    made = endpoint(scope).dashboard
-    made.show_evaluation(concurrencies=[1, 8], **given)
+    created = endpoint(scope).dashboard
+    created.show_evaluation(concurrencies=[1, 8], **overrides)
     return body_of(scope)
 
 
-def test_every_graph_is_of_this_endpoints_variant_in_the_stacks_region() -> None:
+def test_every_graph_shows_the_endpoints_variant_in_the_stacks_region() -> None:
     body, variables = dashboard()
     assert variables["EndpointName"]["Fn::GetAtt"][1] == "EndpointName"
     assert graphs(body)
@@ -74,7 +74,7 @@ def test_every_graph_is_of_this_endpoints_variant_in_the_stacks_region() -> None
             assert row[2:] == ["EndpointName", "${EndpointName}", "VariantName", "AllTraffic"]
 
 
-def test_the_period_follows_the_viewer() -> None:
+def test_graph_periods_follow_the_dashboards_time_range() -> None:
     body, _ = dashboard()
     assert body["periodOverride"] == "auto"
     assert not [graph for graph in graphs(body) if "period" in graph]
@@ -101,7 +101,7 @@ def test_latency_concurrency_errors_accelerators_and_scaling_are_shown() -> None
     assert expressions(titled(body, "Instances")) == ["instance_reports * 60 / PERIOD(instance_reports)"]
 
 
-def test_latencies_are_drawn_in_milliseconds_and_utilization_as_a_share_of_all_gpus() -> None:
+def test_graphs_show_latency_in_milliseconds_and_utilization_averaged_over_gpus() -> None:
     body, _ = dashboard()
     latency, gpus = titled(body, "Model latency"), titled(body, "GPU utilization")
     assert expressions(latency) == [f"model_latency_{name} / 1000" for name in ("p50", "p90", "p99")]
@@ -110,7 +110,7 @@ def test_latencies_are_drawn_in_milliseconds_and_utilization_as_a_share_of_all_g
     assert gpus["yAxis"]["left"]["max"] == 100
 
 
-def test_the_heading_says_what_is_served_on_what() -> None:
+def test_the_heading_names_the_technique_instance_type_and_artifact_key() -> None:
     body, _ = dashboard()
     heading = texts(body)[0]
     assert "AWQ INT4" in heading
@@ -120,7 +120,7 @@ def test_the_heading_says_what_is_served_on_what() -> None:
 
 
 @pytest.mark.parametrize("changed", [{"group_size": 64}, {"ignored_layers": ["lm_head"]}], ids=str)
-def test_a_changed_recipe_changes_short_variables_and_not_the_text_of_the_body(changed: dict[str, Any]) -> None:
+def test_a_recipe_change_alters_only_short_variables_of_the_dashboard_body(changed: dict[str, Any]) -> None:
     found: list[tuple[str, dict[str, Any]]] = []
     for settings in ({}, changed):
         scope = stack()
@@ -135,13 +135,13 @@ def test_a_changed_recipe_changes_short_variables_and_not_the_text_of_the_body(c
     assert all(len(new[name]) < 200 for name in differing)
 
 
-def test_a_console_of_another_partition_has_its_own_address() -> None:
+def test_console_links_use_the_domain_of_the_partition() -> None:
     scope = Stack(App(), "Chat", env={"account": "111122223333", "region": "cn-north-1"})
     EndpointDashboard(scope, "Dashboard", served=ServedModel("chat", "AllTraffic"))
     assert "https://console.amazonaws.cn/sagemaker" in texts(body_of(scope))[0]
 
 
-def test_an_inference_components_dashboard_has_its_dimensions() -> None:
+def test_an_inference_components_dashboard_uses_component_dimensions() -> None:
     body, variables = dashboard(techniques=[Quantization.awq(), Sharding.fast_load()])
     assert "InferenceComponentName" in variables
     shown = {row[1]: row[2:] for graph in graphs(body) for row in series(graph)}
@@ -152,7 +152,7 @@ def test_an_inference_components_dashboard_has_its_dimensions() -> None:
     assert not {"FirstChunkLatency", "MidStreamErrors"} & set(shown)
 
 
-def test_there_is_no_graph_of_gpus_where_there_are_none() -> None:
+def test_instances_without_gpus_have_no_gpu_graphs() -> None:
     scope, _ = alone("ml.inf2.48xlarge")
     body = body_of(scope)
     assert not [row for graph in graphs(body) for row in series(graph) if row[1].startswith("GPU")]
@@ -162,7 +162,7 @@ def test_there_is_no_graph_of_gpus_where_there_are_none() -> None:
 
 @pytest.mark.parametrize("kind", ENVIRONMENTS)
 @pytest.mark.parametrize("name", ["headline", "two_endpoints", "shards", "by_key", "heads", "pre_optimized"])
-def test_every_metric_of_a_dashboard_is_a_defined_one_and_every_widget_has_its_place(name: str, kind: str) -> None:
+def test_every_dashboard_metric_is_defined_and_no_widgets_overlap(name: str, kind: str) -> None:
     scope = stack(env=ENVIRONMENTS[kind])
     STACKS[name](scope)
     found = bodies(template_of(scope))
@@ -178,7 +178,7 @@ def test_every_metric_of_a_dashboard_is_a_defined_one_and_every_widget_has_its_p
                 assert set(re.findall(r"\b[a-z]\w*", expression)) <= set(ids)
 
 
-def test_what_jobs_and_artifacts_went_through_is_asked_of_the_handlers_logs() -> None:
+def test_the_job_history_widget_queries_the_handlers_logs() -> None:
     body, variables = dashboard()
     query = titled(body, "Job and artifact history")["query"]
     assert query.startswith("SOURCE '${LogGroup1}' | SOURCE '${LogGroup2}' | fields @timestamp")
@@ -188,7 +188,7 @@ def test_what_jobs_and_artifacts_went_through_is_asked_of_the_handlers_logs() ->
     assert variables["LogGroup2"]["Ref"].startswith("OptimizationServiceWatcherLogs")
 
 
-def test_pools_of_unlike_instances_show_percentages_as_they_are_published() -> None:
+def test_pools_with_different_gpu_counts_show_utilization_as_published() -> None:
     scope, _ = alone("ml.g5.12xlarge", "ml.g5.48xlarge")
     body = body_of(scope)
     assert "ml.g5.12xlarge, ml.g5.48xlarge" in texts(body)[0]
@@ -196,14 +196,14 @@ def test_pools_of_unlike_instances_show_percentages_as_they_are_published() -> N
     assert "max" not in titled(body, "GPU utilization")["yAxis"]["left"]
 
 
-def test_an_endpoint_that_scales_shows_its_limits() -> None:
+def test_the_dashboard_shows_the_scaling_limits_of_an_endpoint() -> None:
     scope = stack()
     endpoint(scope).auto_scale(min_capacity=1, max_capacity=4)
     marks = titled(body_of(scope), "Instances")["annotations"]["horizontal"]
     assert [(mark["value"], mark["label"]) for mark in marks] == [(1, "scaling minimum"), (4, "scaling maximum")]
 
 
-def test_the_latency_that_raises_an_alarm_is_drawn_among_the_latencies() -> None:
+def test_the_latency_alarm_threshold_is_drawn_in_the_latency_graph() -> None:
     scope = stack()
     endpoint(scope, monitoring=MonitoringOptions(alarms=Alarms(latency=AlarmSettings(threshold=20))))
     ((body, _),) = bodies(template_of(scope))
@@ -212,23 +212,23 @@ def test_the_latency_that_raises_an_alarm_is_drawn_among_the_latencies() -> None
     assert (mark["value"], mark["label"]) == (20_000, "alarm on p99")
 
 
-def test_each_further_component_has_its_own_segments() -> None:
-    scope, made = alone()
-    made.show_component("Small", ServedModel("chat", "AllTraffic", "chat-small"))
+def test_each_added_component_gets_its_own_dashboard_segments() -> None:
+    scope, created = alone()
+    created.show_component("Small", ServedModel("chat", "AllTraffic", "chat-small"))
     body = body_of(scope)
     assert {"## Small: Traffic and latency", "## Small: Errors"} <= set(texts(body))
     shown = [row for graph in graphs(body) for row in series(graph)]
     assert ["AWS/SageMaker", "ConcurrentRequestsPerCopy", "InferenceComponentName", "chat-small"] in shown
-    assert "Small_model_latency" in made.widgets
+    assert "Small_model_latency" in created.widgets
     assert not overlapping(body)
 
 
-def test_evaluations_and_prices_are_shown_where_there_are_some() -> None:
+def test_evaluations_and_costs_are_not_shown_by_default() -> None:
     body, _ = dashboard()
     assert not [title for title in texts(body) if "Evaluation" in title or "Cost" in title]
 
 
-def test_every_metric_of_evaluations_is_shown_baseline_beside_optimized() -> None:
+def test_every_evaluation_metric_compares_the_baseline_with_the_optimized_endpoint() -> None:
     body = evaluated(baseline=BASELINE)
     for metric in metrics.EVALUATION:
         if metric.name == "instance_price_per_hour":
@@ -238,7 +238,7 @@ def test_every_metric_of_evaluations_is_shown_baseline_beside_optimized() -> Non
     assert not overlapping(body)
 
 
-def test_evaluations_are_of_one_artifact_and_concurrency_each() -> None:
+def test_evaluation_series_have_artifact_and_concurrency_dimensions() -> None:
     rows = series(titled(evaluated(baseline=BASELINE), "Client latency, p90"))
     dimensions = [dict(zip(row[2::2], row[3::2], strict=True)) for row in rows]
     assert {(found["EndpointName"], found["ArtifactKey"], found["Concurrency"]) for found in dimensions} == {
@@ -248,10 +248,10 @@ def test_evaluations_are_of_one_artifact_and_concurrency_each() -> None:
     }
 
 
-def test_a_blended_price_is_metric_math_over_a_stated_price() -> None:
+def test_a_configured_instance_price_gives_cost_metric_math() -> None:
     scope = stack()
-    made = endpoint(scope).dashboard
-    made.show_evaluation(concurrencies=[8]).show_costs(instance_price_per_hour=7.09, discount=0.4)
+    created = endpoint(scope).dashboard
+    created.show_evaluation(concurrencies=[8]).show_costs(instance_price_per_hour=7.09, discount=0.4)
     body = body_of(scope)
     assert expressions(titled(body, "Blended price per million tokens")) == [
         "(1 - 0.4) * 7.09 / (concurrency_8_1 * 1000 / inter_token_latency_p50_8_1 * 3600 / 1000000) / 4"
@@ -262,27 +262,27 @@ def test_a_blended_price_is_metric_math_over_a_stated_price() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"instance_price_per_hour": 0}, "instance_price_per_hour is 0"),
         ({"instance_price_per_hour": 7, "discount": 40}, "it is a share"),
     ],
 )
-def test_what_is_no_price_is_refused(wrong: dict[str, float], said: str) -> None:
-    _, made = alone()
-    with pytest.raises(ValueError, match=said):
-        made.show_costs(**wrong)
+def test_an_invalid_instance_price_or_discount_is_refused(wrong: dict[str, float], message: str) -> None:
+    _, created = alone()
+    with pytest.raises(ValueError, match=message):
+        created.show_costs(**wrong)
 
 
-def test_a_price_that_nobody_stated_is_the_one_that_the_evaluation_published() -> None:
+def test_without_an_instance_price_the_price_published_by_evaluations_is_shown() -> None:
     graph = titled(evaluated(), "Blended price per million tokens")
     assert not expressions(graph)
     assert {row[1] for row in series(graph)} == {"BlendedPricePerMillionTokens"}
 
 
-def test_deployments_are_marked_in_every_graph_over_time() -> None:
-    scope, made = alone()
-    made.add_deployment("2026-11-21T14:00:00Z", "release 42")
+def test_a_deployment_is_annotated_in_every_graph() -> None:
+    scope, created = alone()
+    created.add_deployment("2026-11-21T14:00:00Z", "release 42")
     for graph in graphs(body_of(scope)):
         assert [(mark["value"], mark["label"]) for mark in graph["annotations"]["vertical"]] == [
             ("2026-11-21T14:00:00Z", "release 42")
@@ -290,16 +290,16 @@ def test_deployments_are_marked_in_every_graph_over_time() -> None:
 
 
 @pytest.mark.parametrize("at", ["yesterday", "2026-11-21", "2026-11-21T14:00:00"])
-def test_a_deployment_without_a_time_and_its_zone_is_refused(at: str) -> None:
-    _, made = alone()
+def test_a_deployment_annotation_requires_a_timestamp_with_a_time_zone(at: str) -> None:
+    _, created = alone()
     with pytest.raises(ValueError, match="a time with its zone"):
-        made.add_deployment(at)
+        created.add_deployment(at)
 
 
-def test_alarms_stand_below_the_heading() -> None:
-    scope, made = alone()
+def test_the_alarm_widget_is_placed_above_all_graphs() -> None:
+    scope, created = alone()
     alarm = cloudwatch.CfnAlarm(scope, "Alarm", comparison_operator="GreaterThanThreshold", evaluation_periods=1)
-    made.add_alarms(alarm.attr_arn, "arn:aws:cloudwatch:us-west-2:111122223333:alarm:other")
+    created.add_alarms(alarm.attr_arn, "arn:aws:cloudwatch:us-west-2:111122223333:alarm:other")
     ((body, variables),) = bodies(template_of(scope))
     (widget,) = [widget for widget in body["widgets"] if widget["type"] == "alarm"]
     assert widget["y"] < min(found["y"] for found in body["widgets"] if found["type"] == "metric")
@@ -310,35 +310,35 @@ def test_alarms_stand_below_the_heading() -> None:
     assert variables["Value1"] == {"Fn::GetAtt": ["Alarm", "Arn"]}
 
 
-def test_scalings_limits_and_targets_are_drawn() -> None:
-    scope, made = alone()
-    made.show_scaling(min_capacity=1, max_capacity=4, targets={"concurrent_requests": 8})
+def test_scaling_limits_and_targets_are_drawn_in_the_graphs() -> None:
+    scope, created = alone()
+    created.show_scaling(min_capacity=1, max_capacity=4, targets={"concurrent_requests": 8})
     body = body_of(scope)
     assert [mark["value"] for mark in titled(body, "Instances")["annotations"]["horizontal"]] == [1, 4]
     concurrency = titled(body, "Concurrent requests per instance")
     assert [mark["value"] for mark in concurrency["annotations"]["horizontal"]] == [8]
 
 
-def test_instances_are_counted_by_how_often_they_report() -> None:
+def test_the_instance_count_is_derived_from_the_metric_publishing_interval() -> None:
     scope, _ = alone(publishing_seconds=10)
     assert expressions(titled(body_of(scope), "Instances")) == ["instance_reports * 10 / PERIOD(instance_reports)"]
 
 
-def test_widgets_of_ones_own_come_last() -> None:
-    scope, made = alone()
-    made.add_segment("own", "Ours", text("notes", "Call us."))
+def test_custom_widgets_are_placed_last() -> None:
+    scope, created = alone()
+    created.add_segment("own", "Ours", text("notes", "Call us."))
     body = body_of(scope)
     assert texts(body)[-2:] == ["## Ours", "Call us."]
     assert not overlapping(body)
 
 
-def test_a_second_widget_of_a_name_is_refused() -> None:
-    _, made = alone()
+def test_a_second_widget_with_the_same_name_is_refused() -> None:
+    _, created = alone()
     with pytest.raises(ValueError, match="a widget 'model_latency' already"):
-        made.add_segment("own", "Ours", text("model_latency", "again"))
+        created.add_segment("own", "Ours", text("model_latency", "again"))
 
 
-def test_a_widget_can_be_taken_into_a_dashboard_of_ones_own() -> None:
+def test_widgets_can_be_added_to_a_custom_dashboard() -> None:
     scope = stack()
     taken = endpoint(scope).dashboard.widgets
     own = cloudwatch.Dashboard(scope, "Own")
@@ -359,15 +359,15 @@ def test_a_widget_can_be_taken_into_a_dashboard_of_ones_own() -> None:
     assert {"Fn::GetAtt": ["Llama70B9E83F470", "EndpointName"]} in body
 
 
-def test_a_dashboard_without_a_known_artifact_shows_no_evaluation() -> None:
-    _, made = alone()
+def test_showing_an_evaluation_requires_an_artifact_key_and_concurrencies() -> None:
+    _, created = alone()
     with pytest.raises(ValueError, match="ArtifactKey is not set"):
-        made.show_evaluation(concurrencies=[8])
+        created.show_evaluation(concurrencies=[8])
     with pytest.raises(ValueError, match="concurrencies is"):
-        made.show_evaluation(concurrencies=[])
+        created.show_evaluation(concurrencies=[])
 
 
-def test_what_cloudwatch_could_not_show_is_refused() -> None:
+def test_dashboards_beyond_the_cloudwatch_limits_are_refused() -> None:
     many = tuple(text(f"note_{number}", "x", width=1, height=1) for number in range(501))
     with pytest.raises(ValueError, match="501 widgets"):
         arranged([Segment("many", None, many)])
@@ -382,8 +382,8 @@ def test_synthesizing_twice_gives_the_same_dashboard() -> None:
     assert dashboard() == dashboard()
 
 
-def test_text_that_looks_like_a_placeholder_stays_what_it_is() -> None:
-    scope, made = alone()
-    made.add_segment("own", "Ours", text("notes", "${PROP('Dim.VariantName')}"))
+def test_placeholder_syntax_in_widget_text_is_escaped() -> None:
+    scope, created = alone()
+    created.add_segment("own", "Ours", text("notes", "${PROP('Dim.VariantName')}"))
     (properties,) = Template.from_stack(scope).find_resources("AWS::CloudWatch::Dashboard").values()
     assert "${!PROP('Dim.VariantName')}" in properties["Properties"]["DashboardBody"]["Fn::Sub"][0]

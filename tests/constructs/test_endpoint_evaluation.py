@@ -1,4 +1,4 @@
-"""``endpoint.evaluate(...)`` and ``.require(...)``: what they add to a template, and what they refuse."""
+"""``endpoint.evaluate(...)`` and ``.require(...)``: the resources they declare and the arguments they refuse."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def request_of(scope: Stack) -> dict[str, Any]:
 
 
 def waits(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The wait conditions of evaluations, by their logical ids."""
+    """The wait conditions of evaluations by logical id."""
     found = template["Resources"].items()
     return {name: r for name, r in found if r["Type"] == "AWS::CloudFormation::WaitCondition" and "Passed" in name}
 
 
-def test_an_evaluation_follows_what_is_served() -> None:
+def test_an_evaluation_request_names_the_endpoint_config_and_artifact() -> None:
     scope = stack()
     endpoint(scope).evaluate()
     request = request_of(scope)
@@ -51,21 +51,21 @@ def test_a_region_without_workload_configurations_is_refused() -> None:
         london.evaluate()
 
 
-def test_made_up_prompts_without_a_tokenizer_are_warned_of_once_an_evaluation_is_declared() -> None:
+def test_an_evaluation_with_synthetic_prompts_and_no_tokenizer_gives_a_warning() -> None:
     scope = stack()
-    made = endpoint(scope)
+    created = endpoint(scope)
 
     def warned() -> list[str]:
         every = [(each.node.id, entry) for each in scope.node.find_all() for entry in each.node.metadata]
         return [name for name, entry in every if "warning" in entry.type and "OPT156" in entry.data]
 
-    made.evaluate(workload=Workload(tokenizer="org/model"))
+    created.evaluate(workload=Workload(tokenizer="org/model"))
     assert warned() == []
-    made.evaluate("Unnamed")
+    created.evaluate("Unnamed")
     assert warned() == ["Unnamed"]
 
 
-def test_without_requirements_nothing_waits_for_it() -> None:
+def test_an_evaluation_without_requirements_does_not_block_the_deployment() -> None:
     scope = stack()
     endpoint(scope).evaluate()
     template = template_of(scope)
@@ -73,7 +73,7 @@ def test_without_requirements_nothing_waits_for_it() -> None:
     assert "WaitHandle" not in resource(template, EVALUATION)
 
 
-def test_with_requirements_the_deployment_waits_as_long_as_it_is_told_to() -> None:
+def test_a_deployment_with_requirements_waits_up_to_the_evaluation_timeout() -> None:
     scope = stack()
     endpoint(scope).evaluate(timeout=Duration.hours(2)).require(p99_ttft_ms=500)
     template = template_of(scope)
@@ -82,10 +82,10 @@ def test_with_requirements_the_deployment_waits_as_long_as_it_is_told_to() -> No
     assert resource(template, EVALUATION)["WaitSeconds"] == 7200
 
 
-def test_a_changed_requirement_or_recipe_is_waited_for_anew_and_nothing_else_is() -> None:
-    def condition(techniques: list[Any], limit: float, **given: Any) -> str:
+def test_only_a_changed_requirement_or_recipe_creates_a_new_wait_condition() -> None:
+    def condition(techniques: list[Any], limit: float, **overrides: Any) -> str:
         scope = stack()
-        endpoint(scope, techniques=techniques, **given).evaluate().require(p99_ttft_ms=limit)
+        endpoint(scope, techniques=techniques, **overrides).evaluate().require(p99_ttft_ms=limit)
         (name,) = waits(template_of(scope))
         return name
 
@@ -97,7 +97,7 @@ def test_a_changed_requirement_or_recipe_is_waited_for_anew_and_nothing_else_is(
     assert condition([Quantization.awq()], 500, monitoring=MonitoringOptions(discount=0.3)) == before
 
 
-def test_a_workload_that_changes_is_another_configuration() -> None:
+def test_a_changed_workload_creates_another_workload_configuration() -> None:
     def name(output_tokens: int) -> Any:
         scope = stack()
         endpoint(scope).evaluate(workload=Workload(output_tokens=output_tokens))
@@ -110,14 +110,14 @@ def test_a_workload_that_changes_is_another_configuration() -> None:
     assert literal == literal.lower()
 
 
-def test_techniques_that_change_the_weights_are_told_apart() -> None:
+def test_an_evaluation_distinguishes_lossless_from_lossy_techniques() -> None:
     lossless, lossy = stack(), stack()
     endpoint(lossless, techniques=[SpeculativeDecoding.sagemaker_draft()], instance_type="ml.p4d.24xlarge").evaluate()
     endpoint(lossy).evaluate()
     assert (request_of(lossless)["Lossless"], request_of(lossy)["Lossless"]) == (True, False)
 
 
-def test_each_pools_artifact_is_known_to_its_evaluation() -> None:
+def test_an_evaluation_names_the_artifact_of_each_instance_pool() -> None:
     scope = stack()
     pools = [
         Pool("ml.p5.48xlarge", techniques=[Quantization.fp8()]),
@@ -129,7 +129,7 @@ def test_each_pools_artifact_is_known_to_its_evaluation() -> None:
     assert len({each["ArtifactKey"] for each in subjects}) == 2
 
 
-def test_a_component_is_evaluated_under_its_own_name_and_share() -> None:
+def test_a_component_is_evaluated_with_its_own_dimension_and_instance_share() -> None:
     scope = stack()
     shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.48xlarge")
     component = shared.add_component(
@@ -142,7 +142,7 @@ def test_a_component_is_evaluated_under_its_own_name_and_share() -> None:
     assert request["ShareOfInstance"] == 0.5
 
 
-def test_the_dashboard_shows_what_is_evaluated_and_a_schedule_has_its_alarm() -> None:
+def test_a_scheduled_evaluation_has_dashboard_graphs_and_a_stale_evaluation_alarm() -> None:
     scope = stack()
     endpoint(scope).evaluate(schedule="rate(1 day)")
     template = template_of(scope)
@@ -154,7 +154,7 @@ def test_the_dashboard_shows_what_is_evaluated_and_a_schedule_has_its_alarm() ->
     assert "<aws.scheduler.execution-id>" in json.dumps(schedule["Target"]["Input"])
 
 
-def test_a_scheduled_run_asks_for_what_the_deployments_run_asks_for() -> None:
+def test_scheduled_and_deployment_evaluations_send_the_same_request() -> None:
     scope = stack()
     endpoint(scope).evaluate(schedule="rate(1 day)").require(p99_ttft_ms=500)
     template = template_of(scope)
@@ -174,7 +174,7 @@ def test_tags_reach_the_benchmark_jobs() -> None:
     assert request_of(scope)["Tags"] == [{"Key": "team", "Value": "chat"}]
 
 
-def test_one_set_of_functions_serves_all_evaluations_of_a_stack() -> None:
+def test_evaluations_of_a_stack_share_their_lambda_functions() -> None:
     scope = stack()
     endpoint(scope).evaluate()
     before = len(resources(template_of(scope), "AWS::Lambda::Function"))
@@ -184,25 +184,25 @@ def test_one_set_of_functions_serves_all_evaluations_of_a_stack() -> None:
     assert len(resources(template_of(another), "AWS::Lambda::Function")) == before
 
 
-def test_all_that_is_wrong_with_a_benchmark_is_said_at_once() -> None:
+def test_all_violations_of_an_evaluation_are_reported_together() -> None:
     with pytest.raises(RecipeError) as refused:
         endpoint(stack()).evaluate(workload=Workload(parameters={"concurency": 3}), discount=2)
     assert {"OPT143", "OPT148"} <= {violation.rule for violation in refused.value.violations}
 
 
-def test_an_endpoint_that_queues_requests_is_not_benchmarked() -> None:
+def test_evaluating_an_asynchronous_endpoint_is_refused() -> None:
     scope = stack()
     bucket = s3.Bucket.from_bucket_name(scope, "Answers", "answers-of-mine")
     with pytest.raises(RecipeError, match="OPT145"):
         endpoint(scope, async_inference=AsyncInference(bucket=bucket)).evaluate()
 
 
-def test_an_endpoint_without_a_model_of_its_own_has_its_components_evaluated() -> None:
+def test_evaluating_an_endpoint_that_only_hosts_components_is_refused() -> None:
     with pytest.raises(ValueError, match=r"has no model of its own: each component that add_component"):
         OptimizedEndpoint(stack(), "Shared", instance_type="ml.g5.48xlarge").evaluate()
 
 
-def test_what_a_deployment_cannot_wait_for_is_refused() -> None:
+def test_evaluations_that_a_deployment_cannot_wait_for_are_refused() -> None:
     with pytest.raises(ValueError, match="a wait condition lasts 12 hours at most"):
         endpoint(stack()).evaluate(timeout=Duration.hours(13))
     scheduled = endpoint(stack()).evaluate(schedule="rate(1 day)", after_deployment=False)
@@ -212,7 +212,7 @@ def test_what_a_deployment_cannot_wait_for_is_refused() -> None:
         _ = scheduled.result_uri
 
 
-def test_requirements_are_given_once() -> None:
+def test_requirements_can_only_be_set_once() -> None:
     evaluation = endpoint(stack()).evaluate().require(quality=QualityRequirement(prompts="s3://prompts/gate.jsonl"))
     with pytest.raises(ValueError, match="call require once"):
         evaluation.require(p50_ttft_ms=100)

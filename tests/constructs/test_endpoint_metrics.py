@@ -33,16 +33,16 @@ METHODS = sorted(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_each_method_gives_the_metric_of_its_name(method: str) -> None:
+def test_each_metric_method_returns_the_metric_with_its_name(method: str) -> None:
     definition = metrics.find(method.removeprefix("metric_"))
-    made = getattr(Endpoint(stack(), "Endpoint", VARIANT), method)()
+    created = getattr(Endpoint(stack(), "Endpoint", VARIANT), method)()
     assert definition.variant is not None
-    assert (made.namespace, made.metric_name) == (definition.variant.namespace, definition.variant.metric_name)
-    assert made.dimensions == {"EndpointName": "chat", "VariantName": "AllTraffic"}
-    assert made.statistic == definition.statistic
+    assert (created.namespace, created.metric_name) == (definition.variant.namespace, definition.variant.metric_name)
+    assert created.dimensions == {"EndpointName": "chat", "VariantName": "AllTraffic"}
+    assert created.statistic == definition.statistic
 
 
-def test_every_published_live_metric_that_both_have_has_a_method() -> None:
+def test_every_published_live_variant_metric_has_a_method() -> None:
     live = [metric for metric in metrics.by_name().values() if not metric.of_evaluation]
     published = {metric.name for metric in live if metric.variant is not None and metric.part != "scaling"}
     assert published - {name.removeprefix("metric_") for name in METHODS} == {
@@ -52,7 +52,7 @@ def test_every_published_live_metric_that_both_have_has_a_method() -> None:
     }
 
 
-def test_an_inference_components_metrics_have_its_own_dimension() -> None:
+def test_inference_component_metrics_use_the_component_dimension() -> None:
     endpoint = Endpoint(stack(), "Endpoint", COMPONENT)
     requests, gpus = endpoint.metric_concurrent_requests(), endpoint.metric_gpu_utilization()
     assert (requests.metric_name, requests.dimensions) == (
@@ -62,24 +62,24 @@ def test_an_inference_components_metrics_have_its_own_dimension() -> None:
     assert (gpus.namespace, gpus.metric_name) == ("/aws/sagemaker/InferenceComponents", "GPUUtilizationNormalized")
 
 
-def test_what_sagemaker_does_not_publish_for_components_is_refused() -> None:
+def test_metrics_not_published_for_inference_components_are_refused() -> None:
     with pytest.raises(ValueError, match="does not publish it for an inference component"):
         Endpoint(stack(), "Endpoint", COMPONENT).metric_first_chunk_latency()
 
 
-def test_accelerators_without_utilization_are_told_of() -> None:
+def test_gpu_utilization_of_an_instance_without_gpus_is_refused() -> None:
     with pytest.raises(ValueError, match=r"ml\.inf2\.48xlarge has no GPUs"):
         Endpoint(stack(), "Endpoint", NEURON).metric_gpu_utilization()
 
 
-def test_the_options_of_a_metric_are_those_of_the_cdk() -> None:
+def test_metric_methods_accept_the_cdk_metric_options() -> None:
     alarm = alarm_on(
         VARIANT, lambda endpoint: endpoint.metric_model_latency(statistic="p99", period=Duration.minutes(1))
     )
     assert (alarm["ExtendedStatistic"], alarm["Period"]) == ("p99", 60)
 
 
-def test_names_may_be_tokens() -> None:
+def test_endpoint_names_in_metrics_may_be_tokens() -> None:
     scope = stack()
     name = CfnParameter(scope, "Name").value_as_string
     endpoint = Endpoint(scope, "Endpoint", ServedModel(name, "AllTraffic"))
@@ -88,7 +88,7 @@ def test_names_may_be_tokens() -> None:
     assert {"Name": "EndpointName", "Value": {"Ref": "Name"}} in alarm["Dimensions"]
 
 
-def test_a_formula_is_metric_math_over_what_it_needs() -> None:
+def test_a_calculated_metric_is_metric_math_over_its_operands() -> None:
     queries = alarm_on(VARIANT, lambda endpoint: endpoint.metric("error_rate", period=Duration.minutes(1)))["Metrics"]
     (formula,) = [query for query in queries if "Expression" in query]
     assert formula["Expression"] == "100 * (invocation_4xx_errors + invocation_5xx_errors) / invocations"
@@ -96,24 +96,24 @@ def test_a_formula_is_metric_math_over_what_it_needs() -> None:
     assert {query["MetricStat"]["Period"] for query in queries if "MetricStat" in query} == {60}
 
 
-def test_a_formula_leaves_no_choice_of_statistic() -> None:
+def test_a_calculated_metric_does_not_accept_a_statistic() -> None:
     with pytest.raises(ValueError, match="leaves no choice of statistic"):
         Endpoint(stack(), "Endpoint", VARIANT).metric("error_rate", statistic="p99")
 
 
-def test_costs_need_a_price() -> None:
+def test_cost_metrics_require_an_instance_price() -> None:
     endpoint = Endpoint(stack(), "Endpoint", VARIANT)
     with pytest.raises(ValueError, match="needs the price of an instance"):
         endpoint.metric("cost_per_hour")
-    made = endpoint.metric_cost_per_hour(instance_price_per_hour=7.09, discount=0.3)
-    assert made.expression == "((1 - 0.3) * 7.09) * instance_reports * 60 / PERIOD(instance_reports)"
+    created = endpoint.metric_cost_per_hour(instance_price_per_hour=7.09, discount=0.3)
+    assert created.expression == "((1 - 0.3) * 7.09) * instance_reports * 60 / PERIOD(instance_reports)"
 
 
-def test_an_evaluations_metrics_are_of_a_concurrency_and_an_artifact() -> None:
-    made = Endpoint(stack(), "Endpoint", VARIANT).metric_evaluation("time_to_first_token_p90", concurrency=8)
-    assert made.namespace == "ConstructsOptim/Evaluation"
-    assert made.metric_name == "TimeToFirstTokenP90"
-    assert made.dimensions == {
+def test_evaluation_metrics_have_concurrency_and_artifact_dimensions() -> None:
+    created = Endpoint(stack(), "Endpoint", VARIANT).metric_evaluation("time_to_first_token_p90", concurrency=8)
+    assert created.namespace == "ConstructsOptim/Evaluation"
+    assert created.metric_name == "TimeToFirstTokenP90"
+    assert created.dimensions == {
         "EndpointName": "chat",
         "VariantName": "AllTraffic",
         "Concurrency": "8",
@@ -121,12 +121,12 @@ def test_an_evaluations_metrics_are_of_a_concurrency_and_an_artifact() -> None:
     }
 
 
-def test_an_evaluations_metric_without_its_artifact_is_refused() -> None:
+def test_an_evaluation_metric_without_an_artifact_key_is_refused() -> None:
     with pytest.raises(ValueError, match="ArtifactKey is not set"):
         Endpoint(stack(), "Endpoint", NEURON).metric_evaluation("client_latency", concurrency=8)
 
 
-def test_live_metrics_are_not_looked_for_among_those_of_evaluations() -> None:
+def test_live_and_evaluation_metrics_have_separate_methods() -> None:
     endpoint = Endpoint(stack(), "Endpoint", VARIANT)
     with pytest.raises(ValueError, match="not measured by an evaluation"):
         endpoint.metric_evaluation("model_latency", concurrency=8)

@@ -1,5 +1,5 @@
-"""Every prop of an endpoint, one at a time and in pairs: what comes of it is what CloudFormation and the API accept, or
-a violation with a rule's id.
+"""Every prop of an endpoint, alone and in pairs, gives resources that CloudFormation and the API accept, or a violation
+with a rule id.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .stacks import endpoint, resource, resources, stack, template_of
 _IN_A_STACK = 30
 
 
-# What an endpoint cannot be without, and what goes with others only.
+# Required props, and props that are valid only together with others.
 _ALWAYS_OR_WITH_OTHERS = {
     "scope", "id", "model", "techniques", "instance_type", "artifact_key", "artifact_store",
     "network.vpc_subnets", "network.security_groups",
@@ -48,15 +48,15 @@ _TYPES = {
 
 
 def _switched_on(combinations: list[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What comes of each combination of props: the rules that refuse it, or its SageMaker resources."""
+    """The result of each combination of props: the rules that refuse it, or its SageMaker resources."""
     for start in range(0, len(combinations), _IN_A_STACK):
         scope = stack()
-        given = {name: make(scope) for name, make in ON.items()}
+        props_by_name = {name: make(scope) for name, make in ON.items()}
         declared: dict[str, tuple[str, ...]] = {}
         for number, names in enumerate(combinations[start : start + _IN_A_STACK]):
             case = f"Case{start + number}x"
             try:
-                props = {key: value for name in names for key, value in given[name].items()}
+                props = {key: value for name in names for key, value in props_by_name[name].items()}
                 if "endpoint_name" in props:
                     props["endpoint_name"] = props["endpoint_name"].format(number)
                 endpoint(scope, case, **grouped(props))
@@ -69,7 +69,7 @@ def _switched_on(combinations: list[tuple[str, ...]]) -> Iterator[tuple[tuple[st
 
 
 def _literal(value: Any, key: str = "") -> Any:
-    """Properties with values in the place of what is known only when the stack is deployed."""
+    """Properties with literal values instead of intrinsic functions."""
     if isinstance(value, dict):
         if set(value) & {"Ref", "Fn::GetAtt", "Fn::Select", "Fn::Join", "Fn::Sub"}:
             text = json.dumps(value)
@@ -122,7 +122,7 @@ def _content(one: dict[str, Any]) -> str:
 
 
 def _refused_by_cfn_lint(found: Iterable[dict[str, Any]]) -> list[str]:
-    """What cfn-lint says of all of them at once, in templates of at most 400 resources."""
+    """cfn-lint's errors for all resources, checked in templates of at most 400."""
     items = [
         (f"Case{number}", {"Type": one["Type"], "Properties": _literal(one["Properties"])})
         for number, one in enumerate(found)
@@ -134,7 +134,7 @@ def _refused_by_cfn_lint(found: Iterable[dict[str, Any]]) -> list[str]:
     return problems
 
 
-def test_the_table_has_every_prop() -> None:
+def test_the_option_table_covers_every_endpoint_prop() -> None:
     props = set(OptimizedEndpoint.__init__.__annotations__) - {"return"}
     fields = {f"{group}.{name}" for group, options in GROUPS.items() for name in options.model_fields}
     assert (props - set(GROUPS)) | fields == set(ON) | _ALWAYS_OR_WITH_OTHERS
@@ -145,7 +145,7 @@ def test_the_table_has_every_prop() -> None:
 def test_every_prop_alone_and_in_pairs_is_deployable_or_breaks_a_rule() -> None:
     combinations: list[tuple[str, ...]] = [*((name,) for name in ON), *itertools.combinations(ON, 2)]
     refused: dict[tuple[str, ...], list[str]] = {}
-    # Most combinations change one resource of several: each that is new is looked at once.
+    # Most combinations change one resource of several: each new one is checked once.
     deployable: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
     for names, found in _switched_on(combinations):
@@ -169,13 +169,13 @@ def test_every_prop_alone_and_in_pairs_is_deployable_or_breaks_a_rule() -> None:
     assert refused["variant.capacity_reservation", "instance_pools"] == ["OPT109"]
 
 
-def test_what_the_test_of_all_props_stands_on_would_find_something() -> None:
+def test_the_api_and_cfn_lint_checks_detect_an_invalid_resource() -> None:
     broken = {"Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": {"ProductionVariants": [{}]}}}
     assert "VariantName" in _refused_by_the_api(broken)[0]
     assert "VariantName" in _refused_by_cfn_lint(broken.values())[0]
 
 
-def test_capture_lets_the_execution_role_write_below_its_prefix_only() -> None:
+def test_data_capture_lets_the_execution_role_write_below_its_prefix_only() -> None:
     scope = stack()
     endpoint(scope, data_capture=DataCapture(bucket=bucket(scope), prefix="chat", requests=False))
     template = template_of(scope)
@@ -187,7 +187,7 @@ def test_capture_lets_the_execution_role_write_below_its_prefix_only() -> None:
     assert json.dumps(statement["Resource"]).endswith(':s3:::bucket-of-mine/chat/*"]]}')
 
 
-def test_statements_for_a_role_of_the_users_own_have_ids_of_their_own() -> None:
+def test_statements_attached_to_an_existing_role_have_unique_sids() -> None:
     scope = stack()
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
     endpoint(
@@ -204,12 +204,12 @@ def test_statements_for_a_role_of_the_users_own_have_ids_of_their_own() -> None:
     assert len(shared) == len(set(shared))
 
 
-def test_capturing_nothing_is_refused() -> None:
+def test_data_capture_of_neither_requests_nor_responses_is_refused() -> None:
     with pytest.raises(ValueError, match="captures nothing"):
         DataCapture(bucket=bucket(stack()), requests=False, responses=False)
 
 
-def test_an_asynchronous_endpoint_scales_to_zero_and_is_alarmed_by_what_sagemaker_publishes_of_it() -> None:
+def test_an_asynchronous_endpoint_scales_to_zero_and_alarms_on_its_backlog() -> None:
     scope = stack()
     endpoint(scope, async_inference=AsyncInference(bucket=bucket(scope))).auto_scale(min_capacity=0, max_capacity=2)
     template = template_of(scope)
@@ -220,7 +220,7 @@ def test_an_asynchronous_endpoint_scales_to_zero_and_is_alarmed_by_what_sagemake
     assert watched == {"HasBacklogWithoutCapacity", "Invocation5XXErrors", "JobFailed"}
 
 
-def test_volumes_without_disks_are_encrypted_with_the_key_and_have_the_size_that_is_given() -> None:
+def test_ebs_volumes_use_the_custom_kms_key_and_configured_size() -> None:
     scope = stack()
     endpoint(
         scope,
@@ -244,19 +244,19 @@ def test_a_retained_endpoint_keeps_its_configuration_and_its_model() -> None:
     assert {"AWS::SageMaker::Endpoint", "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"} <= kept
 
 
-def test_what_has_no_prop_is_reached_through_the_resource_itself() -> None:
+def test_properties_without_a_prop_can_be_set_through_escape_hatches() -> None:
     scope = stack()
-    made = endpoint(scope)
-    resource_of: Any = made.node.default_child
+    created = endpoint(scope)
+    resource_of: Any = created.node.default_child
     resource_of.add_property_override("RetainDeploymentConfig", True)
-    config: Any = made.node.find_child("Config")
+    config: Any = created.node.find_child("Config")
     config.add_property_override("ProductionVariants.0.EnableSSMAccess", True)
     template = template_of(scope)
     assert resource(template, "AWS::SageMaker::Endpoint")["RetainDeploymentConfig"] is True
     assert resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]["EnableSSMAccess"] is True
 
 
-def test_violations_of_recipe_and_hosting_come_together() -> None:
+def test_recipe_and_hosting_violations_are_reported_together() -> None:
     with pytest.raises(RecipeError) as caught:
         endpoint(
             stack(),
@@ -267,7 +267,7 @@ def test_violations_of_recipe_and_hosting_come_together() -> None:
     assert [violation.rule for violation in caught.value.violations] == ["OPT010", "OPT100", "OPT101"]
 
 
-def test_a_refused_endpoint_leaves_nothing_behind() -> None:
+def test_a_refused_endpoint_adds_no_construct_to_the_stack() -> None:
     scope = stack()
     with pytest.raises(RecipeError):
         endpoint(scope, variant=VariantOptions(initial_instance_count=0))

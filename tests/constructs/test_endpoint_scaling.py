@@ -20,14 +20,14 @@ TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 ALARM = "AWS::CloudWatch::Alarm"
 
 
-def scaled(scope: Stack, target: Any = None, *, least: int = 1, most: int = 4, **given: Any) -> EndpointScaling:
+def scaled(scope: Stack, target: Any = None, *, least: int = 1, most: int = 4, **overrides: Any) -> EndpointScaling:
     return EndpointScaling(
         scope,
         "Scaling",
         target=target or ScalingTarget.component("chat"),
         min_capacity=least,
         max_capacity=most,
-        **{"defaults": ScalingDefaults(capacity=8, concurrency=5.6), **given},
+        **{"defaults": ScalingDefaults(capacity=8, concurrency=5.6), **overrides},
     )
 
 
@@ -47,7 +47,7 @@ def ratio() -> cloudwatch.MathExpression:
     return cloudwatch.MathExpression(expression="load / copies", using_metrics=used, period=Duration.minutes(1))
 
 
-def test_the_variant_scales_in_the_given_range() -> None:
+def test_a_variant_scales_within_the_configured_capacity_range() -> None:
     scope = stack()
     endpoint(scope).auto_scale(min_capacity=2, max_capacity=6)
     target = resource(template_of(scope), TARGET)
@@ -55,7 +55,7 @@ def test_the_variant_scales_in_the_given_range() -> None:
     assert target["ResourceId"]["Fn::Join"][1][2] == "/variant/AllTraffic"
 
 
-def test_a_range_may_be_known_only_when_the_stack_is_deployed() -> None:
+def test_the_maximum_capacity_may_be_a_token() -> None:
     scope = stack()
     most = CfnParameter(scope, "Most", type="Number").value_as_number
     scaled(scope, most=most)  # type: ignore[arg-type]
@@ -88,7 +88,7 @@ def test_concurrency_is_tracked_by_the_high_resolution_metric() -> None:
         ),
     ],
 )
-def test_the_target_of_concurrency_follows_from_the_plan(techniques: Any, metric: str, target: float) -> None:
+def test_the_default_concurrency_target_is_derived_from_the_plan(techniques: Any, metric: str, target: float) -> None:
     scope = stack()
     endpoint(scope, techniques=techniques).auto_scale(max_capacity=4).on_concurrency()
     found = tracking(scope)
@@ -96,7 +96,7 @@ def test_the_target_of_concurrency_follows_from_the_plan(techniques: Any, metric
     assert found["TargetValue"] == target
 
 
-def test_cooldowns_let_capacity_come_soon_and_go_late() -> None:
+def test_the_default_scale_out_cooldown_is_shorter_than_scale_in() -> None:
     scope = stack()
     scaled(scope).on_concurrency()
     found = tracking(scope)
@@ -104,35 +104,35 @@ def test_cooldowns_let_capacity_come_soon_and_go_late() -> None:
     assert "DisableScaleIn" not in found
 
 
-def test_a_policy_may_only_add() -> None:
+def test_a_scaling_policy_may_disable_scale_in() -> None:
     scope = stack()
     scaled(scope).on_concurrency(disable_scale_in=True)
     assert tracking(scope)["DisableScaleIn"] is True
 
 
-def test_invocations_follow_from_the_seconds_that_a_request_takes() -> None:
+def test_the_invocations_target_is_derived_from_the_request_duration() -> None:
     scope = stack()
     scaled(scope).on_invocations(request_seconds=20)
     assert tracking(scope)["TargetValue"] == 16.8
 
 
-@pytest.mark.parametrize("given", [{}, {"target": 10, "request_seconds": 20}])
-def test_how_many_invocations_a_copy_can_answer_is_not_guessed(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("arguments", [{}, {"target": 10, "request_seconds": 20}])
+def test_on_invocations_requires_either_a_target_or_request_seconds(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="set one of the two"):
-        scaled(stack()).on_invocations(**given)
+        scaled(stack()).on_invocations(**arguments)
 
 
-def test_a_request_takes_some_time() -> None:
+def test_a_request_duration_of_zero_seconds_is_refused() -> None:
     with pytest.raises(ValueError, match="request_seconds is 0"):
         scaled(stack()).on_invocations(request_seconds=0)
 
 
-def test_without_a_plan_a_target_is_needed() -> None:
+def test_concurrency_scaling_without_a_plan_requires_a_target() -> None:
     with pytest.raises(ValueError, match="on_concurrency needs a target"):
         scaled(stack(), defaults=None).on_concurrency()
 
 
-def test_any_metric_can_be_tracked() -> None:
+def test_a_custom_metric_can_be_tracked() -> None:
     scope = stack()
     scaled(scope).on_metric("Load", metric=load(), target=3)
     assert tracking(scope)["CustomizedMetricSpecification"] == {
@@ -154,18 +154,18 @@ def test_percentiles_and_metric_math_are_tracked_as_queries() -> None:
         ("result", True),
     ]
     assert queries[0]["MetricStat"]["Stat"] == "p90"
-    # Application Auto Scaling has a period of its own.
+    # Application Auto Scaling uses a fixed period.
     assert "Period" not in queries[0]["MetricStat"]
     assert queries[2]["Expression"] == "load / copies"
 
 
-def test_search_expressions_are_refused() -> None:
+def test_target_tracking_of_a_search_expression_is_refused() -> None:
     search = cloudwatch.SearchExpression(expression="SEARCH('{Chat} Load', 'Sum')")
     with pytest.raises(ValueError, match="name the metrics"):
         scaled(stack()).on_metric("Search", metric=search, target=1)
 
 
-def test_steps_become_a_policy_and_an_alarm_for_each_direction() -> None:
+def test_step_scaling_creates_a_policy_and_an_alarm_for_each_direction() -> None:
     scope = stack()
     steps = [ScalingStep(change=3, lower=32), ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)]
     scaled(scope).on_steps("Burst", metric=load("Maximum"), steps=steps, evaluation_periods=2)
@@ -192,7 +192,7 @@ def test_steps_become_a_policy_and_an_alarm_for_each_direction() -> None:
     assert "Ref" in high["AlarmActions"][0]
 
 
-def test_steps_may_be_of_metric_math_and_of_percentiles() -> None:
+def test_step_scaling_supports_metric_math_and_percentiles() -> None:
     scope = stack()
     scaling = scaled(scope)
     scaling.on_steps("Ratio", metric=ratio(), steps=[ScalingStep(change=50, lower=1)],
@@ -207,7 +207,7 @@ def test_steps_may_be_of_metric_math_and_of_percentiles() -> None:
     assert resources(template, POLICY)[0]["StepScalingPolicyConfiguration"]["MinAdjustmentMagnitude"] == 2
 
 
-def test_a_schedule_sets_another_range() -> None:
+def test_a_scheduled_action_sets_another_capacity_range() -> None:
     scope = stack()
     scaled(scope).on_schedule(
         "Day",
@@ -243,18 +243,18 @@ def test_an_endpoint_is_stopped_at_night_and_started_in_the_morning() -> None:
         "Stop": {"MaxCapacity": 0, "MinCapacity": 0},
         "Start": {"MaxCapacity": 3, "MinCapacity": 1},
     }
-    # Stopped is stopped: no request starts it.
+    # No request wakes a stopped endpoint.
     assert resources(template, ALARM) == []
 
 
-def test_with_no_copy_a_request_that_finds_none_starts_one() -> None:
+def test_a_request_to_a_component_scaled_to_zero_starts_a_copy() -> None:
     scope = stack()
     scaled(scope, least=0).on_concurrency()
     template = template_of(scope)
     alarm, (wakes, _) = resource(template, ALARM), resources(template, POLICY)
     assert alarm["MetricName"] == "NoCapacityInvocationFailures"
     assert alarm["Dimensions"] == [{"Name": "InferenceComponentName", "Value": "chat"}]
-    # The first request already, which the documentation's GreaterThanThreshold of 1 leaves unanswered.
+    # The first request triggers it, unlike the documentation's GreaterThanThreshold of 1.
     assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanOrEqualToThreshold", 1)
     assert (alarm["Statistic"], alarm["Period"], alarm["EvaluationPeriods"]) == ("Sum", 60, 1)
     assert wakes["StepScalingPolicyConfiguration"] == {
@@ -265,7 +265,7 @@ def test_with_no_copy_a_request_that_finds_none_starts_one() -> None:
     }
 
 
-def test_a_schedule_that_allows_for_no_copy_wakes_as_well_and_once() -> None:
+def test_several_scale_to_zero_schedules_share_one_wake_up_alarm() -> None:
     scope = stack()
     scaling = scaled(scope)
     for name in ("Night", "Weekend"):
@@ -273,7 +273,7 @@ def test_a_schedule_that_allows_for_no_copy_wakes_as_well_and_once() -> None:
     assert len(resources(template_of(scope), ALARM)) == 1
 
 
-def test_an_asynchronous_endpoint_wakes_for_its_queue() -> None:
+def test_a_backlog_wakes_an_asynchronous_endpoint_from_zero() -> None:
     scope = stack()
     scaled(scope, ScalingTarget.variant("chat", "AllTraffic", is_asynchronous=True), least=0).on_backlog()
     template = template_of(scope)
@@ -288,12 +288,12 @@ def test_an_asynchronous_endpoint_wakes_for_its_queue() -> None:
     assert tracked["TargetValue"] == 5.6
 
 
-def test_there_is_no_queue_where_requests_are_answered_at_once() -> None:
+def test_backlog_scaling_of_a_real_time_endpoint_is_refused() -> None:
     with pytest.raises(ValueError, match="use on_concurrency"):
         scaled(stack()).on_backlog(target=2)
 
 
-def test_a_schedule_that_widens_the_range_is_refused_where_the_copies_do_not_fit() -> None:
+def test_a_schedule_widens_the_capacity_range_reported_to_the_endpoint() -> None:
     ranges: list[tuple[int, int]] = []
     scaling = scaled(stack(), set_range=lambda fewest, most: ranges.append((fewest, most)))
     scaling.on_schedule("Day", schedule="rate(1 day)", max_capacity=8)
@@ -302,14 +302,14 @@ def test_a_schedule_that_widens_the_range_is_refused_where_the_copies_do_not_fit
     assert scaling.on_concurrency(target=14).capacity == 20
 
 
-def test_policies_add_up() -> None:
+def test_several_scaling_policies_can_be_combined() -> None:
     scope = stack()
     endpoint(scope).auto_scale(max_capacity=4).on_concurrency(target=8).on_invocations(target=100)
     policies = resources(template_of(scope), POLICY)
     assert [policy["PolicyName"] for policy in policies] == ["OnConcurrency", "OnInvocations"]
 
 
-def test_an_update_of_a_scaled_endpoint_keeps_what_scaling_has_set() -> None:
+def test_an_update_of_a_scaled_endpoint_retains_its_variant_properties() -> None:
     scope = stack()
     endpoint(scope, "Scaled").auto_scale(max_capacity=4)
     endpoint(scope, "Fixed")
@@ -321,19 +321,19 @@ def test_an_update_of_a_scaled_endpoint_keeps_what_scaling_has_set() -> None:
     ("least", "most", "rules"),
     [(0, 4, {"OPT081"}), (5, 4, {"OPT080"}), (-1, 0, {"OPT080"}), (0, 0, {"OPT080", "OPT081"})],
 )
-def test_a_range_that_is_none_is_refused(least: int, most: int, rules: set[str]) -> None:
+def test_an_invalid_capacity_range_is_refused(least: int, most: int, rules: set[str]) -> None:
     with pytest.raises(RecipeError) as caught:
         endpoint(stack()).auto_scale(min_capacity=least, max_capacity=most)
     assert {violation.rule for violation in caught.value.violations} == rules
 
 
-def test_a_target_of_nothing_and_a_cooldown_of_half_a_second_are_refused_at_once() -> None:
+def test_a_zero_target_and_a_fractional_cooldown_are_reported_together() -> None:
     with pytest.raises(RecipeError, match=r"(?s)on_concurrency\.target = 0.*scale_out_cooldown = '0\.5 s'"):
         scaled(stack()).on_concurrency(target=0, scale_out_cooldown=Duration.millis(500))
 
 
 @pytest.mark.parametrize("taken", ["Load", "OnConcurrency", "Day", "Target", "WakeUp", "BurstOut"])
-def test_every_policy_and_schedule_has_a_name_of_its_own(taken: str) -> None:
+def test_duplicate_names_of_policies_and_schedules_are_refused(taken: str) -> None:
     scaling = scaled(stack()).on_concurrency().on_metric("Load", metric=load(), target=1)
     scaling.on_schedule("Day", schedule="rate(1 day)", min_capacity=1)
     scaling.on_steps("Burst", metric=load(), steps=[ScalingStep(change=1, lower=9)])
@@ -341,7 +341,7 @@ def test_every_policy_and_schedule_has_a_name_of_its_own(taken: str) -> None:
         scaling.on_metric(taken, metric=load(), target=1)
 
 
-def test_what_was_refused_has_added_nothing() -> None:
+def test_refused_policies_and_schedules_add_no_resources() -> None:
     scope = stack()
     scaling = scaled(scope)
     for attempt in (
@@ -356,13 +356,13 @@ def test_what_was_refused_has_added_nothing() -> None:
     assert "ScheduledActions" not in resource(template, TARGET)
 
 
-def test_a_variant_cannot_be_stopped() -> None:
+def test_a_stop_schedule_requires_an_inference_component() -> None:
     with pytest.raises(RecipeError, match="inference component"):
         scaled(stack(), ScalingTarget.variant("chat", "AllTraffic")).stop_on(schedule="rate(1 day)")
 
 
-def test_an_endpoint_is_scaled_once() -> None:
-    made = endpoint(stack())
-    made.auto_scale(max_capacity=2)
+def test_calling_auto_scale_twice_is_refused() -> None:
+    created = endpoint(stack())
+    created.auto_scale(max_capacity=2)
     with pytest.raises(ValueError, match="scaled already"):
-        made.auto_scale(max_capacity=3)
+        created.auto_scale(max_capacity=3)

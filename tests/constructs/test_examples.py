@@ -1,4 +1,4 @@
-"""The examples, run as they are."""
+"""The examples synthesize unchanged and pass all template checks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VALIDATED = ["app.py", "production.py"]
 
 
 def templates_of(name: str, out: Path) -> dict[str, dict[str, Any]]:
-    """What the example synthesizes, by the stacks' names, run in this process."""
+    """The example's templates by stack name, synthesized in this process."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(aws_cdk, "App", lambda **options: App(outdir=str(out), **options))
         runpy.run_path(str(path_of(name)), run_name="__main__")
@@ -38,7 +38,7 @@ def templates_of(name: str, out: Path) -> dict[str, dict[str, Any]]:
 
 
 def validated_templates_of(name: str, out: Path) -> dict[str, dict[str, Any]]:
-    """The same, run as the CDK CLI runs an app; the CDK's own validation has found nothing."""
+    """The same, synthesized as by the CDK CLI, without violations from the CDK's own validation."""
     environment = {**os.environ, "CDK_OUTDIR": str(out), "PYTHONPATH": str(CHECKOUT), "CDK_VALIDATION": "true"}
     subprocess.run([sys.executable, str(path_of(name))], env=environment, check=True, timeout=120)
     assert not violations_in(out)
@@ -54,35 +54,37 @@ def templates_in(out: Path) -> dict[str, dict[str, Any]]:
 
 
 def violations_in(out: Path) -> list[dict[str, Any]]:
-    """What the CDK's own validation, and the example's policies, found and nobody acknowledged."""
+    """Unacknowledged violations from the CDK's own validation and the example's policies."""
     reports = json.loads((out / "validation-report.json").read_text())["pluginReports"]
     return [found for report in reports for found in report["violations"]]
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(VALIDATED)))
-def test_the_cdks_own_validation_finds_nothing_in_any_example(name: str, tmp_path: Path) -> None:
+def test_cdk_validation_finds_no_violations_in_any_example(name: str, tmp_path: Path) -> None:
     assert validated_templates_of(name, tmp_path / "run") == templates_of(name, tmp_path / "in_process")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_synthesizes_what_it_did(name: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    made = (validated_templates_of if name in VALIDATED else templates_of)(name, tmp_path)
-    assert made
-    for template in made.values():
+def test_an_example_passes_all_template_checks_and_matches_its_snapshot(
+    name: str, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    created = (validated_templates_of if name in VALIDATED else templates_of)(name, tmp_path)
+    assert created
+    for template in created.values():
         of_one_region = "us-west-2" in json.dumps(template)
         assert cfn_lint_errors(template, ["us-west-2"] if of_one_region else REGIONS) == []
         assert state_machine_errors(template) == []
         assert iam_reference.unexpected(template) == set()
     kept = masked if name in VALIDATED else types_of
-    assert {stack: kept(template) for stack, template in sorted(made.items())} == snapshot(
+    assert {stack: kept(template) for stack, template in sorted(created.items())} == snapshot(
         extension_class=JSONSnapshotExtension
     )
 
 
-def test_of_two_stacks_one_makes_and_shares_what_the_other_serves(tmp_path: Path) -> None:
-    made = templates_of("eagle_in_two_stacks.py", tmp_path)
-    training, serving = made["Training"], made["Serving"]
+def test_the_eagle_example_trains_heads_in_one_stack_and_serves_in_another(tmp_path: Path) -> None:
+    created = templates_of("eagle_in_two_stacks.py", tmp_path)
+    training, serving = created["Training"], created["Serving"]
     assert "WaitHandle" not in resource(training, "Custom::OptimizationJob")
     assert "444455556666:root" in json.dumps(resource(training, "AWS::S3::BucketPolicy"))
     assert not resources(serving, "Custom::OptimizationJob")

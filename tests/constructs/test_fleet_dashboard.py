@@ -14,14 +14,14 @@ SHARDED = ServedModel("shared", "AllTraffic", "sharded", instance_type="ml.g5.12
 NEURON = ServedModel("neuron", "AllTraffic", instance_type="ml.inf2.48xlarge")
 
 
-def fleet(**given: object) -> Stack:
+def fleet(**overrides: object) -> Stack:
     scope = Stack(App(), "Fleet", env=ENVIRONMENT)
     labelled = [FleetEndpoint(served.endpoint_name, served) for served in (CHAT, SHARDED, NEURON)]
-    FleetDashboard(scope, "Dashboard", **{"endpoints": labelled, **given})  # type: ignore[arg-type]
+    FleetDashboard(scope, "Dashboard", **{"endpoints": labelled, **overrides})  # type: ignore[arg-type]
     return scope
 
 
-def test_each_endpoint_has_a_row_and_all_have_their_totals() -> None:
+def test_a_fleet_dashboard_has_a_row_per_endpoint_and_totals() -> None:
     ((body, _),) = bodies(template_of(fleet()))
     assert not overlapping(body)
     for number, title in enumerate(("### chat", "### shared", "### neuron"), 1):
@@ -32,7 +32,7 @@ def test_each_endpoint_has_a_row_and_all_have_their_totals() -> None:
     assert [row[-1]["label"] for row in total["metrics"]] == ["chat", "shared", "neuron"]
 
 
-def test_a_row_shows_what_its_endpoint_publishes() -> None:
+def test_a_fleet_row_shows_only_metrics_that_its_endpoint_publishes() -> None:
     ((body, _),) = bodies(template_of(fleet()))
     shown = [row for graph in graphs(body) for row in series(graph)]
     assert ["AWS/SageMaker", "ConcurrentRequestsPerCopy", "InferenceComponentName", "sharded"] in shown
@@ -40,7 +40,7 @@ def test_a_row_shows_what_its_endpoint_publishes() -> None:
     assert titled(body, "CPU utilization")
 
 
-def test_costs_are_those_of_the_endpoints_with_a_price() -> None:
+def test_fleet_costs_include_only_endpoints_with_a_price() -> None:
     priced = FleetEndpoint("chat", CHAT, instance_price_per_hour=7.09)
     ((body, _),) = bodies(template_of(fleet(endpoints=[priced, FleetEndpoint("neuron", NEURON)], discount=0.1)))
     assert expressions(titled(body, "Cost per hour")) == [
@@ -48,7 +48,7 @@ def test_costs_are_those_of_the_endpoints_with_a_price() -> None:
     ]
 
 
-def test_endpoints_of_another_stack_are_referred_to() -> None:
+def test_a_fleet_dashboard_imports_endpoint_names_from_another_stack() -> None:
     app = App()
     there, here = Stack(app, "Chat", env=ENVIRONMENT), Stack(app, "Fleet", env=ENVIRONMENT)
     from .stacks import endpoint
@@ -58,12 +58,12 @@ def test_endpoints_of_another_stack_are_referred_to() -> None:
     assert "Fn::ImportValue" in variables["EndpointName1"]
 
 
-def test_endpoints_of_other_regions_and_accounts_are_looked_for_there() -> None:
+def test_metrics_of_fleet_endpoints_use_their_own_account_and_region() -> None:
     app = App()
     here = Stack(app, "Fleet", env=ENVIRONMENT)
     there = Stack(app, "Chat", env=Environment(account="444455556666", region="eu-west-1"))
-    made = FleetDashboard(here, "Dashboard").add_endpoint(Endpoint(there, "Chat", CHAT), label="Chat")
-    assert made.widgets["endpoint_1_latency"].properties["accountId"] == "444455556666"
+    created = FleetDashboard(here, "Dashboard").add_endpoint(Endpoint(there, "Chat", CHAT), label="Chat")
+    assert created.widgets["endpoint_1_latency"].properties["accountId"] == "444455556666"
     ((body, _),) = bodies(template_of(here))
     regions = {graph["region"] for graph in graphs(body)}
     assert regions == {"${AWS::Region}", "eu-west-1"}
@@ -72,7 +72,7 @@ def test_endpoints_of_other_regions_and_accounts_are_looked_for_there() -> None:
     assert total["metrics"][0][-1]["accountId"] == "444455556666"
 
 
-def test_an_endpoint_elsewhere_whose_name_cannot_be_known_is_refused() -> None:
+def test_an_endpoint_in_another_region_without_an_explicit_name_is_refused() -> None:
     from .stacks import endpoint
 
     app = App()
@@ -82,17 +82,17 @@ def test_an_endpoint_elsewhere_whose_name_cannot_be_known_is_refused() -> None:
         FleetDashboard(here, "Dashboard", endpoints=[endpoint(there)])
 
 
-def test_more_endpoints_than_cloudwatch_shows_are_refused() -> None:
+def test_a_fleet_beyond_the_cloudwatch_widget_limit_is_refused() -> None:
     many = [FleetEndpoint(f"chat-{number}", CHAT) for number in range(90)]
     with pytest.raises(ValueError, match="CloudWatch shows 500 at most"):
         fleet(endpoints=many)
 
 
-def test_a_fleet_without_endpoints_says_so() -> None:
+def test_an_empty_fleet_dashboard_explains_how_to_add_endpoints() -> None:
     ((body, _),) = bodies(template_of(fleet(endpoints=[])))
     assert texts(body) == ["No endpoints: add some with `add_endpoint(...)`."]
 
 
-def test_what_is_no_endpoint_is_refused() -> None:
+def test_a_fleet_member_that_is_not_an_endpoint_is_refused() -> None:
     with pytest.raises(TypeError, match="is no endpoint"):
         fleet(endpoints=["chat"])

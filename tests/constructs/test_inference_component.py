@@ -1,4 +1,4 @@
-"""Inference components: several models on one endpoint, adapters, scaling of their own."""
+"""Inference components: several models on one endpoint, adapters, separate scaling."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def small() -> Model:
     return Model.s3("s3://models/small/")
 
 
-def shared(**given: Any) -> OptimizedEndpoint:
-    return OptimizedEndpoint(stack(), "Shared", **{"instance_type": "ml.g5.12xlarge", **given})
+def shared(**overrides: Any) -> OptimizedEndpoint:
+    return OptimizedEndpoint(stack(), "Shared", **{"instance_type": "ml.g5.12xlarge", **overrides})
 
 
-def variant_of(made: OptimizedEndpoint) -> dict[str, Any]:
-    return resource(template_of(made.stack), "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]  # type: ignore[arg-type]
+def variant_of(created: OptimizedEndpoint) -> dict[str, Any]:
+    return resource(template_of(created.stack), "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]  # type: ignore[arg-type]
 
 
-def test_a_recipe_that_a_variant_would_serve_is_served_by_a_component_when_it_is_asked_for() -> None:
+def test_the_inference_component_option_serves_the_recipe_with_a_component() -> None:
     scope = stack()
-    made = endpoint(scope, inference_component=True)
+    created = endpoint(scope, inference_component=True)
     template = template_of(scope)
     component = resource(template, COMPONENT)
     assert component["Specification"]["ComputeResourceRequirements"] == {
@@ -55,43 +55,43 @@ def test_a_recipe_that_a_variant_would_serve_is_served_by_a_component_when_it_is
     }
     variant = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]
     assert "ModelName" not in variant
-    assert made.component is not None
+    assert created.component is not None
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [
         {"inference_component": True},
         {"techniques": [Quantization.awq(), Sharding.fast_load()]},
     ],
 )
-def test_a_region_without_inference_components_is_refused(given: dict[str, Any]) -> None:
+def test_a_region_without_inference_components_is_refused(options: dict[str, Any]) -> None:
     paris = stack(env=Environment(account="111122223333", region="eu-west-3"))
     with pytest.raises(RecipeError, match="OPT137"):
-        endpoint(paris, **given)
+        endpoint(paris, **options)
     with pytest.raises(RecipeError, match="OPT137"):
         OptimizedEndpoint(paris, "Shared", instance_type="ml.g5.12xlarge")
 
 
-def test_a_component_of_a_stack_for_any_region_is_not_refused() -> None:
+def test_an_environment_agnostic_stack_may_declare_inference_components() -> None:
     assert endpoint(stack(env=None), inference_component=True).component is not None
 
 
-def test_a_component_starts_within_the_two_hours_that_cloudformation_waits() -> None:
-    made = shared()
-    made.add_component("Small", model=small(), techniques=[SMALL])
-    parameters = resource(template_of(made.stack), COMPONENT)["Specification"]["StartupParameters"]  # type: ignore[arg-type]
+def test_component_startup_timeouts_stay_within_cloudformations_two_hour_limit() -> None:
+    created = shared()
+    created.add_component("Small", model=small(), techniques=[SMALL])
+    parameters = resource(template_of(created.stack), COMPONENT)["Specification"]["StartupParameters"]  # type: ignore[arg-type]
     assert parameters == {
         "ContainerStartupHealthCheckTimeoutInSeconds": 2700,
         "ModelDataDownloadTimeoutInSeconds": 2700,
     }
 
 
-def test_each_component_has_its_own_model_job_alarms_and_place_on_the_dashboard() -> None:
-    made = shared()
-    made.add_component("Chat", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=2)])
-    made.add_component("Small", model=small(), techniques=[SMALL])
-    template = template_of(made.stack)  # type: ignore[arg-type]
+def test_each_component_has_its_own_model_job_and_dashboard_segments() -> None:
+    created = shared()
+    created.add_component("Chat", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=2)])
+    created.add_component("Small", model=small(), techniques=[SMALL])
+    template = template_of(created.stack)  # type: ignore[arg-type]
     assert len(resources(template, COMPONENT)) == 2
     assert len(resources(template, "AWS::SageMaker::Model")) == 2
     assert len(resources(template, "Custom::OptimizationJob")) == 2
@@ -100,10 +100,12 @@ def test_each_component_has_its_own_model_job_alarms_and_place_on_the_dashboard(
     assert "Small: Errors" in body
 
 
-def test_what_is_given_counts_before_what_the_plan_says() -> None:
-    made = shared()
-    made.add_component("Small", model=small(), techniques=[SMALL], accelerators=2, memory=Size.gibibytes(10), copies=2)
-    component = resource(template_of(made.stack), COMPONENT)  # type: ignore[arg-type]
+def test_explicit_component_resources_override_the_plan() -> None:
+    created = shared()
+    created.add_component(
+        "Small", model=small(), techniques=[SMALL], accelerators=2, memory=Size.gibibytes(10), copies=2
+    )
+    component = resource(template_of(created.stack), COMPONENT)  # type: ignore[arg-type]
     assert component["RuntimeConfig"] == {"CopyCount": 2}
     assert component["Specification"]["ComputeResourceRequirements"] == {
         "MinMemoryRequiredInMb": 10240,
@@ -111,40 +113,40 @@ def test_what_is_given_counts_before_what_the_plan_says() -> None:
     }
 
 
-def test_sagemaker_may_launch_what_the_copies_take_and_one_more_for_updates() -> None:
-    made = shared()
-    made.add_component("Small", model=small(), techniques=[SMALL]).auto_scale(min_capacity=2, max_capacity=9)
-    scaling = variant_of(made)["ManagedInstanceScaling"]
+def test_managed_scaling_allows_one_more_instance_than_the_copies_need() -> None:
+    created = shared()
+    created.add_component("Small", model=small(), techniques=[SMALL]).auto_scale(min_capacity=2, max_capacity=9)
+    scaling = variant_of(created)["ManagedInstanceScaling"]
     # Four copies an instance: two take one, nine take three.
     assert scaling == {"MaxInstanceCount": 4, "MinInstanceCount": 1, "Status": "ENABLED"}
 
 
-def test_instances_may_go_where_every_component_may() -> None:
-    made = shared()
-    made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
-    assert variant_of(made)["ManagedInstanceScaling"]["MinInstanceCount"] == 0
+def test_instances_scale_to_zero_when_every_component_does() -> None:
+    created = shared()
+    created.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
+    assert variant_of(created)["ManagedInstanceScaling"]["MinInstanceCount"] == 0
 
 
-def test_an_instance_stays_for_the_component_that_stays() -> None:
-    made = shared()
-    made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
-    made.add_component("Two", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=2)])
-    assert variant_of(made)["ManagedInstanceScaling"]["MinInstanceCount"] == 1
+def test_instances_do_not_scale_to_zero_while_one_component_cannot() -> None:
+    created = shared()
+    created.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
+    created.add_component("Two", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=2)])
+    assert variant_of(created)["ManagedInstanceScaling"]["MinInstanceCount"] == 1
 
 
-def test_copies_that_do_not_fit_are_refused_when_they_are_declared() -> None:
-    made = shared(variant=VariantOptions(max_instance_count=1))
-    made.add_component("One", model=llama(), techniques=[Quantization.awq()])
+def test_component_copies_beyond_the_instance_limit_are_refused() -> None:
+    created = shared(variant=VariantOptions(max_instance_count=1))
+    created.add_component("One", model=llama(), techniques=[Quantization.awq()])
     with pytest.raises(RecipeError) as caught:
-        made.add_component("Two", model=small(), techniques=[SMALL])
+        created.add_component("Two", model=small(), techniques=[SMALL])
     (violation,) = caught.value.violations
     assert violation.rule == "OPT131"
     assert "max_instance_count=2" in violation.suggestion
 
 
-def test_scaling_beyond_the_instances_is_refused_when_it_is_declared() -> None:
-    made = shared(variant=VariantOptions(max_instance_count=1))
-    component = made.add_component("One", model=small(), techniques=[SMALL])
+def test_scaling_a_component_beyond_the_instance_limit_is_refused() -> None:
+    created = shared(variant=VariantOptions(max_instance_count=1))
+    component = created.add_component("One", model=small(), techniques=[SMALL])
     with pytest.raises(RecipeError) as caught:
         component.auto_scale(max_capacity=5)
     assert [violation.rule for violation in caught.value.violations] == ["OPT131"]
@@ -159,7 +161,7 @@ def test_a_copy_larger_than_an_instance_is_refused() -> None:
     ]
 
 
-def test_a_component_with_sagemakers_draft_is_refused_with_all_else_that_is_wrong() -> None:
+def test_a_component_with_sagemakers_draft_and_other_violations_is_refused() -> None:
     with pytest.raises(RecipeError) as caught:
         shared(instance_type="ml.g5.48xlarge").add_component(
             "One", model=llama(), techniques=[SpeculativeDecoding.sagemaker_draft()], copies=-1
@@ -167,21 +169,23 @@ def test_a_component_with_sagemakers_draft_is_refused_with_all_else_that_is_wron
     assert [violation.rule for violation in caught.value.violations] == ["OPT130", "OPT132"]
 
 
-def test_nothing_is_added_to_an_endpoint_whose_variant_serves_the_model() -> None:
-    made = endpoint(stack())
+def test_adding_a_component_to_an_endpoint_that_serves_a_model_is_refused() -> None:
+    created = endpoint(stack())
     with pytest.raises(RecipeError) as caught:
-        made.add_component("Small", model=small(), techniques=[SMALL])
+        created.add_component("Small", model=small(), techniques=[SMALL])
     assert [violation.rule for violation in caught.value.violations] == ["OPT133"]
     assert "inference_component=True" in caught.value.violations[0].suggestion
 
 
-def test_an_adapter_is_a_component_on_its_base_and_the_role_may_read_it() -> None:
-    made = shared()
-    base = made.add_component("Chat", model=llama(), techniques=[Quantization.awq()], adapters=Adapters(max_loaded=2))
+def test_an_adapter_is_a_component_that_the_execution_role_may_read() -> None:
+    created = shared()
+    base = created.add_component(
+        "Chat", model=llama(), techniques=[Quantization.awq()], adapters=Adapters(max_loaded=2)
+    )
     adapter = base.add_adapter("Sql", artifact_uri="s3://adapters/sql.tar.gz", adapter_name="sql")
-    role = iam.Role(made.stack, "Caller", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    role = iam.Role(created.stack, "Caller", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
     adapter.grant_invoke(role)
-    template = template_of(made.stack)  # type: ignore[arg-type]
+    template = template_of(created.stack)  # type: ignore[arg-type]
     (found,) = [each for each in resources(template, COMPONENT) if "Container" in each["Specification"]]
     assert found["InferenceComponentName"] == "sql"
     assert found["Specification"]["Container"] == {"ArtifactUrl": "s3://adapters/sql.tar.gz"}
@@ -199,32 +203,32 @@ def test_an_adapter_is_a_component_on_its_base_and_the_role_may_read_it() -> Non
     assert json.dumps(reads["Resource"]).endswith(':s3:::", "adapters/sql.tar.gz"]]}')
 
 
-def test_an_adapter_of_a_model_that_loads_none_is_refused() -> None:
+def test_an_adapter_on_a_component_without_adapters_enabled_is_refused() -> None:
     component = shared().add_component("Chat", model=llama(), techniques=[Quantization.awq()])
     with pytest.raises(RecipeError) as caught:
         component.add_adapter("Sql", artifact_uri="s3://adapters/sql/")
     assert [violation.rule for violation in caught.value.violations] == ["OPT134", "OPT135"]
 
 
-def test_a_scaled_component_looks_its_copies_up_before_it_is_updated() -> None:
-    made = shared()
-    made.add_component("Small", model=small(), techniques=[SMALL]).auto_scale(max_capacity=2)
-    template = template_of(made.stack)  # type: ignore[arg-type]
+def test_a_scaled_component_looks_up_its_copy_count_before_an_update() -> None:
+    created = shared()
+    created.add_component("Small", model=small(), techniques=[SMALL]).auto_scale(max_capacity=2)
+    template = template_of(created.stack)  # type: ignore[arg-type]
     (name,) = [name for name, r in template["Resources"].items() if r["Type"] == "Custom::ComponentCapacity"]
     component, look_up = resource(template, COMPONENT), template["Resources"][name]["Properties"]["Component"]
     assert component["RuntimeConfig"] == {"CopyCount": {"Fn::GetAtt": [name, "CopyCount"]}}
-    # Whatever changes the component changes the look-up, and so asks it first.
+    # Any change of the component also changes the look-up, which therefore runs first.
     assert {key: value for key, value in component.items() if key != "RuntimeConfig"} == look_up
 
 
-def test_on_pools_a_component_has_a_model_for_each_type() -> None:
+def test_a_component_on_pools_has_a_specification_for_each_instance_type() -> None:
     pools = [
         Pool("ml.p5.48xlarge", techniques=[Quantization.fp8(tensor_parallel_degree=4)]),
         Pool("ml.g5.12xlarge", techniques=[Quantization.awq()]),
     ]
-    made = shared(instance_type=None, instance_pools=[Pool(pool.instance_type, []) for pool in pools])
-    made.add_component("Chat", model=llama(), instance_pools=pools)
-    component = resource(template_of(made.stack), COMPONENT)  # type: ignore[arg-type]
+    created = shared(instance_type=None, instance_pools=[Pool(pool.instance_type, []) for pool in pools])
+    created.add_component("Chat", model=llama(), instance_pools=pools)
+    component = resource(template_of(created.stack), COMPONENT)  # type: ignore[arg-type]
     assert "Specification" not in component
     assert [
         (each["InstanceType"], each["ComputeResourceRequirements"]["NumberOfAcceleratorDevicesRequired"])
@@ -232,38 +236,38 @@ def test_on_pools_a_component_has_a_model_for_each_type() -> None:
     ] == [("ml.p5.48xlarge", 4), ("ml.g5.12xlarge", 4)]
 
 
-def test_pools_of_a_component_are_those_of_its_endpoint() -> None:
-    made = shared(instance_type=None, instance_pools=[Pool("ml.p5.48xlarge", []), Pool("ml.g5.12xlarge", [])])
+def test_a_component_whose_pools_differ_from_its_endpoints_is_refused() -> None:
+    created = shared(instance_type=None, instance_pools=[Pool("ml.p5.48xlarge", []), Pool("ml.g5.12xlarge", [])])
     with pytest.raises(ValueError, match="give one for each, in the same order"):
-        made.add_component("Chat", model=llama(), instance_pools=[Pool("ml.g5.12xlarge", [Quantization.awq()])])
+        created.add_component("Chat", model=llama(), instance_pools=[Pool("ml.g5.12xlarge", [Quantization.awq()])])
 
 
-def test_copies_are_replaced_in_the_batches_of_a_rolling_policy() -> None:
-    made = shared(update_policy=UpdatePolicy.rolling(percent=50), variant=VariantOptions(initial_instance_count=2))
-    made.add_component("Small", model=small(), techniques=[SMALL])
-    policy = resource(template_of(made.stack), COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"]  # type: ignore[arg-type]
+def test_a_rolling_update_policy_replaces_component_copies_in_batches() -> None:
+    created = shared(update_policy=UpdatePolicy.rolling(percent=50), variant=VariantOptions(initial_instance_count=2))
+    created.add_component("Small", model=small(), techniques=[SMALL])
+    policy = resource(template_of(created.stack), COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"]  # type: ignore[arg-type]
     assert policy == {"MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50}, "WaitIntervalInSeconds": 600}
 
 
-def test_the_endpoints_own_update_is_rolled_back_by_the_alarms_of_its_components_ten_at_most() -> None:
-    made = shared(instance_type="ml.g5.48xlarge")
+def test_at_most_ten_component_alarms_roll_back_an_endpoint_update() -> None:
+    created = shared(instance_type="ml.g5.48xlarge")
     for number in range(6):
-        made.add_component(f"Small{number}", model=small(), techniques=[SMALL])
-    config = resource(template_of(made.stack), "AWS::SageMaker::Endpoint")["DeploymentConfig"]  # type: ignore[arg-type]
+        created.add_component(f"Small{number}", model=small(), techniques=[SMALL])
+    config = resource(template_of(created.stack), "AWS::SageMaker::Endpoint")["DeploymentConfig"]  # type: ignore[arg-type]
     names = [alarm["AlarmName"]["Ref"] for alarm in config["AutoRollbackConfiguration"]["Alarms"]]
     assert len(names) == 10
     assert sum("ErrorRate" in name for name in names) == 6
 
 
-def test_an_endpoint_without_a_model_of_its_own_says_so() -> None:
-    made = shared()
+def test_an_endpoint_without_a_model_has_no_plan_and_no_techniques() -> None:
+    created = shared()
     with pytest.raises(ValueError, match="no model of its own"):
-        _ = made.plan
+        _ = created.plan
     with pytest.raises(ValueError, match="techniques are set without a model"):
         OptimizedEndpoint(stack(), "Odd", instance_type="ml.g5.12xlarge", techniques=[SMALL])
 
 
-def test_the_endpoint_of_components_is_in_the_vpc_itself_and_as_isolated_as_its_model() -> None:
+def test_a_component_endpoint_has_the_vpc_and_isolation_of_its_model() -> None:
     scope = stack()
     vpc = ec2.Vpc.from_vpc_attributes(
         scope, "Vpc", vpc_id="vpc-1", availability_zones=["a"], private_subnet_ids=["subnet-1"]
@@ -275,19 +279,19 @@ def test_the_endpoint_of_components_is_in_the_vpc_itself_and_as_isolated_as_its_
     assert config["EnableNetworkIsolation"] is model["EnableNetworkIsolation"] is True
 
 
-def test_the_endpoint_of_added_components_is_as_isolated_as_their_models() -> None:
-    made = shared()
-    made.add_component("One", model=small(), techniques=[SMALL])
-    template = template_of(Stack.of(made))
+def test_an_endpoint_with_added_components_has_their_network_isolation() -> None:
+    created = shared()
+    created.add_component("One", model=small(), techniques=[SMALL])
+    template = template_of(Stack.of(created))
     config, model = (resource(template, f"AWS::SageMaker::{name}") for name in ("EndpointConfig", "Model"))
     assert config["EnableNetworkIsolation"] is model["EnableNetworkIsolation"] is True
 
 
-def test_models_that_need_the_network_and_models_that_are_cut_off_from_it_are_not_served_together() -> None:
-    made = shared()
-    made.add_component("One", model=small(), techniques=[SMALL])
+def test_components_with_different_network_isolation_cannot_share_an_endpoint() -> None:
+    created = shared()
+    created.add_component("One", model=small(), techniques=[SMALL])
     with pytest.raises(ValueError, match=r"add_component\('Two'\): .*NetworkOptions\(isolation=False"):
-        made.add_component("Two", model=small(), techniques=[SMALL, Sharding.fast_load()])
+        created.add_component("Two", model=small(), techniques=[SMALL, Sharding.fast_load()])
     together = shared(network=NetworkOptions(isolation=False))
     together.add_component("One", model=small(), techniques=[SMALL])
     together.add_component("Two", model=small(), techniques=[SMALL, Sharding.fast_load()])
@@ -296,26 +300,26 @@ def test_models_that_need_the_network_and_models_that_are_cut_off_from_it_are_no
     assert [each["EnableNetworkIsolation"] for each in found] == [False, False, False]
 
 
-def test_more_instances_to_start_with_than_the_copies_take_are_within_the_managed_range() -> None:
-    made = shared(variant=VariantOptions(initial_instance_count=5))
-    made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
-    variant = variant_of(made)
+def test_a_larger_initial_instance_count_raises_the_managed_maximum() -> None:
+    created = shared(variant=VariantOptions(initial_instance_count=5))
+    created.add_component("One", model=small(), techniques=[SMALL]).auto_scale(min_capacity=0, max_capacity=1)
+    variant = variant_of(created)
     assert variant["InitialInstanceCount"] == variant["ManagedInstanceScaling"]["MaxInstanceCount"] == 5
 
 
 def test_a_component_starts_with_no_more_copies_than_scaling_allows() -> None:
-    made = shared()
-    made.add_component("One", model=small(), techniques=[SMALL], copies=4).auto_scale(max_capacity=2)
-    look_up = resource(template_of(made.stack), "Custom::ComponentCapacity")  # type: ignore[arg-type]
+    created = shared()
+    created.add_component("One", model=small(), techniques=[SMALL], copies=4).auto_scale(max_capacity=2)
+    look_up = resource(template_of(created.stack), "Custom::ComponentCapacity")  # type: ignore[arg-type]
     assert look_up["InitialCopyCount"] == 2
 
 
-def test_components_can_be_put_in_order_without_a_circle() -> None:
-    made = shared()
-    first = made.add_component("First", model=small(), techniques=[SMALL])
-    second = made.add_component("Second", model=small(), techniques=[SMALL])
+def test_a_dependency_between_components_creates_no_circular_dependency() -> None:
+    created = shared()
+    first = created.add_component("First", model=small(), techniques=[SMALL])
+    second = created.add_component("Second", model=small(), techniques=[SMALL])
     second.node.add_dependency(first)
-    found = template_of(made.stack)["Resources"]  # type: ignore[arg-type]
+    found = template_of(created.stack)["Resources"]  # type: ignore[arg-type]
     (endpoint_id,) = [name for name, r in found.items() if r["Type"] == "AWS::SageMaker::Endpoint"]
     rolling_back = json.dumps(found[endpoint_id])
     alarms = {name for name, r in found.items() if r["Type"] == "AWS::CloudWatch::Alarm" and name in rolling_back}
@@ -323,18 +327,18 @@ def test_components_can_be_put_in_order_without_a_circle() -> None:
     assert not any("DependsOn" in found[name] for name in alarms)
 
 
-def test_a_range_that_is_known_only_at_deployment_is_refused_with_the_reason() -> None:
-    made = shared()
-    most = CfnParameter(made.stack, "Most", type="Number").value_as_number
+def test_a_component_capacity_that_is_a_token_is_refused() -> None:
+    created = shared()
+    most = CfnParameter(created.stack, "Most", type="Number").value_as_number
     with pytest.raises(ValueError, match="whether the copies fit the instances has to be known now"):
-        made.add_component("One", model=small(), techniques=[SMALL]).auto_scale(max_capacity=most)  # type: ignore[arg-type]
+        created.add_component("One", model=small(), techniques=[SMALL]).auto_scale(max_capacity=most)  # type: ignore[arg-type]
 
 
-def test_no_more_than_ten_alarms_roll_a_component_back_those_that_were_given_first() -> None:
+def test_explicit_rollback_alarms_come_first_among_the_ten_allowed() -> None:
     scope = stack()
     arn = "arn:aws:cloudwatch:us-west-2:111122223333:alarm:mine-"
-    given = [cloudwatch.Alarm.from_alarm_arn(scope, f"Mine{number}", f"{arn}{number}") for number in range(9)]
-    endpoint(scope, inference_component=True, update_policy=UpdatePolicy.all_at_once(rollback_alarms=given))
+    explicit_alarms = [cloudwatch.Alarm.from_alarm_arn(scope, f"Mine{number}", f"{arn}{number}") for number in range(9)]
+    endpoint(scope, inference_component=True, update_policy=UpdatePolicy.all_at_once(rollback_alarms=explicit_alarms))
     template = template_of(scope)
     for name in ("Endpoint", "InferenceComponent"):
         config = resource(template, f"AWS::SageMaker::{name}")["DeploymentConfig"]
@@ -343,10 +347,10 @@ def test_no_more_than_ten_alarms_roll_a_component_back_those_that_were_given_fir
         assert alarms[0] == {"AlarmName": "mine-0"}
 
 
-def test_components_of_a_retained_endpoint_their_models_and_the_role_stay_with_it() -> None:
+def test_a_retained_endpoint_retains_its_components_models_and_execution_role() -> None:
     scope = stack()
-    made = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", removal_policy=RemovalPolicy.RETAIN)
-    made.add_component("Small", model=small(), techniques=[SMALL])
+    created = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge", removal_policy=RemovalPolicy.RETAIN)
+    created.add_component("Small", model=small(), techniques=[SMALL])
     kept = {name for name, r in template_of(scope)["Resources"].items() if r.get("DeletionPolicy") == "Retain"}
     assert {"SharedSmallModel", "SharedSmallComponent", "OptimizationServiceExecutionRole"} <= {
         re.sub(r"[0-9A-F]{8}$", "", name) for name in kept

@@ -1,4 +1,4 @@
-"""What an endpoint costs beside others: calls to Node, resources, and room in the policies of shared roles."""
+"""What each further endpoint costs: jsii calls, resources, and size of the shared roles' policies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MOST_RESOURCES = {"bare": 10, "full": 20, "usual": 15}
 
 @contextmanager
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """What crosses to Node meanwhile, by the kind of request."""
+    """Counts the requests to Node inside the block, by type."""
     counted: Counter[str] = Counter()
     send = _NodeProcess.send
 
@@ -77,7 +77,7 @@ def bare(scope: Stack, id: str, _: Shared) -> OptimizedEndpoint:
 
 
 def usual(scope: Stack, id: str, shared: Shared) -> OptimizedEndpoint:
-    """Each feature once, as teams have it: in a VPC, scaled, alarmed, captured, and gated by an evaluation."""
+    """A typical endpoint with each feature once: VPC, scaling, alarms, data capture, evaluation gate."""
     declared = endpoint(
         scope,
         id,
@@ -94,7 +94,7 @@ def usual(scope: Stack, id: str, shared: Shared) -> OptimizedEndpoint:
 
 
 def full(scope: Stack, id: str, shared: Shared) -> OptimizedEndpoint:
-    """Everything that can be said of an endpoint."""
+    """An endpoint with every option."""
     declared = endpoint(
         scope,
         id,
@@ -125,7 +125,7 @@ KINDS = {"bare": bare, "usual": usual, "full": full}
 
 
 @pytest.mark.parametrize("kind", ["bare", "full"])
-def test_an_endpoint_crosses_to_node_as_often_as_the_one_before_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_further_endpoint_makes_the_same_number_of_jsii_calls(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scope = stack()
     shared = Shared(scope)
     KINDS[kind](scope, "First", shared)
@@ -135,11 +135,11 @@ def test_an_endpoint_crosses_to_node_as_often_as_the_one_before_it(kind: str, mo
             KINDS[kind](scope, name, shared)
         counted.append(found)
     second, third = counted
-    assert second == third, "what an endpoint costs grows with how many there are"
+    assert second == third, "the calls per endpoint grow with the number of endpoints"
 
 
 @pytest.mark.parametrize("kind", ["bare", "full"])
-def test_writing_the_template_calls_python_as_often_for_each_endpoint(
+def test_jsii_calls_during_synthesis_grow_linearly_with_the_endpoints(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of(count: int) -> int:
@@ -152,11 +152,11 @@ def test_writing_the_template_calls_python_as_often_for_each_endpoint(
         return found.total()
 
     two, three, four = of(2), of(3), of(4)
-    assert four - three <= three - two, "what an endpoint costs at synthesis grows with how many there are"
+    assert four - three <= three - two, "the synthesis calls per endpoint grow with the number of endpoints"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_endpoint_beside_others_adds_few_resources_and_none_twice(kind: str) -> None:
+def test_a_second_endpoint_adds_the_expected_number_of_resources(kind: str) -> None:
     def of(count: int) -> list[str]:
         scope = stack()
         shared = Shared(scope)
@@ -169,7 +169,7 @@ def test_an_endpoint_beside_others_adds_few_resources_and_none_twice(kind: str) 
     assert added.total() == MOST_RESOURCES[kind], added
 
 
-def test_thirty_endpoints_with_each_feature_are_within_the_resources_of_a_template_and_the_size_of_a_policy() -> None:
+def test_thirty_endpoints_stay_within_template_resource_and_role_policy_limits() -> None:
     scope = stack()
     shared = Shared(scope)
     for number in range(30):
@@ -184,7 +184,7 @@ def test_thirty_endpoints_with_each_feature_are_within_the_resources_of_a_templa
 
 
 def deployed(value: Any) -> str:
-    """JSON without white space, as long as it is where it is deployed: references have the length of an ARN's parts."""
+    """JSON without white space at its deployed length: references have the length of ARN parts."""
     known = {"AWS::Partition": "aws-us-gov", "AWS::Region": "ap-southeast-2", "AWS::AccountId": "1" * 12}
 
     def text(part: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is told of arguments that are something else, of names that are wrong, and of places that are taken."""
+"""Error messages for arguments of the wrong type, misspelled names and duplicate construct ids."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from constructs_optim.recipe.settings import Settings
 
 from .stacks import endpoint, llama, resource, resources, stack, template_of
 
-# Options of another type, where the violation is, and what it says.
+# Options of the wrong type, the location of the violation, and part of its message.
 WRONG: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: JobOptions(max_runtime=36000), "JobOptions.max_runtime", "Duration.seconds(36000)"),
     (lambda: JobOptions(timeout="2 hours"), "JobOptions.timeout", "Duration.seconds(600)"),
@@ -71,7 +71,7 @@ WRONG: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: AsyncInference(bucket="answers"), "AsyncInference.bucket", "'answers'"),
     (lambda: ArtifactStore.from_bucket("artifacts"), "bucket", "'artifacts'"),
 ]
-# The same of arguments of an endpoint.
+# The same for arguments of an endpoint.
 ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
     ({"artifact_store": "artifacts"}, "artifact_store", "from_bucket_name(stack, \"Store\", 'artifacts')"),
     ({"role": "arn:aws:iam::1:role/x"}, "role", "iam.Role.from_role_arn(stack, \"Role\", 'arn:aws:iam::1:role/x')"),
@@ -86,32 +86,34 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.fixture(scope="module")
 def chat() -> Stack:
-    """A stack in which nothing is declared: what is refused adds no resource."""
+    """A stack that stays empty: a refused construct adds no resource."""
     return stack()
 
 
-@pytest.mark.parametrize(("made", "location", "told"), WRONG, ids=[location for _, location, _ in WRONG])
-def test_an_option_of_another_kind_is_told_what_it_takes(made: Callable[[], Any], location: str, told: str) -> None:
-    with pytest.raises(RecipeError) as caught:
-        made()
-    (violation,) = caught.value.violations
-    assert (violation.rule, violation.location) == ("OPT090", location)
-    assert told in f"{violation.reason} {violation.suggestion}"
-
-
-@pytest.mark.parametrize(("given", "name", "told"), ARGUMENTS, ids=[name for _, name, _ in ARGUMENTS])
-def test_an_argument_of_another_kind_is_told_what_it_takes(
-    given: dict[str, Any], name: str, told: str, chat: Stack
+@pytest.mark.parametrize(("build", "location", "message"), WRONG, ids=[location for _, location, _ in WRONG])
+def test_an_option_of_the_wrong_type_is_refused_with_the_expected_type(
+    build: Callable[[], Any], location: str, message: str
 ) -> None:
     with pytest.raises(RecipeError) as caught:
-        endpoint(chat, **given)
+        build()
+    (violation,) = caught.value.violations
+    assert (violation.rule, violation.location) == ("OPT090", location)
+    assert message in f"{violation.reason} {violation.suggestion}"
+
+
+@pytest.mark.parametrize(("arguments", "name", "message"), ARGUMENTS, ids=[name for _, name, _ in ARGUMENTS])
+def test_an_argument_of_the_wrong_type_is_refused_with_the_expected_type(
+    arguments: dict[str, Any], name: str, message: str, chat: Stack
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        endpoint(chat, **arguments)
     (violation,) = caught.value.violations
     assert (violation.rule, violation.location) == ("OPT090", f"OptimizedEndpoint.{name}")
-    assert told in f"{violation.reason} {violation.suggestion}"
+    assert message in f"{violation.reason} {violation.suggestion}"
     assert not [child for child in chat.node.children if child.node.id == "Llama70B"]
 
 
-def test_what_the_cdk_and_this_library_make_is_of_its_kind() -> None:
+def test_type_checks_accept_constructs_of_the_cdk_and_this_library() -> None:
     scope = stack()
     bucket = s3.Bucket.from_bucket_name(scope, "Bucket", "mine")
     topic = sns.Topic.from_topic_arn(scope, "Topic", "arn:aws:sns:us-west-2:111122223333:pages")
@@ -138,18 +140,18 @@ def test_what_the_cdk_and_this_library_make_is_of_its_kind() -> None:
             kind.check("argument", value)
 
 
-def test_a_cooldown_is_a_duration_and_a_grantee_no_arn() -> None:
-    made = endpoint(stack())
-    scaling = made.auto_scale(max_capacity=4)
+def test_a_numeric_cooldown_and_a_string_grantee_are_refused() -> None:
+    created = endpoint(stack())
+    scaling = created.auto_scale(max_capacity=4)
     with pytest.raises(RecipeError, match=r"on_concurrency\.scale_in_cooldown = 300\n"):
         scaling.on_concurrency(target=8, scale_in_cooldown=300)
     with pytest.raises(RecipeError, match=r"Role\.from_role_arn"):
-        made.grant_invoke("arn:aws:iam::111122223333:role/chat")
+        created.grant_invoke("arn:aws:iam::111122223333:role/chat")
     with pytest.raises(RecipeError, match="OPT090 grantee"):
-        made.grant_read("chat")
+        created.grant_read("chat")
 
 
-def test_a_job_refuses_other_kinds_before_it_adds_anything() -> None:
+def test_a_job_refuses_a_wrong_argument_type_before_adding_resources() -> None:
     scope = stack()
     with pytest.raises(RecipeError) as caught:
         OptimizationJob(
@@ -159,11 +161,11 @@ def test_a_job_refuses_other_kinds_before_it_adds_anything() -> None:
     assert not scope.node.children
 
 
-def test_the_other_constructs_refuse_other_kinds_too(chat: Stack) -> None:
+def test_the_other_constructs_refuse_arguments_of_the_wrong_type(chat: Stack) -> None:
     recipe: dict[str, Any] = {
         "model": llama(), "techniques": [Quantization.awq()], "instance_type": "ml.g5.12xlarge"
     }  # fmt: skip
-    made: list[tuple[Callable[[], Any], str]] = [
+    created: list[tuple[Callable[[], Any], str]] = [
         (lambda: ArtifactStore(chat, "Store", encryption_key="alias/mine"), "encryption_key"),
         (
             lambda: OptimizedArtifact(chat, "Artifact", artifact_key="a" * 64, artifact_store="artifacts", **recipe),
@@ -172,7 +174,7 @@ def test_the_other_constructs_refuse_other_kinds_too(chat: Stack) -> None:
         (lambda: ModelRecommendation(chat, "Best", model=Model.s3("s3://models/mine/"), role="mine"), "role"),
         (lambda: endpoint(stack()).evaluate(timeout=3600), "timeout"),
     ]
-    for call, location in made:
+    for call, location in created:
         with pytest.raises(RecipeError) as caught:
             call()
         assert [(each.rule, each.location) for each in caught.value.violations] == [("OPT090", location)]
@@ -180,14 +182,14 @@ def test_the_other_constructs_refuse_other_kinds_too(chat: Stack) -> None:
         endpoint(stack()).evaluate(baselin=None)
 
 
-def test_the_rule_about_kinds_is_a_rule_like_any_other() -> None:
+def test_the_argument_type_rule_is_listed_among_all_rules() -> None:
     (found,) = [rule for rule in all_rules() if rule.id == "OPT090"]
     assert not found.advisory
     assert Settings.rule_link == found.link
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: OptimizedEndpoint(stack(), "Chat", instancetype="ml.g5.12xlarge"), "argument 'instancetype'"),
         (lambda: Pool("ml.g5.12xlarge", technique=[]), "argument 'technique'"),
@@ -199,39 +201,39 @@ def test_the_rule_about_kinds_is_a_rule_like_any_other() -> None:
         (lambda: endpoint(stack()).auto_scale(4), "takes 1 positional argument but 2 were given"),
     ],
 )  # fmt: skip
-def test_an_argument_with_a_wrong_name_is_an_error_that_names_it(call: Callable[[], Any], told: str) -> None:
+def test_an_unexpected_argument_raises_a_type_error_that_names_it(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(TypeError) as caught:
         call()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("int4", "Quantization has no 'int4' (did you mean awq?); it has awq, fp8, smoothquant"),
         ("fp_8", "Quantization has no 'fp_8' (did you mean fp8?)"),
         ("other", "Quantization has no 'other'; it has awq, fp8, smoothquant"),
     ],
 )
-def test_a_technique_that_there_is_not_names_those_there_are(name: str, told: str) -> None:
+def test_an_unknown_technique_raises_an_error_that_lists_the_known_ones(name: str, message: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(Quantization, name)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
     assert not hasattr(Quantization, "other")
 
 
-def test_techniques_that_are_none_are_refused_by_a_rule(chat: Stack) -> None:
+def test_passing_none_as_techniques_is_refused_by_a_rule(chat: Stack) -> None:
     with pytest.raises(RecipeError, match=r"OPT020 techniques = \[\]"):
         endpoint(chat, techniques=None)
 
 
-def test_a_key_on_an_instance_with_disks_is_shown_as_what_it_is(chat: Stack) -> None:
+def test_a_violation_shows_an_encryption_key_as_a_kms_key(chat: Stack) -> None:
     key = kms.Key.from_key_arn(stack(), "Key", "arn:aws:kms:us-west-2:111122223333:key/0a1b2c3d")
     with pytest.raises(RecipeError, match=r"OPT107 encryption_key = 'a KMS key'\n"):
         endpoint(chat, encryption_key=key)
 
 
-def test_an_option_of_scaling_with_a_wrong_name_is_not_left_out_in_silence() -> None:
+def test_a_misspelled_scaling_option_raises_a_type_error() -> None:
     scaling = endpoint(stack()).auto_scale(max_capacity=4)
     with pytest.raises(TypeError, match=r"on_concurrency.*'scale_in_coldown' \(did you mean scale_in_cooldown"):
         scaling.on_concurrency(target=8, scale_in_coldown=Duration.minutes(1))
@@ -239,7 +241,7 @@ def test_an_option_of_scaling_with_a_wrong_name_is_not_left_out_in_silence() -> 
         scaling.on_schedule("Night", schedule="rate(1 day)", max_capacity=1, timezone="UTC")
 
 
-def test_an_id_that_is_taken_is_told_without_what_happened_in_node() -> None:
+def test_a_duplicate_construct_id_raises_an_error_without_the_jsii_trace() -> None:
     scope = stack()
     endpoint(scope, "Chat")
     with pytest.raises(ValueError, match=r"^Chat has a construct 'Chat' already.*such as 'Chat2'$") as caught:
@@ -250,15 +252,17 @@ def test_an_id_that_is_taken_is_told_without_what_happened_in_node() -> None:
         OptimizationJob(scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge")
 
 
-@pytest.mark.parametrize(("scope", "told"), [(App(), "scope is App ''"), ("Chat", "scope is 'Chat'"), (None, "None")])
-def test_a_scope_without_a_stack_is_told_what_a_scope_is(scope: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told) as caught:
+@pytest.mark.parametrize(
+    ("scope", "message"), [(App(), "scope is App ''"), ("Chat", "scope is 'Chat'"), (None, "None")]
+)
+def test_a_scope_outside_a_stack_is_refused_with_an_example(scope: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
         endpoint(scope)
     assert 'OptimizedEndpoint(Stack(app, "Chat")' in str(caught.value)
     assert caught.value.__suppress_context__
 
 
-def test_two_endpoints_of_a_stack_have_not_the_same_name() -> None:
+def test_two_endpoints_of_a_stack_cannot_share_a_name() -> None:
     scope = stack()
     endpoint(scope, "One", endpoint_name="chat")
     with pytest.raises(ValueError, match=r"endpoint_name is 'Chat', and Chat/One has that name.*Give Chat/Two another"):
@@ -270,16 +274,16 @@ def test_two_endpoints_of_a_stack_have_not_the_same_name() -> None:
     assert len(resources(template_of(scope), "AWS::SageMaker::Endpoint")) == 4
 
 
-def test_the_name_of_an_endpoint_that_was_removed_may_be_given_again() -> None:
+def test_the_name_of_a_removed_endpoint_can_be_reused() -> None:
     scope = stack()
     endpoint(scope, "One", endpoint_name="chat")
     scope.node.try_remove_child("One")
     endpoint(scope, "Two", endpoint_name="chat")
-    (made,) = resources(template_of(scope), "AWS::SageMaker::Endpoint")
-    assert made["EndpointName"] == "chat"
+    (created,) = resources(template_of(scope), "AWS::SageMaker::Endpoint")
+    assert created["EndpointName"] == "chat"
 
 
-def test_a_model_that_is_missing_and_pools_that_are_none_are_told_what_to_give(chat: Stack) -> None:
+def test_a_missing_model_or_invalid_pools_are_refused_with_an_example(chat: Stack) -> None:
     with pytest.raises(ValueError, match=r"techniques are set without a model.*Model\.jumpstart"):
         endpoint(chat, model=None)
     with pytest.raises(ValueError, match=r"instance_type=\"ml\.g5\.12xlarge\""):
@@ -289,7 +293,7 @@ def test_a_model_that_is_missing_and_pools_that_are_none_are_told_what_to_give(c
             OptimizedEndpoint(chat, "Pooled", model=llama(), instance_pools=pools)
 
 
-def test_a_capacity_that_is_known_at_deployment_leaves_the_dashboard_whole() -> None:
+def test_a_capacity_token_is_omitted_from_the_dashboard_annotations() -> None:
     scope = stack()
     most = CfnParameter(scope, "Most", type="Number").value_as_number
     endpoint(scope).auto_scale(max_capacity=most).on_concurrency(target=8)

@@ -1,4 +1,4 @@
-"""Containers stay as they are when a newer release of the library prefers others."""
+"""The lock file keeps an app's containers when a newer release of the library prefers others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def synthesized() -> dict[str, Any]:
 
 
 def messages(of: Stack, kind: str) -> list[str]:
-    """What the synthesis of a stack's app says, read from its cloud assembly."""
+    """The messages that synthesis writes to the cloud assembly of a stack's app."""
     app = of.node.root
     assert isinstance(app, App)
     metadata = json.loads((Path(app.synth().directory) / f"{of.stack_name}.metadata.json").read_text())
@@ -41,7 +41,7 @@ def messages(of: Stack, kind: str) -> list[str]:
 
 
 def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the catalog of a later release, which prefers a newer image."""
+    """Simulate the catalog of a later release, which prefers a newer image."""
     rows = images.rows()
     monkeypatch.setattr(images, "rows", lambda: (rows[0].model_copy(update={"tag": "9.0.0-lmi99.0.0-cu999"}), *rows))
 
@@ -50,7 +50,7 @@ def under_the_cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CDK_OUTDIR", str(tmp_path / "cdk.out"))
 
 
-def test_a_synthesized_app_stays_the_same_under_a_newer_catalog(
+def test_the_lock_file_keeps_containers_the_same_under_a_newer_catalog(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under_the_cli(monkeypatch, tmp_path)
@@ -62,7 +62,7 @@ def test_a_synthesized_app_stays_the_same_under_a_newer_catalog(
     assert "9.0.0-lmi99.0.0-cu999" in str(synthesized())
 
 
-def test_unit_tests_of_an_app_read_the_file_and_write_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_synthesis_outside_the_cdk_cli_reads_the_lock_file_without_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     before = synthesized()
     assert not Path(LOCK_FILE).exists()
     Lock(containers={"awq": images.rows()[0].name}).write(Path(LOCK_FILE))
@@ -70,7 +70,7 @@ def test_unit_tests_of_an_app_read_the_file_and_write_none(monkeypatch: pytest.M
     assert synthesized() == before
 
 
-def test_what_was_recorded_is_said_once(
+def test_recorded_containers_are_printed_only_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     under_the_cli(monkeypatch, tmp_path)
@@ -79,7 +79,7 @@ def test_what_was_recorded_is_said_once(
         assert capsys.readouterr().err == message
 
 
-def test_a_path_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_file_that_cannot_be_written_gives_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     under_the_cli(monkeypatch, tmp_path)
     chat = stack()
     chat.node.set_context(LOCK_FILE_CONTEXT, "no/such/folder/optim.lock.json")
@@ -88,7 +88,9 @@ def test_a_path_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatch:
     assert f"it lacks awq: {NEWEST}" in warning
 
 
-def test_two_techniques_of_an_app_are_recorded_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_file_records_the_containers_of_several_techniques(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from constructs_optim import Quantization
 
     under_the_cli(monkeypatch, tmp_path)
@@ -98,7 +100,7 @@ def test_two_techniques_of_an_app_are_recorded_side_by_side(tmp_path: Path, monk
     assert list(Lock.read(Path(LOCK_FILE)).containers) == ["awq", "fp8"]
 
 
-def test_the_rules_run_and_the_file_is_read_once_for_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_checks_the_rules_and_reads_the_lock_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     checks, reads = planning.check, Lock.read
     monkeypatch.setattr(planning, "check", lambda recipe: calls.append("check") or checks(recipe))

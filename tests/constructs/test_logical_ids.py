@@ -1,4 +1,4 @@
-"""A logical id has one type for as long as it exists: CloudFormation refuses a change set that gives it another."""
+"""A logical id keeps its resource type: CloudFormation refuses a change set that changes the type of a resource."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..support.endpoint_options import ON, grouped
 from .stacks import ENVIRONMENT, STACKS, endpoint, llama
 
 _MISTRAL = Model.s3("s3://models/mistral/7b")
-# The same endpoint with what may become of its recipe.
+# Recipes that one endpoint may change between.
 _RECIPES: dict[str, tuple[Model | None, list[Technique]]] = {
     "awq": (None, [Quantization.awq()]),
     "awq_and_draft": (None, [Quantization.awq(), SpeculativeDecoding.sagemaker_draft()]),
@@ -68,8 +68,8 @@ def _cases() -> dict[str, Callable[[Stack], object]]:
         cases[f"recipe_{name}"] = lambda scope, model=model, techniques=techniques: endpoint(
             scope, model=model or llama(), techniques=techniques
         )
-    for name, given in ON.items():
-        cases[f"option_{name}"] = lambda scope, given=given: endpoint(scope, **grouped(given(scope)))
+    for name, props in ON.items():
+        cases[f"option_{name}"] = lambda scope, props=props: endpoint(scope, **grouped(props(scope)))
     for build in (_scaled, _scaled_component, _evaluated, _all_alarms):
         cases[f"declared{build.__name__}"] = build
     cases["of_components"] = lambda scope: OptimizedEndpoint(
@@ -79,7 +79,7 @@ def _cases() -> dict[str, Callable[[Stack], object]]:
 
 
 def _types_by_logical_id(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """Each logical id's types, and the cases that give it them."""
+    """The resource types of each logical id, with the cases that declare them."""
     app = App(outdir=str(folder))
     declared: list[str] = []
     for name, build in _cases().items():
@@ -88,7 +88,7 @@ def _types_by_logical_id(folder: Path) -> dict[str, dict[str, list[str]]]:
             build(scope)
             declared.append(scope.stack_name)
         except RecipeError:
-            # What a rule refuses on this endpoint is not deployed.
+            # An option that a rule refuses for this endpoint is not deployed.
             assert name.startswith("option_")
     app.synth()
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -99,7 +99,7 @@ def _types_by_logical_id(folder: Path) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def test_a_logical_id_has_the_same_type_whatever_the_recipe_and_the_options(tmp_path: Path) -> None:
+def test_a_logical_id_keeps_its_resource_type_across_recipes_and_options(tmp_path: Path) -> None:
     found = _types_by_logical_id(tmp_path)
     assert {logical_id: dict(types) for logical_id, types in found.items() if len(types) > 1} == {}
     both_ways = {"AWS::SageMaker::Model", "Custom::OptimizedModel", "Custom::OptimizationJob", "Custom::TrainingJob"}

@@ -16,9 +16,9 @@ from .stacks import resource, resources, stack, template_of
 TYPE = "Custom::ModelRecommendation"
 
 
-def recommendation(scope: Stack, id: str = "Recommendation", **given: Any) -> ModelRecommendation:
+def recommendation(scope: Stack, id: str = "Recommendation", **overrides: Any) -> ModelRecommendation:
     role = iam.Role.from_role_arn(scope, f"{id}Role", "arn:aws:iam::111122223333:role/mine", mutable=False)
-    return ModelRecommendation(scope, id, **{"model": Model.s3("s3://models/llama"), "role": role, **given})
+    return ModelRecommendation(scope, id, **{"model": Model.s3("s3://models/llama"), "role": role, **overrides})
 
 
 def conditions(scope: Stack) -> dict[str, Any]:
@@ -26,23 +26,23 @@ def conditions(scope: Stack) -> dict[str, Any]:
     return {name: each for name, each in found if each["Type"] == "AWS::CloudFormation::WaitCondition"}
 
 
-def test_a_recommendation_asks_with_a_workload_configuration_of_its_own() -> None:
+def test_a_recommendation_request_has_its_own_workload_configuration() -> None:
     scope = stack()
     recommendation(scope, workload=Workload(concurrency=[4], prompts="s3://prompts/chat.jsonl"))
     template = template_of(scope)
-    config, asked = resource(template, "AWS::SageMaker::AIWorkloadConfig"), resource(template, TYPE)["Request"]
-    assert json.loads(config["AIWorkloadConfigs"]["WorkloadSpec"]["Inline"]) == asked["Workload"]
-    assert asked["Metric"] == "cost"
-    assert asked["OptimizeModel"] is True
-    assert asked["Prompts"] == "s3://prompts/chat.jsonl"
-    assert not {"InstanceTypes", "Framework", "ReservationArns"} & set(asked), "the service chooses"
+    config, request = resource(template, "AWS::SageMaker::AIWorkloadConfig"), resource(template, TYPE)["Request"]
+    assert json.loads(config["AIWorkloadConfigs"]["WorkloadSpec"]["Inline"]) == request["Workload"]
+    assert request["Metric"] == "cost"
+    assert request["OptimizeModel"] is True
+    assert request["Prompts"] == "s3://prompts/chat.jsonl"
+    assert not {"InstanceTypes", "Framework", "ReservationArns"} & set(request), "the service chooses"
 
 
-def test_what_is_recommended_is_known_when_the_condition_is_met() -> None:
+def test_recommendation_attributes_are_read_from_the_wait_condition() -> None:
     scope = stack()
-    made = recommendation(scope, timeout=Duration.hours(3))
+    created = recommendation(scope, timeout=Duration.hours(3))
     for name in ("instance_type", "instance_count", "model_package_arn", "inference_specification_name"):
-        CfnOutput(scope, name.title().replace("_", ""), value=str(getattr(made, name)))
+        CfnOutput(scope, name.title().replace("_", ""), value=str(getattr(created, name)))
     template = template_of(scope)
     ((name, condition),) = conditions(scope).items()
     assert condition["Properties"]["Timeout"] == "10800"
@@ -52,22 +52,22 @@ def test_what_is_recommended_is_known_when_the_condition_is_met() -> None:
     assert values == [{"Fn::Select": [part, data]} for part in (1, 2, 3, 4)]
 
 
-def test_without_waiting_there_is_a_result_later_and_no_instance_type_now() -> None:
+def test_a_recommendation_without_waiting_has_only_a_result_uri() -> None:
     scope = stack()
-    made = recommendation(scope, wait=False)
-    CfnOutput(scope, "Uri", value=made.result_uri)
+    created = recommendation(scope, wait=False)
+    CfnOutput(scope, "Uri", value=created.result_uri)
     with pytest.raises(ValueError, match="wait=True, or read result_uri later"):
-        _ = made.instance_type
+        _ = created.instance_type
     template = template_of(scope)
     assert not conditions(scope)
     assert "WaitHandle" not in resource(template, TYPE)
     assert template["Outputs"]["Uri"]["Value"]["Fn::GetAtt"][1] == "ResultUri"
 
 
-def test_another_question_has_a_condition_of_its_own_and_other_tags_do_not() -> None:
-    def condition(**given: Any) -> str:
+def test_a_changed_recommendation_request_creates_a_new_wait_condition() -> None:
+    def condition(**overrides: Any) -> str:
         scope = stack()
-        recommendation(scope, **given)
+        recommendation(scope, **overrides)
         (name,) = conditions(scope)
         return name
 
@@ -86,14 +86,14 @@ def test_another_question_has_a_condition_of_its_own_and_other_tags_do_not() -> 
     assert len({first, *(condition(**change) for change in changes)}) == 1 + len(changes)
 
 
-def test_a_role_of_the_stack_gets_what_the_job_needs_before_the_job_starts() -> None:
+def test_a_role_of_the_stack_gets_its_permissions_before_the_job_starts() -> None:
     scope = stack()
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
     secret = "arn:aws:secretsmanager:us-west-2:111122223333:secret:token"
     recommendation(scope, role=role, workload=Workload(token_secret_arn=secret))
     template = template_of(scope)
     (statements,) = [each["PolicyDocument"]["Statement"] for each in resources(template, "AWS::IAM::Policy")]
-    # What the service does with the role besides: tests/constructs/test_roles.py.
+    # tests/constructs/test_roles.py checks the other permissions that the service needs.
     others = {each["Sid"]: each for each in statements if "sagemaker:" not in json.dumps(each["Action"])}
     assert others.pop("PassItself")["Resource"] == {"Fn::GetAtt": ["Role1ABCC5F0", "Arn"]}
     assert {action for each in others.values() for action in actions(each)} == {
@@ -110,12 +110,12 @@ def test_a_role_of_the_stack_gets_what_the_job_needs_before_the_job_starts() -> 
         "secretsmanager:GetSecretValue",
         "servicequotas:GetServiceQuota",
     }
-    (asking,) = [each for each in template["Resources"].values() if each["Type"] == TYPE]
+    (recommending,) = [each for each in template["Resources"].values() if each["Type"] == TYPE]
     (policy,) = [name for name, each in template["Resources"].items() if each["Type"] == "AWS::IAM::Policy"]
-    assert policy in asking["DependsOn"]
+    assert policy in recommending["DependsOn"]
 
 
-def test_an_immutable_role_is_left_as_it_is_and_only_it_may_be_passed() -> None:
+def test_an_immutable_role_is_not_changed_and_only_it_may_be_passed() -> None:
     scope = stack()
     recommendation(scope)
     template = template_of(scope)
@@ -130,7 +130,7 @@ def test_an_immutable_role_is_left_as_it_is_and_only_it_may_be_passed() -> None:
     assert [each["Resource"] for each in statements] == ["arn:aws:iam::111122223333:role/mine"]
 
 
-def test_a_stack_of_recommendations_has_no_execution_role_that_nothing_runs_under() -> None:
+def test_a_stack_with_only_recommendations_has_no_execution_role() -> None:
     scope = stack()
     recommendation(scope)
     trusted = {
@@ -140,7 +140,7 @@ def test_a_stack_of_recommendations_has_no_execution_role_that_nothing_runs_unde
     assert trusted == {"lambda.amazonaws.com", "states.amazonaws.com"}
 
 
-def test_recommendations_share_their_handlers_and_differ_in_their_workloads() -> None:
+def test_recommendations_share_handlers_but_not_workload_configurations() -> None:
     scope = stack()
     recommendation(scope, "One")
     recommendation(scope, "Two")
@@ -153,7 +153,7 @@ def test_recommendations_share_their_handlers_and_differ_in_their_workloads() ->
     assert len(set(names)) == 2
 
 
-def test_everything_that_is_wrong_is_told_at_once_with_what_is_wrong_in_the_workload() -> None:
+def test_recommendation_and_workload_violations_are_reported_together() -> None:
     scope = Stack(App(), "Chat", env=Environment(account="111122223333", region="eu-north-1"))
     with pytest.raises(RecipeError) as refused:
         recommendation(scope, framework="TGI", workload=Workload(parameters={"concurency": 3}))
@@ -161,12 +161,12 @@ def test_everything_that_is_wrong_is_told_at_once_with_what_is_wrong_in_the_work
     assert not [each for each in scope.node.children if isinstance(each, ModelRecommendation)]
 
 
-def test_a_wait_longer_than_cloudformations_is_refused_with_a_way_out() -> None:
+def test_a_timeout_beyond_twelve_hours_is_refused_with_an_alternative() -> None:
     with pytest.raises(ValueError, match="wait=False"):
         recommendation(stack(), timeout=Duration.hours(13))
 
 
-def test_a_store_that_is_only_read_is_refused() -> None:
+def test_a_recommendation_with_a_read_only_store_is_refused() -> None:
     scope = stack()
     bucket = s3.Bucket.from_bucket_name(scope, "Shared", "artifacts-of-others")
     with pytest.raises(ValueError, match="read-only"):

@@ -19,25 +19,25 @@ from constructs_optim import (
 from .stacks import llama, resource, resources, stack, template_of
 
 
-def job(scope: Any, **given: Any) -> OptimizationJob:
+def job(scope: Any, **overrides: Any) -> OptimizationJob:
     return OptimizationJob(
         scope,
         "Job",
-        **{"model": llama(), "techniques": [Quantization.awq()], "instance_type": "ml.g5.12xlarge", **given},
+        **{"model": llama(), "techniques": [Quantization.awq()], "instance_type": "ml.g5.12xlarge", **overrides},
     )
 
 
-def test_a_job_alone_makes_an_artifact_and_no_endpoint() -> None:
+def test_a_standalone_job_produces_an_artifact_without_a_model() -> None:
     scope = stack()
-    made = job(scope)
-    CfnOutput(scope, "Uri", value=made.model_data_uri)
+    created = job(scope)
+    CfnOutput(scope, "Uri", value=created.model_data_uri)
     template = template_of(scope)
     assert len(resources(template, "AWS::CloudFormation::WaitCondition")) == 1
     assert not resources(template, "AWS::SageMaker::Model")
     assert "Fn::Select" in template["Outputs"]["Uri"]["Value"]
 
 
-def test_isolation_is_refused_where_no_container_could_be_isolated() -> None:
+def test_network_isolation_of_a_job_or_artifact_is_refused() -> None:
     with pytest.raises(ValueError, match=r"OptimizationJob declares no model's container.*OptimizedEndpoint"):
         job(stack(), network=NetworkOptions(isolation=True))
     store = ArtifactStore(scope := stack(), "Store")
@@ -54,17 +54,17 @@ def test_isolation_is_refused_where_no_container_could_be_isolated() -> None:
         )
 
 
-def test_what_an_artifact_is_served_from_is_held_to_the_repositories_of_its_recipe() -> None:
+def test_a_job_names_the_image_repositories_that_may_serve_its_artifact() -> None:
     scope = stack()
     job(scope)
     properties = resource(template_of(scope), "Custom::OptimizationJob")
     assert properties["ServingRepositories"] == ["763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference"]
-    # The job runs in an image of it, and this is what the service recommends.
+    # The job runs an image of this repository, which the service recommends.
     image = properties["Request"]["OptimizationConfigs"][0]["ModelQuantizationConfig"]["Image"]
     assert image.startswith(f"{properties['ServingRepositories'][0]}:")
 
 
-def test_an_artifact_that_is_waited_for_may_be_named_in_another_stack() -> None:
+def test_another_stack_may_import_the_uri_of_an_awaited_artifact() -> None:
     scope = stack()
     other = Stack(App.of(scope), "Other", env=Environment(account=scope.account, region=scope.region))
     CfnOutput(other, "Uri", value=job(scope).model_data_uri)
@@ -76,7 +76,7 @@ def test_an_artifact_that_is_waited_for_may_be_named_in_another_stack() -> None:
     }
 
 
-def test_the_condition_waits_for_the_resource_that_starts_the_job() -> None:
+def test_the_wait_condition_depends_on_the_resource_that_starts_the_job() -> None:
     scope = stack()
     job(scope)
     template = template_of(scope)
@@ -86,18 +86,18 @@ def test_the_condition_waits_for_the_resource_that_starts_the_job() -> None:
     assert condition["Properties"]["Timeout"] == "43200"
 
 
-def test_a_deployment_may_go_on_without_waiting() -> None:
+def test_a_deployment_may_continue_without_waiting_for_the_job() -> None:
     scope = stack()
-    made = job(scope, wait=False)
-    CfnOutput(scope, "Uri", value=made.model_data_uri)
+    created = job(scope, wait=False)
+    CfnOutput(scope, "Uri", value=created.model_data_uri)
     template = template_of(scope)
     assert not resources(template, "AWS::CloudFormation::WaitCondition")
     assert "WaitHandle" not in resource(template, "Custom::OptimizationJob")
     assert template["Outputs"]["Uri"]["Value"]["Fn::GetAtt"][1] == "ModelDataUri"
-    assert made.image_uri.startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/")
+    assert created.image_uri.startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/")
 
 
-def test_a_wait_longer_than_cloudformations_is_refused_with_a_way_out() -> None:
+def test_a_timeout_beyond_twelve_hours_is_refused_with_an_alternative() -> None:
     with pytest.raises(ValueError, match="wait=False"):
         job(stack(), jobs=JobOptions(timeout=Duration.hours(13)))
 
@@ -114,7 +114,7 @@ def test_timeout_and_max_runtime_are_passed_on_in_seconds() -> None:
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 5400}
 
 
-def test_another_timeout_is_another_condition_for_none_can_be_updated() -> None:
+def test_a_changed_timeout_creates_a_new_wait_condition() -> None:
     names = []
     for timeout in (None, Duration.hours(12), Duration.hours(2)):
         scope = stack()
@@ -125,7 +125,7 @@ def test_another_timeout_is_another_condition_for_none_can_be_updated() -> None:
     assert not names[0] & names[2]
 
 
-def test_the_resource_says_what_people_call_the_recipe() -> None:
+def test_the_job_resource_has_a_readable_recipe_description() -> None:
     scope = stack()
     job(scope)
     assert resource(template_of(scope), "Custom::OptimizationJob")["Description"] == {
@@ -135,7 +135,7 @@ def test_the_resource_says_what_people_call_the_recipe() -> None:
     }
 
 
-def test_the_handlers_code_is_the_runtime_folder_alone() -> None:
+def test_the_lambda_asset_contains_only_the_runtime_package() -> None:
     import zipfile
     from pathlib import Path
 
@@ -155,14 +155,14 @@ def test_the_handlers_code_is_the_runtime_folder_alone() -> None:
     assert not zipfile.is_zipfile(asset)
 
 
-def test_the_execution_data_with_the_pre_signed_url_is_not_logged() -> None:
+def test_state_machine_logs_exclude_execution_data_with_the_presigned_url() -> None:
     scope = stack()
     job(scope)
     machine = resource(template_of(scope), "AWS::StepFunctions::StateMachine")
     assert machine["LoggingConfiguration"]["IncludeExecutionData"] is False
 
 
-def test_the_handler_may_only_look_up_the_models_it_was_given() -> None:
+def test_the_handler_role_may_look_up_the_models_of_its_jobs() -> None:
     scope = stack()
     job(scope)
     OptimizationJob(
@@ -179,7 +179,7 @@ def test_the_handler_may_only_look_up_the_models_it_was_given() -> None:
     assert '"s3:prefix": "mine/*"' in text
 
 
-def test_each_role_is_assumed_by_the_one_service_that_works_under_it() -> None:
+def test_each_role_trusts_only_the_service_that_uses_it() -> None:
     scope = stack()
     job(scope)
     trusted = {

@@ -34,24 +34,24 @@ def shared_store(scope: Stack, *, encrypted: bool = False) -> IArtifactStore:
     return ArtifactStore.from_bucket(bucket, encryption_key=key, read_only=True)
 
 
-def key_of(**given: Any) -> str:
-    """The key that the recipe makes."""
-    key = endpoint(stack(), **given).plan.artifact_key
+def key_of(**overrides: Any) -> str:
+    """The artifact key of the recipe."""
+    key = endpoint(stack(), **overrides).plan.artifact_key
     assert key is not None
     return key
 
 
-def by_key(scope: Stack, **given: Any) -> OptimizedEndpoint:
-    """The headline endpoint by its key, changed by what is given."""
-    recipe = {name: value for name, value in given.items() if name in ("model", "techniques", "instance_type")}
-    store = given.get("artifact_store") or shared_store(scope)
-    key = given["artifact_key"] if "artifact_key" in given else key_of(**recipe)
-    return endpoint(scope, **{**given, "artifact_store": store, "artifact_key": key})
+def by_key(scope: Stack, **overrides: Any) -> OptimizedEndpoint:
+    """The headline endpoint by its artifact key, with overridden arguments."""
+    recipe = {name: value for name, value in overrides.items() if name in ("model", "techniques", "instance_type")}
+    store = overrides.get("artifact_store") or shared_store(scope)
+    key = overrides["artifact_key"] if "artifact_key" in overrides else key_of(**recipe)
+    return endpoint(scope, **{**overrides, "artifact_store": store, "artifact_key": key})
 
 
-def test_an_endpoint_by_key_serves_what_the_resource_finds_without_job_or_condition() -> None:
+def test_an_endpoint_by_artifact_key_has_no_job_and_no_wait_condition() -> None:
     scope = stack()
-    made = by_key(scope)
+    created = by_key(scope)
     template = template_of(scope)
     assert not resources(template, "Custom::OptimizationJob")
     assert not resources(template, "AWS::CloudFormation::WaitCondition")
@@ -61,18 +61,18 @@ def test_an_endpoint_by_key_serves_what_the_resource_finds_without_job_or_condit
     container = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]
     assert container["Image"] == {"Fn::GetAtt": [name, "Image"]}
     assert container["ModelDataSource"]["S3DataSource"]["S3Uri"] == {"Fn::GetAtt": [name, "ModelDataUri"]}
-    assert container["Environment"] == made.plan.container.environment
+    assert container["Environment"] == created.plan.container.environment
     assert len(resources(template, "AWS::SageMaker::Endpoint")) == 1
 
 
-def test_the_resource_says_which_artifact_of_which_recipe_it_looks_for() -> None:
+def test_the_artifact_resource_names_its_artifact_recipe_and_store() -> None:
     scope = stack()
-    made = by_key(scope, artifact_store=shared_store(scope, encrypted=True))
+    created = by_key(scope, artifact_store=shared_store(scope, encrypted=True))
     found = resource(template_of(scope), "Custom::OptimizedArtifact")
     assert {name: value for name, value in found.items() if name not in ("ServiceToken", "ServiceTimeout")} == {
-        "Description": made.plan.description,
-        "ArtifactKey": made.plan.artifact_key,
-        "RecipeKey": made.plan.jobs[-1].recipe_key,
+        "Description": created.plan.description,
+        "ArtifactKey": created.plan.artifact_key,
+        "RecipeKey": created.plan.jobs[-1].recipe_key,
         "Source": {
             "Kind": "hub",
             "HubName": "SageMakerPublicHub",
@@ -86,17 +86,17 @@ def test_the_resource_says_which_artifact_of_which_recipe_it_looks_for() -> None
     }
 
 
-def test_scaling_dashboard_and_grants_are_those_of_any_endpoint() -> None:
+def test_an_endpoint_by_artifact_key_supports_scaling_dashboard_and_grants() -> None:
     scope = stack()
-    made = by_key(scope)
-    made.auto_scale(max_capacity=3).on_concurrency(target=4)
-    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
+    created = by_key(scope)
+    created.auto_scale(max_capacity=3).on_concurrency(target=4)
+    created.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
     template = template_of(scope)
     for kind in ("AWS::ApplicationAutoScaling::ScalableTarget", "AWS::CloudWatch::Dashboard", "AWS::IAM::Policy"):
         assert len(resources(template, kind)) == 1
 
 
-def test_one_function_finds_all_artifacts_of_a_stack_and_there_is_no_other() -> None:
+def test_artifacts_of_a_stack_share_one_lambda_function() -> None:
     scope = stack()
     store = shared_store(scope)
     by_key(scope, id="One", artifact_store=store)
@@ -109,12 +109,12 @@ def test_one_function_finds_all_artifacts_of_a_stack_and_there_is_no_other() -> 
 
 
 def statements(template: dict[str, Any], description: str) -> dict[str, dict[str, Any]]:
-    """The statements of the role of that description, by their Sid."""
+    """The statements of the role whose description starts with ``description``, by Sid."""
     (role,) = [r for r in resources(template, "AWS::IAM::Role") if r["Description"].startswith(description)]
     return {s["Sid"]: s for policy in role["Policies"] for s in policy["PolicyDocument"]["Statement"]}
 
 
-def test_the_handler_reads_artifacts_and_writes_its_accounts_references_only() -> None:
+def test_the_artifact_handler_writes_only_the_references_of_its_account() -> None:
     scope = stack()
     by_key(scope, artifact_store=shared_store(scope, encrypted=True))
     found = statements(template_of(scope), "Finds artifacts")
@@ -134,7 +134,7 @@ def test_the_handler_reads_artifacts_and_writes_its_accounts_references_only() -
     assert 'artifacts-of-others/owners/", {"Ref": "AWS::AccountId"}, "/*"' in json.dumps(found["Owners"]["Resource"])
 
 
-def test_the_execution_role_reads_the_artifact_and_not_what_it_was_made_from() -> None:
+def test_the_execution_role_reads_the_artifact_but_not_its_source_model() -> None:
     scope = stack()
     by_key(scope, artifact_store=shared_store(scope, encrypted=True))
     found = statements(template_of(scope), "What SageMaker may do")
@@ -143,7 +143,7 @@ def test_the_execution_role_reads_the_artifact_and_not_what_it_was_made_from() -
     assert "s3:PutObject" not in json.dumps(found)
 
 
-def test_heads_by_key_are_served_beside_the_model_which_is_still_read() -> None:
+def test_heads_by_artifact_key_are_served_with_their_base_model() -> None:
     scope = stack()
     by_key(
         scope,
@@ -167,17 +167,17 @@ def test_heads_by_key_are_served_beside_the_model_which_is_still_read() -> None:
     assert "prompts/mine" not in json.dumps(found), "the training data is the job's"
 
 
-def test_of_a_chain_the_last_artifact_is_enough() -> None:
+def test_a_chain_of_jobs_is_served_from_its_last_artifact() -> None:
     scope = stack()
-    made = by_key(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+    created = by_key(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
     template = template_of(scope)
     found = resource(template, "Custom::OptimizedArtifact")
-    assert found["ArtifactKey"] == made.plan.jobs[-1].artifact_key
-    assert "Source" not in found, "it was made of an artifact, known by its key alone"
+    assert found["ArtifactKey"] == created.plan.jobs[-1].artifact_key
+    assert "Source" not in found, "the source is an artifact, known by its key alone"
     assert len(resources(template, "AWS::SageMaker::InferenceComponent")) == 1
 
 
-def test_the_artifact_of_a_job_of_another_stack_is_referred_to_by_that_jobs_key() -> None:
+def test_an_endpoint_imports_the_artifact_key_of_another_stacks_job() -> None:
     app = App()
     making, serving = Stack(app, "Making"), Stack(app, "Serving")
     store = ArtifactStore(making, "Artifacts")
@@ -203,20 +203,20 @@ def test_the_artifact_of_a_job_of_another_stack_is_referred_to_by_that_jobs_key(
     assert not resources(template, "Custom::OptimizationJob")
 
 
-def test_a_key_may_be_a_parameter() -> None:
+def test_an_artifact_key_may_be_a_cloudformation_parameter() -> None:
     scope = stack()
-    made = by_key(scope, artifact_key=CfnParameter(scope, "Key").value_as_string)
+    created = by_key(scope, artifact_key=CfnParameter(scope, "Key").value_as_string)
     assert resource(template_of(scope), "Custom::OptimizedArtifact")["ArtifactKey"] == {"Ref": "Key"}
-    assert scope.resolve(made.artifact.artifact_key) == {"Ref": "Key"}
+    assert scope.resolve(created.artifact.artifact_key) == {"Ref": "Key"}
 
 
-def test_what_is_served_has_the_same_attributes_whoever_made_it() -> None:
+def test_jobs_and_imported_artifacts_have_the_same_attributes() -> None:
     scope = stack()
-    made = by_key(scope)
-    assert isinstance(made.artifact, OptimizedArtifact)
-    assert made.artifact.artifact_key == made.plan.artifact_key
+    created = by_key(scope)
+    assert isinstance(created.artifact, OptimizedArtifact)
+    assert created.artifact.artifact_key == created.plan.artifact_key
     for attribute in ("model_data_uri", "image_uri", "job_name"):
-        assert "Fn::GetAtt" in scope.resolve(getattr(made.artifact, attribute))
+        assert "Fn::GetAtt" in scope.resolve(getattr(created.artifact, attribute))
         assert hasattr(OptimizationJob, attribute)
 
 
@@ -224,10 +224,10 @@ def test_an_endpoint_with_a_job_serves_the_jobs_artifact() -> None:
     assert isinstance(endpoint(stack()).artifact, OptimizationJob)
 
 
-def test_from_job_to_key_is_another_resource_not_another_type_of_the_same_one() -> None:
-    def ids(**given: Any) -> dict[str, str]:
+def test_switching_from_job_to_artifact_key_changes_no_resource_type() -> None:
+    def ids(**overrides: Any) -> dict[str, str]:
         scope = stack()
-        endpoint(scope, **given, artifact_store=shared_store(scope) if given else None)
+        endpoint(scope, **overrides, artifact_store=shared_store(scope) if overrides else None)
         return {name: r["Type"] for name, r in template_of(scope)["Resources"].items()}
 
     before, after = ids(), ids(artifact_key=key_of())
@@ -236,7 +236,7 @@ def test_from_job_to_key_is_another_resource_not_another_type_of_the_same_one() 
     assert {"AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Endpoint"} <= set(kept)
 
 
-def test_a_given_role_may_read_before_the_model_is_made() -> None:
+def test_an_existing_role_gets_its_permissions_before_the_artifact_is_resolved() -> None:
     scope = stack()
     by_key(scope, role=iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")))
     template = template_of(scope)
@@ -246,24 +246,24 @@ def test_a_given_role_may_read_before_the_model_is_made() -> None:
 
 
 @pytest.mark.parametrize("key", ["latest", "A" * 64, "a" * 63, "", 7])
-def test_what_is_no_key_is_refused_with_the_value_and_where_keys_are_found(key: Any) -> None:
+def test_an_invalid_artifact_key_is_refused_with_the_expected_format(key: Any) -> None:
     with pytest.raises(ValueError, match=rf"artifact_key is {key!r}, and a key is 64 hexadecimal digits"):
         by_key(stack(), artifact_key=key)
 
 
-def test_the_key_of_another_recipe_is_refused_with_both_keys() -> None:
+def test_the_artifact_key_of_another_recipe_is_refused_with_both_keys() -> None:
     other = key_of(techniques=[Quantization.awq(group_size=64)])
     with pytest.raises(ValueError, match=f"artifact_key is {other}, and this recipe makes {key_of()}: .*same release"):
         by_key(stack(), artifact_key=other)
 
 
-def test_where_the_version_is_not_pinned_any_key_may_be_the_recipes() -> None:
+def test_any_artifact_key_is_accepted_for_an_unpinned_model_version() -> None:
     scope = stack()
     by_key(scope, model=Model.jumpstart(LLAMA_70B, accept_eula=True), artifact_key="a" * 64)
     assert resource(template_of(scope), "Custom::OptimizedArtifact")["ArtifactKey"] == "a" * 64
 
 
-def test_a_recipe_without_a_job_has_no_artifact_to_refer_to() -> None:
+def test_an_artifact_key_for_a_recipe_without_a_job_is_refused() -> None:
     with pytest.raises(ValueError, match="this recipe needs no job"):
         by_key(
             stack(),
@@ -273,30 +273,30 @@ def test_a_recipe_without_a_job_has_no_artifact_to_refer_to() -> None:
         )
 
 
-def test_a_recipe_that_breaks_rules_is_refused_as_ever() -> None:
+def test_an_artifact_key_does_not_bypass_the_recipe_rules() -> None:
     with pytest.raises(ValueError, match="OPT021"):
         by_key(stack(), techniques=[Quantization.awq(group_size=100)], artifact_key="a" * 64)
 
 
-def test_a_key_without_the_store_that_has_the_artifact_is_refused() -> None:
+def test_an_artifact_key_without_an_artifact_store_is_refused() -> None:
     with pytest.raises(ValueError, match="name the one that has it with artifact_store="):
         endpoint(stack(), artifact_key="a" * 64)
 
 
 @pytest.mark.parametrize("unused", ["max_runtime", "timeout"])
-def test_what_only_a_job_could_use_is_refused(unused: str) -> None:
+def test_job_options_with_an_artifact_key_are_refused(unused: str) -> None:
     with pytest.raises(ValueError, match=rf"nothing is waited for: leave jobs\.{unused} out"):
         by_key(stack(), artifact_key="a" * 64, jobs=JobOptions(**{unused: Duration.hours(1)}))
 
 
-def test_a_read_only_store_is_refused_where_a_job_would_write_to_it() -> None:
+def test_a_read_only_store_is_refused_for_a_recipe_with_a_job() -> None:
     scope = stack()
     with pytest.raises(ValueError, match=r"artifacts-of-others is read-only.*artifact_key=.*read_only=False"):
         endpoint(scope, artifact_store=shared_store(scope))
     assert template_of(scope).get("Resources", {}) == {}
 
 
-def test_a_read_only_store_goes_with_a_recipe_that_writes_nothing() -> None:
+def test_a_read_only_store_is_accepted_for_a_recipe_without_a_job() -> None:
     scope = stack()
     endpoint(
         scope,
@@ -307,9 +307,9 @@ def test_a_read_only_store_goes_with_a_recipe_that_writes_nothing() -> None:
     assert not resources(template_of(scope), "AWS::S3::Bucket")
 
 
-def test_an_artifact_alone_is_there_for_a_model_of_ones_own() -> None:
+def test_a_standalone_artifact_can_be_used_in_a_custom_model() -> None:
     scope = stack()
-    made = OptimizedArtifact(
+    created = OptimizedArtifact(
         scope,
         "Artifact",
         model=llama(),
@@ -320,4 +320,4 @@ def test_an_artifact_alone_is_there_for_a_model_of_ones_own() -> None:
     )
     template = template_of(scope)
     assert not resources(template, "AWS::SageMaker::Model")
-    assert scope.resolve(made.model_data_uri)["Fn::GetAtt"][1] == "ModelDataUri"
+    assert scope.resolve(created.model_data_uri)["Fn::GetAtt"][1] == "ModelDataUri"

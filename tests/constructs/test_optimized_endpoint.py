@@ -27,7 +27,7 @@ from constructs_optim import (
 from .stacks import LLAMA_70B, endpoint, llama, resource, resources, stack, template_of
 
 
-def test_an_endpoint_serves_the_artifact_behind_the_condition_that_waits_for_it() -> None:
+def test_a_model_takes_its_image_and_artifact_from_the_wait_condition() -> None:
     scope = stack()
     endpoint(scope)
     template = template_of(scope)
@@ -45,7 +45,7 @@ def test_an_endpoint_serves_the_artifact_behind_the_condition_that_waits_for_it(
     assert model["EnableNetworkIsolation"] is True
 
 
-def test_a_model_in_s3_has_an_hour_to_be_downloaded_and_loaded() -> None:
+def test_a_model_in_s3_gets_an_hour_each_for_download_and_startup() -> None:
     scope = stack()
     endpoint(scope, model=Model.s3("s3://models/llama/70b"), variant=VariantOptions(initial_instance_count=2))
     (variant,) = resource(template_of(scope), "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
@@ -55,7 +55,7 @@ def test_a_model_in_s3_has_an_hour_to_be_downloaded_and_loaded() -> None:
     assert variant["InstanceType"] == "ml.g5.12xlarge"
 
 
-def test_a_model_of_the_hub_has_the_time_that_its_document_says() -> None:
+def test_a_hub_model_gets_the_timeouts_of_its_hub_document() -> None:
     scope = stack()
     endpoint(scope)
     template = template_of(scope)
@@ -65,7 +65,7 @@ def test_a_model_of_the_hub_has_the_time_that_its_document_says() -> None:
     assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == {"Fn::GetAtt": [job, "ContainerStartupTimeout"]}
 
 
-def test_an_endpoint_is_named_after_its_place_unless_it_is_given_a_name() -> None:
+def test_an_endpoint_without_an_explicit_name_is_named_after_its_construct_path() -> None:
     scope = stack()
     endpoint(scope, "Unnamed")
     endpoint(scope, "Named", endpoint_name="chat", variant=VariantOptions(name="main"))
@@ -79,10 +79,10 @@ def test_an_endpoint_is_named_after_its_place_unless_it_is_given_a_name() -> Non
     assert variants == ["AllTraffic", "main"]
 
 
-def test_a_changed_recipe_changes_the_ids_of_handle_and_condition_and_nothing_else() -> None:
-    def ids(**given: Any) -> set[str]:
+def test_a_changed_recipe_replaces_only_the_wait_handle_and_condition() -> None:
+    def ids(**overrides: Any) -> set[str]:
         scope = stack()
-        endpoint(scope, **given)
+        endpoint(scope, **overrides)
         return set(template_of(scope)["Resources"])
 
     before, after = ids(), ids(techniques=[Quantization.awq(group_size=64)])
@@ -91,7 +91,7 @@ def test_a_changed_recipe_changes_the_ids_of_handle_and_condition_and_nothing_el
 
 
 @pytest.mark.parametrize(
-    "given",
+    "overrides",
     [
         {"variant": VariantOptions(initial_instance_count=3)},
         {"endpoint_name": "chat"},
@@ -99,16 +99,16 @@ def test_a_changed_recipe_changes_the_ids_of_handle_and_condition_and_nothing_el
         {"jobs": JobOptions(max_runtime=Duration.hours(3))},
     ],
 )
-def test_what_does_not_make_another_artifact_leaves_handle_and_condition(given: dict[str, Any]) -> None:
-    def ids(**given: Any) -> set[str]:
+def test_settings_that_do_not_affect_the_artifact_keep_the_wait_condition(overrides: dict[str, Any]) -> None:
+    def ids(**overrides: Any) -> set[str]:
         scope = stack()
-        endpoint(scope, **given)
+        endpoint(scope, **overrides)
         return set(template_of(scope)["Resources"])
 
-    assert ids() == ids(**given)
+    assert ids() == ids(**overrides)
 
 
-def test_another_store_is_waited_for_anew() -> None:
+def test_another_artifact_store_gets_a_new_wait_condition() -> None:
     def conditions(name: str) -> set[str]:
         scope = stack()
         endpoint(scope, artifact_store=ArtifactStore(scope, name))
@@ -118,7 +118,7 @@ def test_another_store_is_waited_for_anew() -> None:
     assert conditions("One") != conditions("Two")
 
 
-def test_one_service_and_two_roles_for_sagemaker_serve_all_endpoints_of_a_stack() -> None:
+def test_endpoints_of_a_stack_share_functions_state_machine_roles_and_bucket() -> None:
     scope = stack()
     for number in range(3):
         endpoint(scope, f"Endpoint{number}")
@@ -129,25 +129,25 @@ def test_one_service_and_two_roles_for_sagemaker_serve_all_endpoints_of_a_stack(
     assert len(resources(template, "AWS::S3::Bucket")) == 1
 
 
-def test_grant_invoke_allows_both_ways_of_invoking_this_endpoint_only() -> None:
+def test_grant_invoke_allows_invocation_and_streaming_of_this_endpoint_only() -> None:
     scope = stack()
-    made = endpoint(scope)
-    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
+    created = endpoint(scope)
+    created.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
     (statement,) = resource(template_of(scope), "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
     assert statement["Action"] == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
-    assert statement["Resource"] == scope.resolve(made.endpoint_arn)
+    assert statement["Resource"] == scope.resolve(created.endpoint_arn)
     assert statement["Resource"]["Ref"].startswith("Llama70B")
 
 
-def test_names_and_arns_are_references_to_the_endpoint() -> None:
+def test_endpoint_names_and_arns_are_cloudformation_references() -> None:
     scope = stack()
-    made = endpoint(scope)
-    assert scope.resolve(made.endpoint_name)["Fn::GetAtt"][1] == "EndpointName"
-    assert "Ref" in scope.resolve(made.endpoint_arn)
-    assert scope.resolve(made.dashboard.dashboard_name) == {"Ref": "Llama70BDashboard553B9EF2"}
+    created = endpoint(scope)
+    assert scope.resolve(created.endpoint_name)["Fn::GetAtt"][1] == "EndpointName"
+    assert "Ref" in scope.resolve(created.endpoint_arn)
+    assert scope.resolve(created.dashboard.dashboard_name) == {"Ref": "Llama70BDashboard553B9EF2"}
 
 
-def test_a_vpc_reaches_job_and_model() -> None:
+def test_the_job_and_the_model_use_the_configured_vpc() -> None:
     scope = stack()
     vpc = ec2.Vpc(scope, "Vpc", max_azs=2)
     group = ec2.SecurityGroup(scope, "Group", vpc=vpc)
@@ -172,23 +172,23 @@ def test_subnets_without_their_vpc_are_refused() -> None:
         endpoint(stack(), network=NetworkOptions(vpc_subnets=ec2.SubnetSelection(one_per_az=True)))
 
 
-def test_tokens_are_taken_for_source_role_and_network() -> None:
+def test_the_model_uri_role_and_network_may_be_tokens() -> None:
     scope = stack()
 
-    def given(name: str) -> str:
+    def parameter(name: str) -> str:
         return CfnParameter(scope, name).value_as_string
 
     vpc = ec2.Vpc.from_vpc_attributes(
         scope,
         "Vpc",
-        vpc_id=given("VpcId"),
+        vpc_id=parameter("VpcId"),
         availability_zones=["a", "b"],
-        private_subnet_ids=[given("S1"), given("S2")],
+        private_subnet_ids=[parameter("S1"), parameter("S2")],
     )
     endpoint(
         scope,
-        model=Model.s3(given("ModelUri")),
-        role=iam.Role.from_role_arn(scope, "Role", given("RoleArn"), mutable=False),
+        model=Model.s3(parameter("ModelUri")),
+        role=iam.Role.from_role_arn(scope, "Role", parameter("RoleArn"), mutable=False),
         network=NetworkOptions(vpc=vpc),
     )
     template = template_of(scope)
@@ -199,7 +199,7 @@ def test_tokens_are_taken_for_source_role_and_network() -> None:
     assert "${Token[" not in json.dumps(template)
 
 
-def test_a_source_known_by_token_keeps_its_ids_from_synth_to_synth() -> None:
+def test_a_model_uri_token_gives_the_same_logical_ids_at_every_synth() -> None:
     def ids(parameters_before: int) -> set[str]:
         scope = stack()
         for number in range(parameters_before):
@@ -210,13 +210,13 @@ def test_a_source_known_by_token_keeps_its_ids_from_synth_to_synth() -> None:
     assert ids(0) == ids(5)
 
 
-def test_an_imported_immutable_role_is_left_alone() -> None:
+def test_an_imported_immutable_role_gets_no_policy() -> None:
     scope = stack()
     endpoint(scope, role=iam.Role.from_role_arn(scope, "Role", "arn:aws:iam::111122223333:role/mine", mutable=False))
     assert not resources(template_of(scope), "AWS::IAM::Policy")
 
 
-def test_a_given_role_gets_its_permissions_before_the_job_starts() -> None:
+def test_an_existing_role_gets_its_permissions_before_the_job_starts() -> None:
     scope = stack()
     endpoint(scope, role=iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com")))
     template = template_of(scope)
@@ -225,7 +225,7 @@ def test_a_given_role_gets_its_permissions_before_the_job_starts() -> None:
     assert policy in job["DependsOn"]
 
 
-def test_a_stack_without_a_region_finds_its_registry_by_mapping() -> None:
+def test_an_environment_agnostic_stack_resolves_its_registry_by_mapping() -> None:
     scope = Stack(App(), "Anywhere")
     endpoint(scope)
     template = template_of(scope)
@@ -243,7 +243,7 @@ BAD: dict[str, Any] = {
 }
 
 
-def test_bad_input_is_refused_with_every_violation_before_any_resource_is_made() -> None:
+def test_invalid_input_is_refused_with_all_violations_before_adding_resources() -> None:
     scope = stack()
     with pytest.raises(RecipeError) as caught:
         OptimizedEndpoint(scope, "Bad", **BAD)
@@ -257,26 +257,26 @@ def test_an_unsupported_technique_is_refused() -> None:
         endpoint(stack(), model=Model.jumpstart("huggingface-llm-falcon-180b-bf16"), instance_type="ml.p5.48xlarge")
 
 
-def test_a_licence_that_is_not_accepted_stops_the_synthesis_with_its_name() -> None:
+def test_an_unaccepted_licence_is_refused_with_its_name() -> None:
     with pytest.raises(RecipeError, match=r"(?s)Llama 2.*accept_eula=True"):
         endpoint(stack(), model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0"))
 
 
-def test_an_unpinned_version_is_warned_of_and_its_key_known_only_at_deployment() -> None:
+def test_an_unpinned_version_gives_a_warning_and_an_artifact_key_token() -> None:
     scope = stack()
-    made = endpoint(scope, model=Model.jumpstart(LLAMA_70B, accept_eula=True))
-    assert scope.resolve(made.artifact.artifact_key) == {"Ref": "Llama70BOptimizationE18A58CB"}
-    (warning,) = [entry for entry in made.artifact.node.metadata if "warning" in entry.type]
+    created = endpoint(scope, model=Model.jumpstart(LLAMA_70B, accept_eula=True))
+    assert scope.resolve(created.artifact.artifact_key) == {"Ref": "Llama70BOptimizationE18A58CB"}
+    (warning,) = [entry for entry in created.artifact.node.metadata if "warning" in entry.type]
     assert "constructs-optim:OPT006" in warning.data
 
 
-def test_a_pinned_recipe_knows_its_key_at_synth() -> None:
-    made = endpoint(stack())
-    assert made.artifact.artifact_key == made.plan.jobs[-1].artifact_key
-    assert len(made.artifact.artifact_key) == 64
+def test_a_pinned_recipe_has_its_artifact_key_at_synth_time() -> None:
+    created = endpoint(stack())
+    assert created.artifact.artifact_key == created.plan.jobs[-1].artifact_key
+    assert len(created.artifact.artifact_key) == 64
 
 
-def test_no_secret_and_no_account_of_the_machine_gets_into_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_in_the_environment_do_not_reach_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "do-not-write-me-down")
     scope = stack()
     endpoint(scope)
@@ -295,21 +295,21 @@ def test_no_secret_and_no_account_of_the_machine_gets_into_the_template(monkeypa
         ),
     ],
 )
-def test_every_stack_of_one_job_is_deployed_as_the_plan_says(
+def test_technique_combinations_of_one_job_are_declared_as_planned(
     techniques: list[Any], instance_type: str, members: list[str]
 ) -> None:
     scope = stack()
-    made = endpoint(scope, techniques=techniques, instance_type=instance_type)
+    created = endpoint(scope, techniques=techniques, instance_type=instance_type)
     template = template_of(scope)
     configs = resource(template, "Custom::OptimizationJob")["Request"]["OptimizationConfigs"]
     assert [next(iter(config)) for config in configs] == members
     environment = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
-    assert environment == made.plan.container.environment
+    assert environment == created.plan.container.environment
 
 
-def test_a_draft_is_a_channel_of_a_model_that_shows_all_its_properties() -> None:
+def test_a_draft_model_is_a_channel_of_the_custom_model_resource() -> None:
     scope = stack()
-    made = endpoint(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
+    created = endpoint(scope, techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
     template = template_of(scope)
     assert not resources(template, "AWS::SageMaker::Model")
     model = resource(template, "Custom::OptimizedModel")
@@ -325,7 +325,7 @@ def test_a_draft_is_a_channel_of_a_model_that_shows_all_its_properties() -> None
             },
         }
     ]
-    assert model["Image"] == made.plan.container.image, "not the recommended one, which may ignore the draft"
+    assert model["Image"] == created.plan.container.image, "not the recommended one, which may ignore the draft"
     assert model["Environment"]["OPTION_SPECULATIVE_DRAFT_MODEL"].endswith("/draft_model")
     assert model["Source"]["Kind"] == "artifact"
     assert model["EnableNetworkIsolation"] is True
@@ -333,9 +333,9 @@ def test_a_draft_is_a_channel_of_a_model_that_shows_all_its_properties() -> None
     assert "Ref" in variant["ModelName"]
 
 
-def test_a_draft_alone_needs_no_job() -> None:
+def test_a_draft_model_without_quantization_needs_no_job() -> None:
     scope = stack()
-    made = endpoint(
+    created = endpoint(
         scope,
         techniques=[SpeculativeDecoding.custom_draft(uri="s3://drafts/one/")],
         instance_type="ml.p4d.24xlarge",
@@ -344,14 +344,14 @@ def test_a_draft_alone_needs_no_job() -> None:
     assert not resources(template, "Custom::OptimizationJob")
     assert resource(template, "Custom::OptimizedModel")["Source"]["Kind"] == "hub"
     with pytest.raises(ValueError, match="needs no job"):
-        _ = made.artifact.artifact_key
+        _ = created.artifact.artifact_key
 
 
-def test_shards_are_cut_from_the_first_jobs_artifact_and_served_by_a_component() -> None:
+def test_shards_are_built_from_the_quantized_artifact_and_served_by_a_component() -> None:
     scope = stack()
-    made = endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
-    made.auto_scale(max_capacity=3).on_concurrency(target=4)
-    made.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
+    created = endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])
+    created.auto_scale(max_capacity=3).on_concurrency(target=4)
+    created.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
     template = template_of(scope)
     first, second = resources(template, "Custom::OptimizationJob")
     assert first["Source"]["Kind"] == "hub"
@@ -369,7 +369,7 @@ def test_shards_are_cut_from_the_first_jobs_artifact_and_served_by_a_component()
     assert len(statement["Resource"]) == 2, "the endpoint and its component"
 
 
-def test_heads_are_trained_by_a_job_and_served_beside_the_model() -> None:
+def test_eagle_heads_are_trained_by_a_job_and_served_with_the_model() -> None:
     scope = stack()
     endpoint(
         scope,
@@ -384,7 +384,7 @@ def test_heads_are_trained_by_a_job_and_served_beside_the_model() -> None:
     assert "prompts/mine/*" in json.dumps(role["Policies"])
 
 
-def test_a_hubs_own_configuration_is_left_to_the_hub() -> None:
+def test_a_pre_optimized_model_uses_the_hubs_own_configuration() -> None:
     scope = stack()
     endpoint(scope, techniques=[PreOptimized(config="lmi-optimized")], instance_type="ml.p4d.24xlarge")
     model = resource(template_of(scope), "Custom::OptimizedModel")
@@ -393,7 +393,7 @@ def test_a_hubs_own_configuration_is_left_to_the_hub() -> None:
     assert model["InstanceType"] == "ml.p4d.24xlarge"
 
 
-def test_a_chain_is_waited_for() -> None:
+def test_a_chain_of_jobs_without_waiting_is_refused() -> None:
     from constructs_optim import OptimizationJob
 
     with pytest.raises(ValueError, match="chain"):

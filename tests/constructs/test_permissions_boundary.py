@@ -1,4 +1,4 @@
-"""A permissions boundary reaches every role, however it is declared."""
+"""A permissions boundary applies to every role, however it is declared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOUNDARY = "arn:aws:iam::111122223333:policy/Boundary"
 
 
 def with_every_role(stack: Stack) -> Stack:
-    """An endpoint with a job and one with a model of the stack's own handler: all roles that there can be."""
+    """An endpoint with a job and one with the custom model handler, which together declare every role."""
     endpoint(stack, "Quantized", techniques=[Quantization.awq()])
     endpoint(stack, "PreOptimized", techniques=[PreOptimized()], instance_type="ml.p4d.24xlarge")
     return stack

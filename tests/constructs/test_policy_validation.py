@@ -1,4 +1,4 @@
-"""A platform team's policy over apps, as a plugin of the CDK's validation."""
+"""A platform team's policy for apps, as a CDK policy validation plugin."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ STRICT = PlatformPolicy(
 
 
 class Found(NamedTuple):
-    """A finding as a report has it; ``reason`` where it was acknowledged."""
+    """A finding in a report; ``reason`` is set if it was acknowledged."""
 
     rule: str
     severity: str
@@ -90,7 +90,7 @@ def findings(app: App, policy: PlatformPolicy) -> set[Found]:
 
 @pytest.fixture
 def app(tmp_path: Path) -> App:
-    # The CDK's own rules take seconds, and are not what is tried here.
+    # The CDK's own rules take seconds and are not under test here.
     return App(outdir=str(tmp_path / "out"), builtin_cloud_formation_validation=False)
 
 
@@ -132,9 +132,9 @@ def test_stages_and_nested_stacks_are_validated_and_the_closest_acknowledgement_
     assert of_the_first["POL020"].reason is None
 
 
-def test_an_allowed_endpoint_is_found_nothing_of(app: App) -> None:
-    made = endpoint(stack_of(app))
-    made.auto_scale(max_capacity=2).on_concurrency(target=8)
+def test_a_compliant_endpoint_has_no_findings(app: App) -> None:
+    created = endpoint(stack_of(app))
+    created.auto_scale(max_capacity=2).on_concurrency(target=8)
     policy = PlatformPolicy(
         allowed_instance_types=["ml.g5.*"],
         allowed_job_instance_types=["ml.g5.12xlarge"],
@@ -151,7 +151,7 @@ def test_an_allowed_endpoint_is_found_nothing_of(app: App) -> None:
     assert findings(app, policy) == set()
 
 
-def test_a_finding_says_what_was_given_why_and_what_would_work(app: App) -> None:
+def test_a_finding_names_the_value_the_reason_and_a_fix(app: App) -> None:
     endpoint(stack_of(app))
     policy = PlatformPolicy(allowed_instance_types=["ml.p5.*", "ml.g6.*"], reasons={"POL001": "reserved until June"})
     assert findings(app, policy) == {
@@ -177,14 +177,14 @@ def test_an_acknowledged_finding_stays_in_the_report_with_its_reason(app: App) -
     }
 
 
-def test_the_cdks_own_acknowledgement_is_the_same(app: App) -> None:
+def test_the_cdks_own_acknowledgement_has_the_same_effect(app: App) -> None:
     stack = stack_of(app)
     endpoint(stack)
     Validations.of(stack).acknowledge(Acknowledgment(id="constructs-optim-policy::POL001", reason="a trial"))
     assert {(one.severity, one.reason) for one in findings(app, NVME_TYPES_ONLY)} == {("acknowledged", "a trial")}
 
 
-def test_an_acknowledgement_has_a_known_rule_and_a_reason(app: App) -> None:
+def test_an_acknowledgement_requires_a_known_rule_and_a_reason(app: App) -> None:
     stack = stack_of(app)
     with pytest.raises(ValueError, match=r"there is no rule 'POL999'.*POL001"):
         PolicyValidation.acknowledge(stack, "POL999", reason="why not")
@@ -192,15 +192,15 @@ def test_an_acknowledgement_has_a_known_rule_and_a_reason(app: App) -> None:
         PolicyValidation.acknowledge(stack, "POL001", reason=" ")
 
 
-def test_what_an_override_writes_into_the_template_is_validated(app: App) -> None:
-    made = endpoint(stack_of(app), instance_type="ml.p5.48xlarge", techniques=[Quantization.fp8()])
-    config = made.node.find_child("Config")
+def test_property_overrides_are_validated_against_the_policy(app: App) -> None:
+    created = endpoint(stack_of(app), instance_type="ml.p5.48xlarge", techniques=[Quantization.fp8()])
+    config = created.node.find_child("Config")
     assert isinstance(config, CfnResource)
     config.add_property_override("ProductionVariants.0.InstanceType", "ml.g5.48xlarge")
     assert {"'ml.g5.48xlarge'" in one.text for one in findings(app, NVME_TYPES_ONLY)} == {True}
 
 
-def test_endpoints_that_others_declare_are_validated_as_well(app: App) -> None:
+def test_endpoints_declared_with_l1_constructs_are_validated(app: App) -> None:
     stack = stack_of(app)
     instance_type = CfnParameter(stack, "Type").value_as_string
     sagemaker.CfnModel(stack, "Model", execution_role_arn="arn:aws:iam::111122223333:role/x")
@@ -220,7 +220,7 @@ def test_endpoints_that_others_declare_are_validated_as_well(app: App) -> None:
     assert "has no constructs-optim metadata" in found["POL010"]
 
 
-def test_a_job_whose_model_is_elsewhere_is_validated_for_its_recipe(app: App) -> None:
+def test_a_job_without_an_endpoint_is_validated_for_its_recipe(app: App) -> None:
     stack = stack_of(app)
     OptimizationJob(
         stack,
@@ -236,7 +236,7 @@ def test_a_job_whose_model_is_elsewhere_is_validated_for_its_recipe(app: App) ->
     assert {one.construct for one in found} == {"Chat/Job/Resource"}
 
 
-def test_a_drafts_licence_is_validated_like_its_models(app: App) -> None:
+def test_the_licence_of_a_draft_model_is_validated(app: App) -> None:
     endpoint(
         stack_of(app),
         techniques=[
@@ -248,7 +248,7 @@ def test_a_drafts_licence_is_validated_like_its_models(app: App) -> None:
     assert {"llama-3-8b" in one.text for one in found} == {True}
 
 
-def test_an_endpoint_in_a_vpc_has_the_network_that_is_required(app: App) -> None:
+def test_an_endpoint_in_a_vpc_meets_the_vpc_requirement(app: App) -> None:
     stack = stack_of(app)
     endpoint(stack, network=NetworkOptions(vpc=ec2.Vpc(stack, "Vpc", max_azs=2)))
     assert findings(app, PlatformPolicy(vpc_required=True)) == set()
@@ -263,7 +263,7 @@ def test_a_warning_does_not_fail_synthesis(app: App) -> None:
     assert [(one["conclusion"], len(one["violations"])) for one in report["pluginReports"]] == [("success", 1)]
 
 
-def test_what_is_left_of_an_earlier_synthesis_is_not_validated(tmp_path: Path) -> None:
+def test_leftover_templates_of_an_earlier_synthesis_are_not_validated(tmp_path: Path) -> None:
     for nested in (True, False):
         app = App(outdir=str(tmp_path / "out"), builtin_cloud_formation_validation=False)
         stack = stack_of(app)
@@ -273,7 +273,7 @@ def test_what_is_left_of_an_earlier_synthesis_is_not_validated(tmp_path: Path) -
         assert list((tmp_path / "out").glob("*.nested.template.json"))
 
 
-def test_nested_stacks_of_the_legacy_synthesizer_are_found_by_the_clis_metadata(tmp_path: Path) -> None:
+def test_nested_stacks_of_the_legacy_synthesizer_are_resolved_by_asset_metadata(tmp_path: Path) -> None:
     app = App(
         outdir=str(tmp_path / "out"),
         builtin_cloud_formation_validation=False,

@@ -1,4 +1,4 @@
-"""What SageMaker's roles may do, who has which, and that no policy is longer than IAM takes."""
+"""The permissions of SageMaker's roles, their assignment, and IAM's limits on policy size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .policy_evaluation import resolved
 from .stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
 
 _INLINE, _MANAGED = 10_240, 6_144
-# Logical ids stand for what CloudFormation makes up: as long as names may be.
+# Names that CloudFormation generates for logical ids, at their maximum length.
 _LONG = "arn:aws:s3:::" + "a" * 63
 
 
@@ -44,7 +44,7 @@ def _role(template: dict[str, Any], part: str) -> dict[str, Any]:
 
 
 def _statements(template: dict[str, Any], part: str) -> list[dict[str, Any]]:
-    """All that a role of the stack's own is allowed, in whichever policy."""
+    """All statements of a role that the stack declares, inline and managed."""
     role = _role(template, part)
     documents = [policy["PolicyDocument"] for policy in role.get("Policies", ())]
     managed = [template["Resources"][arn["Ref"]] for arn in role.get("ManagedPolicyArns", ())]
@@ -68,7 +68,7 @@ def _writes(template: dict[str, Any], part: str) -> list[str]:
 
 
 def _characters(document: dict[str, Any], template: dict[str, Any]) -> int:
-    """As IAM counts: without white space, when everything has its name."""
+    """The size that IAM counts: without white space, with resolved names."""
     names = dict.fromkeys(template["Resources"], _LONG) | {"AWS::AccountId": "111122223333"}
     return len(re.sub(r"\s", "", json.dumps(resolved(document, "111122223333", names))))
 
@@ -79,13 +79,13 @@ def _large(scope: Stack, endpoints: int, **options: Any) -> None:
         endpoint(scope, f"Endpoint{number}", model=Model.s3(uri), **options)
 
 
-def test_what_serves_a_model_writes_nothing() -> None:
+def test_the_execution_role_of_an_endpoint_may_not_write_by_default() -> None:
     scope = stack()
     endpoint(scope)
     assert _writes(template_of(scope), "ExecutionRole") == []
 
 
-def test_what_serves_a_model_writes_captures_and_answers_where_it_is_told_to() -> None:
+def test_the_execution_role_writes_captures_and_async_outputs_below_their_prefixes() -> None:
     scope = stack()
     bucket = s3.Bucket.from_bucket_name(scope, "Bucket", "of-mine")
     endpoint(scope, data_capture=DataCapture(bucket=bucket))
@@ -93,13 +93,13 @@ def test_what_serves_a_model_writes_captures_and_answers_where_it_is_told_to() -
     assert _writes(template_of(scope), "ExecutionRole") == ["async-failures/*", "async/*", "captures/*"]
 
 
-def test_jobs_write_their_output_and_neither_manifests_nor_claims() -> None:
+def test_the_job_role_writes_model_outputs_but_not_manifests_or_claims() -> None:
     scope = stack()
     endpoint(scope)
     assert _writes(template_of(scope), "JobRole") == ["artifacts/*/model/*"]
 
 
-def test_trainings_write_what_they_tell_and_where_they_go_on_as_well() -> None:
+def test_the_role_of_training_jobs_also_writes_tensorboard_logs_and_checkpoints() -> None:
     scope = stack()
     endpoint(
         scope, model=Model.s3("s3://models/mistral/7b"), techniques=[FineTune(training_data="s3://prompts/sql/train")]
@@ -108,23 +108,23 @@ def test_trainings_write_what_they_tell_and_where_they_go_on_as_well() -> None:
     assert written == ["artifacts/*/model/*", "artifacts/*/tensorboard/*", "checkpoints/*"]
 
 
-def test_models_and_jobs_are_given_different_roles() -> None:
+def test_models_and_jobs_have_different_roles_by_default() -> None:
     scope = stack()
     endpoint(scope)
     template = template_of(scope)
     served = resource(template, "AWS::SageMaker::Model")["ExecutionRoleArn"]["Fn::GetAtt"][0]
-    made = resource(template, "Custom::OptimizationJob")["RoleArn"]["Fn::GetAtt"][0]
+    created = resource(template, "Custom::OptimizationJob")["RoleArn"]["Fn::GetAtt"][0]
     assert "ExecutionRole" in served
-    assert "JobRole" in made
+    assert "JobRole" in created
 
 
-def test_a_stack_that_only_makes_an_artifact_has_no_role_for_models() -> None:
+def test_a_stack_with_only_a_job_has_no_execution_role() -> None:
     scope = stack()
     OptimizationJob(scope, "Job", model=llama(), techniques=[Quantization.awq()], instance_type="ml.g5.12xlarge")
     assert [name for name in template_of(scope)["Resources"] if "ExecutionRole" in name] == []
 
 
-def test_a_role_that_is_given_is_that_of_models_and_jobs_and_a_job_role_that_of_jobs() -> None:
+def test_an_explicit_role_serves_models_and_jobs_without_a_job_role() -> None:
     scope = stack()
     sagemaker = iam.ServicePrincipal("sagemaker.amazonaws.com")
     both, jobs = (iam.Role(scope, name, assumed_by=sagemaker) for name in ("Both", "Jobs"))
@@ -140,7 +140,7 @@ def test_a_role_that_is_given_is_that_of_models_and_jobs_and_a_job_role_that_of_
     assert "cloudwatch:DescribeAlarms" not in json.dumps(attached["Jobs"])
 
 
-def test_a_model_waits_until_the_role_that_was_given_may_read_it() -> None:
+def test_models_and_jobs_depend_on_the_policies_of_their_existing_roles() -> None:
     scope = stack()
     sagemaker = iam.ServicePrincipal("sagemaker.amazonaws.com")
     both, jobs = (iam.Role(scope, name, assumed_by=sagemaker) for name in ("Both", "Jobs"))
@@ -157,13 +157,13 @@ def test_a_model_waits_until_the_role_that_was_given_may_read_it() -> None:
     assert policies["Jobs"] in job["DependsOn"]
 
 
-def test_a_stack_of_one_endpoint_has_its_roles_policies_in_the_roles() -> None:
+def test_a_stack_with_one_endpoint_has_no_managed_policies() -> None:
     scope = stack()
     endpoint(scope)
     assert resources(template_of(scope), "AWS::IAM::ManagedPolicy") == []
 
 
-def test_forty_endpoints_on_models_of_ones_own_have_policies_that_iam_takes() -> None:
+def test_forty_endpoints_stay_within_the_iam_policy_size_limits() -> None:
     scope = stack("PlatformTeamProduction")
     _large(scope, 40)
     template = template_of(scope)
@@ -176,7 +176,7 @@ def test_forty_endpoints_on_models_of_ones_own_have_policies_that_iam_takes() ->
     assert all(_characters(policy["PolicyDocument"], template) <= _MANAGED for policy in managed)
 
 
-def test_nothing_that_many_endpoints_need_is_lost_between_policies() -> None:
+def test_splitting_the_policies_of_forty_endpoints_loses_no_permission() -> None:
     scope = stack("PlatformTeamProduction")
     _large(scope, 40)
     template = template_of(scope)
@@ -189,7 +189,7 @@ def test_nothing_that_many_endpoints_need_is_lost_between_policies() -> None:
     assert sum(len(listing["Condition"]["StringLike"]["s3:prefix"]) for listing in listings) == 40
 
 
-def test_more_than_a_given_role_can_have_is_refused_with_the_number_and_what_to_do() -> None:
+def test_exceeding_the_policy_size_limit_of_an_existing_role_is_an_error() -> None:
     scope = stack()
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
     _large(scope, 40, role=role)
@@ -197,7 +197,7 @@ def test_more_than_a_given_role_can_have_is_refused_with_the_number_and_what_to_
     Annotations.from_stack(scope).has_error("*", Match.string_like_regexp(expected))
 
 
-def test_endpoints_that_share_a_given_role_share_a_policy() -> None:
+def test_endpoints_that_share_an_existing_role_share_a_policy() -> None:
     scope = stack()
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
     for number in range(6):
@@ -209,7 +209,7 @@ def test_endpoints_that_share_a_given_role_share_a_policy() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_stacks_that_share_a_given_role_attach_policies_of_different_names() -> None:
+def test_stacks_that_share_an_existing_role_attach_differently_named_policies() -> None:
     app = App()
     role = iam.Role(Stack(app, "Base"), "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
     teams = [Stack(app, team) for team in ("TeamA", "TeamB")]
@@ -222,7 +222,7 @@ def test_stacks_that_share_a_given_role_attach_policies_of_different_names() -> 
         assert policy["PolicyName"]["Fn::Join"][1][1:] == [number]
 
 
-def test_a_role_that_a_construct_gives_out_twice_is_one_role() -> None:
+def test_a_role_returned_twice_by_a_construct_gets_one_policy() -> None:
     scope = stack()
     function = lambda_.Function(
         scope,
@@ -237,11 +237,11 @@ def test_a_role_that_a_construct_gives_out_twice_is_one_role() -> None:
     assert len(resources(template_of(scope), "AWS::IAM::Policy")) == 1
 
 
-@pytest.mark.parametrize("is_given", [True, False])
-def test_an_endpoint_may_be_rolled_back_by_an_alarm_about_another_of_the_same_role(is_given: bool) -> None:
+@pytest.mark.parametrize("is_existing", [True, False])
+def test_an_alarm_on_another_endpoint_with_the_same_role_may_trigger_rollback(is_existing: bool) -> None:
     scope = stack()
     sagemaker = iam.ServicePrincipal("sagemaker.amazonaws.com")
-    options = {"role": iam.Role(scope, "Role", assumed_by=sagemaker)} if is_given else {}
+    options = {"role": iam.Role(scope, "Role", assumed_by=sagemaker)} if is_existing else {}
     first = endpoint(scope, "First", **options)
     alarm = cloudwatch.Alarm(scope, "Slow", metric=first.metric_model_latency(), threshold=1, evaluation_periods=1)
     endpoint(scope, "Second", update_policy=UpdatePolicy.all_at_once(rollback_alarms=[alarm]), **options)
@@ -260,7 +260,7 @@ def test_an_endpoint_may_be_rolled_back_by_an_alarm_about_another_of_the_same_ro
     assert watching in second["DependsOn"]
 
 
-def test_rollback_alarms_that_a_role_has_no_room_for_are_refused() -> None:
+def test_rollback_alarms_beyond_the_role_policy_limit_are_refused() -> None:
     scope = stack()
     alarms = [
         cloudwatch.Alarm.from_alarm_arn(
@@ -275,14 +275,14 @@ def test_rollback_alarms_that_a_role_has_no_room_for_are_refused() -> None:
     assert "has room for 5240: declare some of the endpoints in another stack" in errors[0]
 
 
-def test_grants_on_top_of_what_many_endpoints_need_are_policies_that_iam_takes() -> None:
+def test_additional_grants_for_many_endpoints_stay_within_iam_policy_limits() -> None:
     scope = stack("PlatformTeamProduction")
     _large(scope, 24)
-    for made in scope.node.children:
-        if isinstance(made, OptimizedEndpoint):
-            s3.Bucket.from_bucket_name(scope, f"Of{made.node.id}", f"prompts-of-{made.node.id.lower()}").grant_read(
-                made
-            )
+    for created in scope.node.children:
+        if isinstance(created, OptimizedEndpoint):
+            s3.Bucket.from_bucket_name(
+                scope, f"Of{created.node.id}", f"prompts-of-{created.node.id.lower()}"
+            ).grant_read(created)
     template = template_of(scope)
     roles = {name: r["Properties"] for name, r in template["Resources"].items() if r["Type"] == "AWS::IAM::Role"}
     attached = [
@@ -297,7 +297,7 @@ def test_grants_on_top_of_what_many_endpoints_need_are_policies_that_iam_takes()
         assert sum(_characters(policy, template) for policy in inline) <= _INLINE
 
 
-def test_what_is_retained_with_an_endpoint_keeps_all_of_its_roles_policies() -> None:
+def test_a_retained_endpoint_retains_the_managed_policies_of_its_role() -> None:
     from aws_cdk import RemovalPolicy
 
     scope = stack("PlatformTeamProduction")
@@ -328,14 +328,14 @@ def _all_documents(template: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def test_lambda_need_not_say_for_whom_it_takes_a_role_on() -> None:
+def test_lambda_trust_policies_have_optional_source_conditions() -> None:
     scope = stack()
     endpoint(scope)
     (statement,) = _role(template_of(scope), "WatcherRole")["AssumeRolePolicyDocument"]["Statement"]
     assert set(statement["Condition"]) == {"StringEqualsIfExists", "ArnLikeIfExists"}
 
 
-def test_state_machines_log_where_step_functions_needs_no_policy_for_each_group() -> None:
+def test_state_machines_log_to_unique_vended_log_groups() -> None:
     scope = stack()
     endpoint(scope).evaluate()
     template = template_of(scope)
@@ -344,7 +344,7 @@ def test_state_machines_log_where_step_functions_needs_no_policy_for_each_group(
     assert len(set(vended)) == len(vended) == len(resources(template, "AWS::StepFunctions::StateMachine")) == 2
 
 
-def test_queued_requests_and_answers_can_be_listed_and_uploads_given_up() -> None:
+def test_the_execution_role_may_list_async_buckets_and_abort_multipart_uploads() -> None:
     scope = stack()
     answers, requests = (s3.Bucket.from_bucket_name(scope, name, name.lower()) for name in ("Answers", "Requests"))
     endpoint(scope, async_inference=AsyncInference(bucket=answers, prefix="chat", input_bucket=requests))
@@ -354,7 +354,7 @@ def test_queued_requests_and_answers_can_be_listed_and_uploads_given_up() -> Non
     assert "requests" in json.dumps(statements["ListRequests"]["Resource"])
 
 
-def test_queues_in_different_buckets_are_listed_by_their_own_prefixes_only() -> None:
+def test_async_output_buckets_are_listed_only_below_their_own_prefixes() -> None:
     scope = stack()
     requests = s3.Bucket.from_bucket_name(scope, "Requests", "requests")
     for name in ("One", "Two"):
@@ -365,7 +365,7 @@ def test_queues_in_different_buckets_are_listed_by_their_own_prefixes_only() -> 
     assert [s["Condition"]["StringLike"]["s3:prefix"][0] for s in listed] == ["one/*", "two/*"]
 
 
-def test_a_benchmarks_role_runs_the_training_job_that_it_is_and_passes_itself_on() -> None:
+def test_a_benchmark_role_may_run_training_jobs_and_pass_itself() -> None:
     scope = stack()
     endpoint(scope).evaluate(workload=Workload(concurrency=[1]))
     template = template_of(scope)
@@ -389,7 +389,7 @@ def test_a_benchmarks_role_runs_the_training_job_that_it_is_and_passes_itself_on
     assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
 
 
-def test_an_evaluation_waits_until_its_role_may_pass_itself_on() -> None:
+def test_an_evaluation_depends_on_the_policy_that_passes_its_role() -> None:
     scope = stack()
     endpoint(scope).evaluate()
     found = template_of(scope)["Resources"]
@@ -399,7 +399,7 @@ def test_an_evaluation_waits_until_its_role_may_pass_itself_on() -> None:
     assert passing in found[machine]["DependsOn"]
 
 
-def test_a_recommendations_role_may_do_what_the_service_does_with_it() -> None:
+def test_a_recommendation_role_gets_the_permissions_that_the_service_needs() -> None:
     scope = stack()
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
     ModelRecommendation(scope, "Cheapest", model=Model.s3("s3://models/llama/70b"), role=role)
@@ -411,7 +411,7 @@ def test_a_recommendations_role_may_do_what_the_service_does_with_it() -> None:
     assert passing["Resource"] == {"Fn::GetAtt": ["Role1ABCC5F0", "Arn"]}
 
 
-def test_components_on_one_endpoint_have_one_role() -> None:
+def test_an_endpoint_and_its_components_share_one_execution_role() -> None:
     scope = stack()
     shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.48xlarge")
     shared.add_component("Llama", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=4)])
@@ -420,19 +420,19 @@ def test_components_on_one_endpoint_have_one_role() -> None:
     assert config["ExecutionRoleArn"] == model["ExecutionRoleArn"]
 
 
-def test_a_models_own_key_may_be_used_by_jobs_through_s3_and_changes_nothing_that_is_made() -> None:
+def test_a_source_models_kms_key_only_adds_decrypt_to_the_job_role() -> None:
     key = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef"
-    made: list[dict[str, Any]] = []
+    created: list[dict[str, Any]] = []
     for options in ({}, {"encryption_key_arn": key}):
         scope = stack()
         endpoint(scope, model=Model.s3("s3://models/llama/70b/", **options))
-        made.append(template_of(scope))
-    plain, encrypted = made
+        created.append(template_of(scope))
+    plain, encrypted = created
     (statement,) = [s for s in _statements(encrypted, "JobRole") if s not in _statements(plain, "JobRole")]
     assert (statement["Action"], statement["Resource"]) == (["kms:Decrypt"], key)
     assert statement["Condition"] == {
         "StringEquals": {"kms:ViaService": {"Fn::Sub": "s3.${AWS::Region}.amazonaws.com"}}
     }
-    for template in made:
+    for template in created:
         template["Resources"] = {n: r for n, r in template["Resources"].items() if "JobRole" not in n}
     assert plain["Resources"] == encrypted["Resources"]

@@ -19,17 +19,17 @@ def _draft_of_my_own(scope: Stack) -> None:
 
 @pytest.fixture(scope="module")
 def templates() -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
+    created: list[dict[str, Any]] = []
     for build in (*STACKS.values(), _draft_of_my_own):
         stack = Stack(App(), "Chat", env=ENVIRONMENT)
         build(stack)
-        made.append(template_of(stack))
-    return made
+        created.append(template_of(stack))
+    return created
 
 
-def test_the_document_lists_what_the_templates_allow_and_nothing_else(templates: list[dict[str, Any]]) -> None:
+def test_the_security_document_lists_exactly_the_permissions_in_the_templates(templates: list[dict[str, Any]]) -> None:
     assert permissions_under("What each role may do") == set().union(*map(allowed, templates))
 
 
-def test_the_exceptions_are_among_what_is_allowed() -> None:
+def test_the_untested_permissions_are_a_subset_of_the_role_permissions() -> None:
     assert permissions_under("What no test sees") < permissions_under("What each role may do")

@@ -1,4 +1,4 @@
-"""What is kept of a stack is what the CDK has, and a late value is as old as what it is made of."""
+"""The cached context of a stack matches the CDK's, and lazy values resolve to current data."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ KEPT = CfnResource(SCOPE, "Kept", type="Custom::Kept")
 
 
 @pytest.mark.parametrize("text", ["", "plain", "${Token[", "${Token[TOKEN.1]}", "Token[", "${AWS::Region}", "${T}"])
-def test_text_is_a_token_where_the_cdk_says_so(text: str) -> None:
+def test_is_token_agrees_with_the_cdk_for_strings(text: str) -> None:
     for given_text in (text, f"{text}{KEPT.ref}", f"{Aws.ACCOUNT_ID}{text}"):
         assert is_token(given_text) == Token.is_unresolved(given_text)
 
 
-def test_what_is_no_text_is_no_token() -> None:
+def test_is_token_is_false_for_numbers_and_none() -> None:
     assert not is_token(7)
     assert not is_token(None)
 
 
-def test_a_nested_stack_is_a_stack_of_its_own() -> None:
+def test_a_nested_stack_has_its_own_stack_context() -> None:
     outer = Stack(App(), "Outer", env=Environment(account="111122223333", region="us-west-2"))
     inner = NestedStack(outer, "Inner")
     assert StackContext.of(Construct(inner, "Model")).stack is inner
@@ -39,13 +39,13 @@ def test_a_nested_stack_is_a_stack_of_its_own() -> None:
     assert is_token(StackContext.of(inner).name)
 
 
-def test_a_stack_of_a_stage_has_the_stages_region() -> None:
+def test_a_stack_inside_a_stage_has_the_stages_region() -> None:
     stage = Stage(App(), "Prod", env=Environment(account="111122223333", region="eu-west-1"))
     assert StackContext.of(Construct(Stack(stage, "Chat"), "Model")).known_region == "eu-west-1"
     assert StackContext.of(Construct(Stack(App(), "Anywhere"), "Model")).known_region is None
 
 
-def test_a_late_value_has_what_was_added_after_it_and_references_to_other_stacks() -> None:
+def test_a_lazy_value_includes_later_additions_and_cross_stack_references() -> None:
     app = App()
     there, here = Stack(app, "There"), Stack(app, "Here")
     other = CfnResource(there, "Other", type="Custom::Other")
@@ -67,7 +67,7 @@ def test_a_late_value_has_what_was_added_after_it_and_references_to_other_stacks
     assert found["Text"]["Fn::Sub"][1]["All"] == {"Fn::Join": [",", ["plain", imported]]}
 
 
-def test_a_late_value_is_never_older_than_what_it_is_made_of() -> None:
+def test_a_lazy_value_reflects_changes_between_two_resolutions() -> None:
     scope = stack()
     values = ["first"]
     late = late_value(lambda: values)

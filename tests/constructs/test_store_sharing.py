@@ -1,4 +1,4 @@
-"""Who may do what with a shared store: its policies, evaluated, and what sharing refuses."""
+"""Access to a shared store: its evaluated policies, and the arguments that sharing refuses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from constructs_optim import ArtifactStore
 from .policy_evaluation import Call, allowed_across_accounts, allows, is_public, resolved
 from .stacks import KEY_OF_THE_HEADLINE, endpoint, resource, resources, stack, template_of
 
-OURS, READER, MAKER, MEMBER, STRANGER = "111122223333", "444455556666", "777788889999", "123412341234", "999900009999"
+OURS, READER, WRITER, MEMBER, STRANGER = "111122223333", "444455556666", "777788889999", "123412341234", "999900009999"
 ORGANIZATION = "o-a1b2c3d4e5"
 BUCKET, KMS_KEY = "arn:aws:s3:::shared", "arn:aws:kms:us-west-2:111122223333:key/1234"
 MANIFEST, CLAIM = f"{BUCKET}/artifacts/{'a' * 64}/manifest.json", f"{BUCKET}/artifacts/{'a' * 64}/claim.json"
@@ -25,7 +25,7 @@ THROUGH_S3 = {"kms:ViaService": "s3.us-west-2.amazonaws.com"}
 def shared(scope: Stack) -> ArtifactStore:
     store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key(scope, "Key", enable_key_rotation=True))
     store.share_with_account(READER)
-    store.share_with_account(MAKER, read_only=False)
+    store.share_with_account(WRITER, read_only=False)
     store.share_with_organization(ORGANIZATION)
     return store
 
@@ -65,16 +65,18 @@ def by(account: str, action: str, resource: str = BUCKET, **context: str) -> Cal
     return Call(account, action, resource, {**organization, **renamed})
 
 
-CONSUMERS = pytest.mark.parametrize("account", [READER, MAKER, MEMBER])
+CONSUMERS = pytest.mark.parametrize("account", [READER, WRITER, MEMBER])
 
 
 @CONSUMERS
-def test_a_consumer_reads_artifacts_and_finds_the_store(policy: list[dict[str, Any]], account: str) -> None:
+def test_a_consumer_account_may_read_artifacts_and_locate_the_bucket(
+    policy: list[dict[str, Any]], account: str
+) -> None:
     for call in (
         by(account, "s3:GetObject", MANIFEST),
         by(account, "s3:GetBucketLocation"),
         by(account, "s3:ListBucket", s3_prefix="artifacts/abc/model/1/"),
-        by(account, "s3:ListBucket", s3_prefix="artifacts/abc/claim.json"),  # behind a GetObject of what is not there
+        by(account, "s3:ListBucket", s3_prefix="artifacts/abc/claim.json"),  # for a GetObject of a missing key
     ):
         assert allows(policy, call) is True, call
 
@@ -85,7 +87,9 @@ def test_a_consumer_cannot_list_the_whole_bucket(policy: list[dict[str, Any]], a
 
 
 @CONSUMERS
-def test_a_consumer_keeps_its_own_references_and_sees_nobody_elses(policy: list[dict[str, Any]], account: str) -> None:
+def test_a_consumer_account_reads_and_writes_only_its_own_references(
+    policy: list[dict[str, Any]], account: str
+) -> None:
     for action in ("s3:GetObject", "s3:PutObject"):
         assert allows(policy, by(account, action, f"{BUCKET}/owners/{account}/0123.json")) is True
         for other in (OURS, STRANGER, "unknown"):
@@ -96,18 +100,18 @@ def test_a_consumer_keeps_its_own_references_and_sees_nobody_elses(policy: list[
 
 
 @pytest.mark.parametrize("account", [READER, MEMBER])
-def test_a_reader_writes_neither_claims_nor_artifacts(policy: list[dict[str, Any]], account: str) -> None:
+def test_a_read_only_account_may_not_write_claims_or_artifacts(policy: list[dict[str, Any]], account: str) -> None:
     for resource_arn in (MANIFEST, CLAIM, f"{BUCKET}/anything"):
         assert allows(policy, by(account, "s3:PutObject", resource_arn)) is None
 
 
-def test_a_maker_writes_claims_and_artifacts(policy: list[dict[str, Any]]) -> None:
+def test_an_account_with_write_access_may_write_claims_and_artifacts(policy: list[dict[str, Any]]) -> None:
     for action in ("s3:PutObject", "s3:AbortMultipartUpload", "s3:GetObject"):
-        assert allows(policy, by(MAKER, action, CLAIM)) is True
+        assert allows(policy, by(WRITER, action, CLAIM)) is True
 
 
-@pytest.mark.parametrize("account", [READER, MAKER, MEMBER, STRANGER])
-def test_nobody_else_removes_anything_or_changes_the_bucket(policy: list[dict[str, Any]], account: str) -> None:
+@pytest.mark.parametrize("account", [READER, WRITER, MEMBER, STRANGER])
+def test_no_other_account_may_delete_objects_or_change_the_bucket(policy: list[dict[str, Any]], account: str) -> None:
     for action, arn in (
         ("s3:DeleteObject", MANIFEST),
         ("s3:DeleteObject", f"{BUCKET}/owners/{account}/0123.json"),
@@ -118,23 +122,23 @@ def test_nobody_else_removes_anything_or_changes_the_bucket(policy: list[dict[st
         assert allows(policy, by(account, action, arn)) is None
 
 
-def test_a_stranger_and_the_member_of_another_organization_may_nothing(policy: list[dict[str, Any]]) -> None:
+def test_unknown_accounts_and_members_of_other_organizations_have_no_access(policy: list[dict[str, Any]]) -> None:
     other = {"aws:PrincipalOrgID": "o-zzzzzzzzzz"}
     for action, arn in (("s3:GetObject", MANIFEST), ("s3:ListBucket", BUCKET), ("s3:GetBucketLocation", BUCKET)):
         assert allows(policy, Call(STRANGER, action, arn)) is None
         assert allows(policy, Call(STRANGER, action, arn, other)) is None
 
 
-def test_sharing_with_the_organization_gives_the_stores_own_account_nothing(policy: list[dict[str, Any]]) -> None:
+def test_sharing_with_an_organization_grants_nothing_to_the_owning_account(policy: list[dict[str, Any]]) -> None:
     assert allows(policy, by(OURS, "s3:GetObject", MANIFEST)) is None, "its roles' own policies decide"
 
 
-def test_a_consumer_comes_by_tls_or_not_at_all(policy: list[dict[str, Any]]) -> None:
+def test_a_consumer_request_without_tls_is_denied(policy: list[dict[str, Any]]) -> None:
     plain = Call(READER, "s3:GetObject", MANIFEST, {"aws:SecureTransport": "false"})
     assert allows(policy, plain) is False
 
 
-def test_no_statement_is_public_in_the_eyes_of_the_public_access_block(policy: list[dict[str, Any]]) -> None:
+def test_no_bucket_policy_statement_is_public_to_block_public_access(policy: list[dict[str, Any]]) -> None:
     assert [statement for statement in policy if is_public(statement)] == []
     everybody = [s for s in policy if s["Effect"] == "Allow" and s["Principal"] == {"AWS": "*"}]
     assert len(everybody) == 3, "the organization's, which a condition holds to it"
@@ -143,7 +147,9 @@ def test_no_statement_is_public_in_the_eyes_of_the_public_access_block(policy: l
 
 
 @CONSUMERS
-def test_consumers_decrypt_and_encrypt_through_s3_alone(policy_of_key: list[dict[str, Any]], account: str) -> None:
+def test_consumer_accounts_may_use_the_kms_key_only_through_s3(
+    policy_of_key: list[dict[str, Any]], account: str
+) -> None:
     context = {"aws:PrincipalOrgID": ORGANIZATION} if account == MEMBER else {}
     for action in ("kms:Decrypt", "kms:GenerateDataKey"):
         assert allows(policy_of_key, Call(account, action, KMS_KEY, {**context, **THROUGH_S3})) is True
@@ -152,34 +158,34 @@ def test_consumers_decrypt_and_encrypt_through_s3_alone(policy_of_key: list[dict
     assert allows(policy_of_key, Call(STRANGER, "kms:Decrypt", KMS_KEY, THROUGH_S3)) is None
 
 
-def test_what_a_makers_jobs_do_with_the_key_both_sides_allow_and_no_reader_encrypts(
+def test_the_key_policy_lets_writing_but_not_reading_accounts_encrypt(
     policy_of_key: list[dict[str, Any]],
 ) -> None:
-    scope = stack("Maker", Environment(account=MAKER, region="us-west-2"))
+    scope = stack("Writer", Environment(account=WRITER, region="us-west-2"))
     key = kms.Key.from_key_arn(scope, "Key", KMS_KEY)
     bucket = s3.Bucket.from_bucket_name(scope, "Shared", "shared")
     endpoint(scope, artifact_store=ArtifactStore.from_bucket(bucket, encryption_key=key))
     template = template_of(scope)
     (statement,) = [
         statement
-        for role in resolved(resources(template, "AWS::IAM::Role"), MAKER, dict.fromkeys(template["Resources"], ""))
+        for role in resolved(resources(template, "AWS::IAM::Role"), WRITER, dict.fromkeys(template["Resources"], ""))
         for policy in role.get("Policies", ())
         for statement in policy["PolicyDocument"]["Statement"]
         if "kms:Encrypt" in statement["Action"]
     ]
     for action in statement["Action"]:
-        call = Call(MAKER, action, KMS_KEY, THROUGH_S3)
+        call = Call(WRITER, action, KMS_KEY, THROUGH_S3)
         assert allowed_across_accounts([statement], policy_of_key, call), action
         assert not allows(policy_of_key, Call(READER, "kms:Encrypt", KMS_KEY, THROUGH_S3))
 
 
-def test_of_an_imported_key_a_maker_is_said_to_encrypt_as_well() -> None:
+def test_the_imported_key_warning_includes_encrypt_for_write_access() -> None:
     scope = stack()
     store = ArtifactStore(scope, "Artifacts", encryption_key=kms.Key.from_key_arn(scope, "Key", KMS_KEY))
     store.share_with_account(READER)
     store.share_with_account(READER, read_only=False)
-    told = [entry.data for entry in store.node.metadata if "warning" in entry.type]
-    assert f"must allow kms:Encrypt to the account {READER}" in told[1]
+    warnings = [entry.data for entry in store.node.metadata if "warning" in entry.type]
+    assert f"must allow kms:Encrypt to the account {READER}" in warnings[1]
 
 
 def roles_of_a_reader() -> dict[str, list[dict[str, Any]]]:
@@ -211,7 +217,7 @@ REFERS = [
 ]
 
 
-def test_what_the_readers_handler_and_sagemaker_do_both_sides_allow(
+def test_both_accounts_allow_the_calls_of_a_readers_handler_and_endpoint(
     policy: list[dict[str, Any]], policy_of_key: list[dict[str, Any]]
 ) -> None:
     roles = roles_of_a_reader()
@@ -224,7 +230,7 @@ def test_what_the_readers_handler_and_sagemaker_do_both_sides_allow(
         assert allowed_across_accounts(role, policy_of_key, Call(READER, action, KMS_KEY, THROUGH_S3)), action
 
 
-def test_the_readers_roles_ask_for_no_more_than_they_get() -> None:
+def test_a_readers_roles_may_not_write_claims_or_foreign_references() -> None:
     for statements in roles_of_a_reader().values():
         for call in (by(READER, "s3:PutObject", CLAIM), by(READER, "s3:PutObject", f"{BUCKET}/owners/{OURS}/0.json")):
             assert allows(statements, call) is None
@@ -239,26 +245,26 @@ def policy_after(*steps: tuple[str, bool]) -> str:
     return json.dumps(bucket_policy(scope), indent=1)
 
 
-def test_sharing_twice_is_sharing_once() -> None:
+def test_sharing_twice_with_the_same_consumer_changes_nothing() -> None:
     assert policy_after((READER, True), (ORGANIZATION, True)) == policy_after(
         (READER, True), (READER, True), (ORGANIZATION, True), (ORGANIZATION, True)
     )
 
 
-def test_one_more_account_is_one_more_name_in_the_statements_there_are() -> None:
-    one, two = (json.loads(policy_after(*steps)) for steps in ([(READER, True)], [(READER, True), (MAKER, True)]))
+def test_another_shared_account_is_added_to_the_existing_statements() -> None:
+    one, two = (json.loads(policy_after(*steps)) for steps in ([(READER, True)], [(READER, True), (WRITER, True)]))
     assert [s.get("Sid") for s in one] == [s.get("Sid") for s in two]
-    assert two[-1]["Principal"]["AWS"] == [f"arn:aws:iam::{account}:root" for account in (READER, MAKER)]
+    assert two[-1]["Principal"]["AWS"] == [f"arn:aws:iam::{account}:root" for account in (READER, WRITER)]
 
 
-def test_a_maker_stays_one_when_it_is_shared_with_for_reading_as_well() -> None:
-    maker = policy_after((MAKER, False))
-    assert policy_after((MAKER, False), (MAKER, True)) == maker
-    assert policy_after((MAKER, True), (MAKER, False)) == maker
-    assert "AccountsMakeArtifacts" in maker
+def test_sharing_read_only_does_not_remove_an_accounts_write_access() -> None:
+    writer = policy_after((WRITER, False))
+    assert policy_after((WRITER, False), (WRITER, True)) == writer
+    assert policy_after((WRITER, True), (WRITER, False)) == writer
+    assert "AccountsMakeArtifacts" in writer
 
 
-def test_each_statement_has_an_id_of_its_own() -> None:
+def test_each_sharing_statement_has_a_unique_sid() -> None:
     ids = [s["Sid"] for s in json.loads(policy_after((READER, False), (ORGANIZATION, False))) if s["Effect"] == "Allow"]
     assert ids == [
         f"{kind}{grant}"
@@ -272,7 +278,7 @@ def test_a_hundred_accounts_fit_into_a_bucket_policy() -> None:
     assert len(json.dumps(json.loads(policy_after(*accounts)), separators=(",", ":"))) < 20_480
 
 
-def test_two_stores_may_have_one_key() -> None:
+def test_two_stores_may_share_one_kms_key() -> None:
     scope = stack()
     key = kms.Key(scope, "Key", enable_key_rotation=True)
     for name in ("One", "Two"):
@@ -281,7 +287,7 @@ def test_two_stores_may_have_one_key() -> None:
     assert len(set(ids)) == len(ids) == 2
 
 
-def test_an_accounts_id_may_be_a_parameter() -> None:
+def test_the_consumer_account_id_may_be_a_cloudformation_parameter() -> None:
     scope = stack()
     ArtifactStore(scope, "Artifacts").share_with_account(CfnParameter(scope, "Consumer").value_as_string)
     text = json.dumps(resource(template_of(scope), "AWS::S3::BucketPolicy"))
@@ -289,7 +295,7 @@ def test_an_accounts_id_may_be_a_parameter() -> None:
 
 
 @pytest.mark.parametrize("account", ["11112222333", "1111-2222-3333", "", "*", 111122223333, "arn:aws:iam::1:root"])
-def test_what_is_no_account_is_refused_with_the_value_and_what_works(account: Any) -> None:
+def test_an_invalid_account_id_is_refused_with_the_expected_format(account: Any) -> None:
     with pytest.raises(ValueError, match="an account's id is 12 digits, as text: '111122223333'") as caught:
         ArtifactStore(stack(), "Artifacts").share_with_account(account)
     assert repr(account) in str(caught.value)
@@ -298,7 +304,7 @@ def test_what_is_no_account_is_refused_with_the_value_and_what_works(account: An
 @pytest.mark.parametrize(
     "organization", ["*", "o-*", "", "r-ab12", "ou-ab12-11112222", "o-SHOUTING12", "o-short", None]
 )
-def test_what_is_no_organization_is_refused_before_the_store_is_open_to_everybody(organization: Any) -> None:
+def test_an_invalid_organization_id_is_refused_without_opening_the_store(organization: Any) -> None:
     scope = stack()
     store = ArtifactStore(scope, "Artifacts")
     with pytest.raises(ValueError, match="describe-organization` prints") as caught:
@@ -307,7 +313,7 @@ def test_what_is_no_organization_is_refused_before_the_store_is_open_to_everybod
     assert "Allow" not in {statement["Effect"] for statement in bucket_policy(scope)}
 
 
-def test_of_an_imported_key_is_said_what_its_owner_must_allow_to_whom() -> None:
+def test_sharing_with_an_imported_key_warns_about_required_key_permissions() -> None:
     scope = stack()
     key = kms.Key.from_key_arn(scope, "Key", KMS_KEY)
     store = ArtifactStore(scope, "Artifacts", encryption_key=key)
@@ -325,13 +331,13 @@ def test_of_an_imported_key_is_said_what_its_owner_must_allow_to_whom() -> None:
         assert "constructs-optim:StoreKeyPolicy" in warning
 
 
-def test_of_a_key_of_the_app_nothing_is_said() -> None:
+def test_sharing_with_a_key_of_the_app_gives_no_warning() -> None:
     scope = stack()
     assert [entry for entry in shared(scope).node.metadata if "warning" in entry.type] == []
 
 
 @pytest.mark.parametrize("removal", [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY])
-def test_consumers_can_still_read_a_store_that_outlives_its_stack(removal: RemovalPolicy) -> None:
+def test_the_bucket_policy_has_the_removal_policy_of_its_bucket(removal: RemovalPolicy) -> None:
     scope = stack()
     ArtifactStore(scope, "Artifacts", removal_policy=removal).share_with_account(READER)
     found = template_of(scope)["Resources"].values()

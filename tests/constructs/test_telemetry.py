@@ -49,13 +49,13 @@ def layer(found: dict[str, Any]) -> Any:
         ("cn-north-1", "498634801083"),
     ],
 )
-def test_a_stack_with_a_region_has_the_layer_of_the_region_s_account(region: str, account: str) -> None:
+def test_a_stack_with_a_region_uses_that_regions_layer_account(region: str, account: str) -> None:
     # The partition is CloudFormation's to fill in: aws, aws-us-gov or aws-cn.
     expected = f"arn:${{AWS::Partition}}:lambda:${{AWS::Region}}:{account}:layer:{LAYER}"
     assert layer(template(region)) == {"Fn::Sub": expected}
 
 
-def test_a_stack_without_a_region_looks_the_account_up_when_it_is_deployed() -> None:
+def test_an_environment_agnostic_stack_resolves_the_layer_account_by_mapping() -> None:
     found = template(None)
     text, variables = layer(found)["Fn::Sub"]
     assert text == "arn:${AWS::Partition}:lambda:${AWS::Region}:${Account}:layer:" + LAYER
@@ -65,7 +65,7 @@ def test_a_stack_without_a_region_looks_the_account_up_when_it_is_deployed() -> 
     assert {name: row[field] for name, row in rows.items()} == availability.powertools().accounts
 
 
-def test_the_layer_is_built_for_the_functions_runtime_and_architecture() -> None:
+def test_the_layer_matches_the_runtime_and_architecture_of_the_functions() -> None:
     for function in functions(template()):
         (architecture,) = function["Architectures"]
         python = function["Runtime"].replace(".", "")
@@ -73,19 +73,19 @@ def test_the_layer_is_built_for_the_functions_runtime_and_architecture() -> None
 
 
 @pytest.mark.parametrize("region", ["cn-northwest-1", "ca-west-1"])
-def test_a_region_without_the_layer_is_refused_with_a_way_out(region: str) -> None:
+def test_a_region_without_the_layer_is_refused_with_an_alternative(region: str) -> None:
     with pytest.raises(ValueError, match=region) as refused:
         template(region)
     assert LAYER_CONTEXT in str(refused.value)
     assert availability.powertools().release in str(refused.value)
 
 
-def test_a_team_s_own_copy_of_the_layer_works_in_any_region() -> None:
+def test_a_custom_layer_arn_works_in_any_region() -> None:
     assert layer(template("cn-northwest-1", {LAYER_CONTEXT: OWN})) == OWN
     assert layer(template(None, {LAYER_CONTEXT: OWN})) == OWN
 
 
-def test_a_team_s_own_copy_may_be_named_for_all_regions_at_once() -> None:
+def test_a_custom_layer_arn_may_contain_region_and_account_placeholders() -> None:
     everywhere = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:layer:powertools:3"
     found = template(None, {LAYER_CONTEXT: everywhere})
     assert layer(found) == {"Fn::Sub": everywhere}
@@ -93,12 +93,12 @@ def test_a_team_s_own_copy_may_be_named_for_all_regions_at_once() -> None:
 
 
 @pytest.mark.parametrize("arn", ["powertools", "", 3, OWN.rpartition(":")[0], OWN + "*", "${Secret}"])
-def test_what_is_no_layer_version_is_refused(arn: object) -> None:
+def test_an_invalid_layer_version_arn_is_refused(arn: object) -> None:
     with pytest.raises(ValueError, match=LAYER_CONTEXT):
         template(context={LAYER_CONTEXT: arn})
 
 
-def test_every_function_is_traced_and_may_send_what_it_traced() -> None:
+def test_every_function_has_active_tracing_and_permission_to_send_traces() -> None:
     stack = Stack(App(), "Chat")
     STACKS["draft"](stack)
     found = template_of(stack)
@@ -111,7 +111,7 @@ def test_every_function_is_traced_and_may_send_what_it_traced() -> None:
         assert trace["Action"] == ["xray:PutTelemetryRecords", "xray:PutTraceSegments"]
 
 
-def test_a_function_s_metrics_and_lines_carry_the_handler_s_name() -> None:
+def test_function_metrics_and_logs_carry_the_handler_name() -> None:
     settings = {function["Handler"]: function["Environment"]["Variables"] for function in functions(template())}
     assert {handler: found["POWERTOOLS_SERVICE_NAME"] for handler, found in settings.items()} == {
         "runtime.handlers.job_handler.handler": "job_handler",
@@ -121,19 +121,19 @@ def test_a_function_s_metrics_and_lines_carry_the_handler_s_name() -> None:
     assert {found["POWERTOOLS_LOG_LEVEL"] for found in settings.values()} == {"INFO"}
 
 
-def test_the_log_level_is_the_context_s() -> None:
+def test_the_log_level_comes_from_the_cdk_context() -> None:
     for function in functions(template(context={LOG_LEVEL_CONTEXT: "ERROR"})):
         assert function["Environment"]["Variables"]["POWERTOOLS_LOG_LEVEL"] == "ERROR"
 
 
-def test_a_log_level_that_is_none_is_refused_with_those_that_are() -> None:
+def test_an_invalid_log_level_is_refused_with_the_valid_ones() -> None:
     with pytest.raises(ValueError, match="'verbose': use one of DEBUG, INFO"):
         template(context={LOG_LEVEL_CONTEXT: "verbose"})
 
 
 @jsii.implements(IAspect)
 class Functions:
-    """What an aspect for functions comes to see."""
+    """An aspect that records the functions it visits."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

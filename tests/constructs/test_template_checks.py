@@ -60,11 +60,11 @@ def declared(name: str, env: Environment | None) -> Stack:
 
 @pytest.fixture(scope="module")
 def templates() -> dict[tuple[str, str], dict[str, Any]]:
-    made: dict[tuple[str, str], dict[str, Any]] = {}
+    created: dict[tuple[str, str], dict[str, Any]] = {}
     for name in STACKS:
         for environment, env in ENVIRONMENTS.items():
-            made[name, environment] = template_of(declared(name, env))
-    return made
+            created[name, environment] = template_of(declared(name, env))
+    return created
 
 
 Templates = dict[tuple[str, str], dict[str, Any]]
@@ -78,17 +78,17 @@ Templates = dict[tuple[str, str], dict[str, Any]]
         *((name, "in_a_region") for name in ("headline", "components", "evaluated")),
     ],
 )
-def test_cfn_lint_finds_no_error(templates: Templates, name: str, environment: str) -> None:
+def test_cfn_lint_finds_no_errors_in_any_template(templates: Templates, name: str, environment: str) -> None:
     regions = REGIONS if ENVIRONMENTS[environment] is None else ["us-west-2"]
     assert cfn_lint_errors(templates[name, environment], regions) == []
 
 
-def test_cfn_lint_would_find_something() -> None:
+def test_cfn_lint_detects_an_invalid_property() -> None:
     broken = {"Resources": {"Model": {"Type": "AWS::SageMaker::Model", "Properties": {"Colour": "red"}}}}
     assert "Colour" in str(cfn_lint_errors(broken, REGIONS))
 
 
-def test_a_region_that_lacks_a_type_would_be_found() -> None:
+def test_resource_types_missing_in_a_region_are_detected() -> None:
     template = {"Resources": {name: {"Type": f"AWS::SageMaker::{name}"} for name in ("Model", "AIWorkloadConfig")}}
     assert [lacking(template, region) for region in ("us-east-1", "eu-west-3")] == [
         set(),
@@ -97,7 +97,7 @@ def test_a_region_that_lacks_a_type_would_be_found() -> None:
 
 
 @pytest.mark.parametrize("region", ["eu-west-3", "us-gov-west-1", "cn-north-1"])
-def test_a_stack_is_refused_where_its_region_lacks_a_type(templates: Templates, region: str) -> None:
+def test_a_stack_is_refused_when_its_region_lacks_a_resource_type(templates: Templates, region: str) -> None:
     refused = [name for name in STACKS if lacking(templates[name, "anywhere"], region)]
     assert {"components", "evaluated"} <= set(refused)
     for name in refused:
@@ -106,7 +106,7 @@ def test_a_stack_is_refused_where_its_region_lacks_a_type(templates: Templates, 
 
 
 @every_template
-def test_policies_are_of_actions_resources_and_conditions_that_iam_knows(
+def test_policies_use_only_actions_resources_and_conditions_known_to_iam(
     templates: Templates, name: str, environment: str
 ) -> None:
     assert iam_reference.unexpected(templates[name, environment]) == set()
@@ -117,7 +117,7 @@ def test_policies_are_of_actions_resources_and_conditions_that_iam_knows(
     [
         ({"Action": "sagemaker:CreateOptimisationJob"}, "sagemaker:CreateOptimisationJob is not an action"),
         ({"Action": "sagemaker:Fly*"}, "sagemaker:Fly* is not an action"),
-        ({"Resource": "*"}, "sagemaker:CreateModel takes resources, and is said of all"),
+        ({"Resource": "*"}, "sagemaker:CreateModel takes resources, and is granted on all"),
         (
             {"Resource": "arn:aws:sagemaker:us-west-2:111122223333:endpoint/x"},
             "sagemaker:CreateModel takes no such resource: ['arn:aws:sagemaker:us-west-2:111122223333:endpoint/x']",
@@ -132,7 +132,7 @@ def test_policies_are_of_actions_resources_and_conditions_that_iam_knows(
         ),
         (
             {"Action": "cloudwatch:PutMetricData", "Resource": {"Fn::GetAtt": ["Store", "Arn"]}},
-            "cloudwatch:PutMetricData takes no resource, and is said of ['arn:x:s3:::x']",
+            "cloudwatch:PutMetricData takes no resource, and is granted on ['arn:x:s3:::x']",
         ),
         (
             {"Condition": {"StringEquals": {"cloudwatch:namespace": "Optim"}}},
@@ -141,12 +141,12 @@ def test_policies_are_of_actions_resources_and_conditions_that_iam_knows(
     ],
     ids=str,
 )
-def test_a_statement_that_says_nothing_to_iam_would_be_found(changed: dict[str, Any], found: str) -> None:
+def test_an_ineffective_iam_statement_is_detected(changed: dict[str, Any], found: str) -> None:
     resource = "arn:aws:sagemaker:us-west-2:111122223333:model/optim-*"
     statement = {"Effect": "Allow", "Action": "sagemaker:CreateModel", "Resource": resource}
 
-    def template(**given: Any) -> dict[str, Any]:
-        policy = {"PolicyName": "p", "PolicyDocument": {"Statement": [{**statement, **given}]}}
+    def template(**overrides: Any) -> dict[str, Any]:
+        policy = {"PolicyName": "p", "PolicyDocument": {"Statement": [{**statement, **overrides}]}}
         role = {"Type": "AWS::IAM::Role", "Properties": {"Policies": [policy]}}
         return {"Resources": {"Role": role, "Store": {"Type": "AWS::S3::Bucket"}}}
 
@@ -155,7 +155,9 @@ def test_a_statement_that_says_nothing_to_iam_would_be_found(changed: dict[str, 
 
 
 @every_template
-def test_state_machines_are_of_the_states_language(templates: Templates, name: str, environment: str) -> None:
+def test_state_machine_definitions_are_valid_amazon_states_language(
+    templates: Templates, name: str, environment: str
+) -> None:
     assert state_machine_errors(templates[name, environment]) == []
 
 
@@ -167,7 +169,7 @@ def test_state_machines_are_of_the_states_language(templates: Templates, name: s
         ("Sleep", "Type", "Nap", "SCHEMA_VALIDATION_FAILED"),
     ],
 )
-def test_a_state_machine_that_goes_nowhere_would_be_found(
+def test_an_invalid_state_machine_definition_is_detected(
     templates: Templates, state: str, member: str, value: str, found: str
 ) -> None:
     template = json.loads(json.dumps(templates["headline", "anywhere"]))
@@ -188,7 +190,7 @@ def test_no_policy_allows_an_action_by_wildcard(templates: Templates, name: str,
 
 
 @every_template
-def test_all_resources_are_named_only_where_the_service_knows_no_others(
+def test_only_actions_without_resource_level_permissions_use_a_wildcard_resource(
     templates: Templates, name: str, environment: str
 ) -> None:
     for statement in allowed(templates[name, environment]):
@@ -197,9 +199,7 @@ def test_all_resources_are_named_only_where_the_service_knows_no_others(
 
 
 @every_template
-def test_a_resource_s_wildcard_stands_behind_a_prefix_of_its_own(
-    templates: Templates, name: str, environment: str
-) -> None:
+def test_wildcards_in_resource_arns_follow_a_specific_prefix(templates: Templates, name: str, environment: str) -> None:
     for statement in allowed(templates[name, environment]):
         for arn in listed(statement["Resource"]):
             text = json.dumps(arn) if not isinstance(arn, str) else arn
@@ -210,7 +210,7 @@ def test_a_resource_s_wildcard_stands_behind_a_prefix_of_its_own(
 
 
 @every_template
-def test_every_service_that_may_assume_a_role_does_so_for_this_account_and_its_own_resources_only(
+def test_role_trust_policies_are_limited_to_the_account_and_service_resources(
     templates: Templates, name: str, environment: str
 ) -> None:
     services = set[str]()
@@ -235,7 +235,7 @@ def test_every_service_that_may_assume_a_role_does_so_for_this_account_and_its_o
 
 
 @every_template
-def test_nothing_of_a_stack_is_opened_to_a_service_or_to_another_account_that_is_not_named(
+def test_no_resource_policy_admits_unnamed_services_or_accounts(
     templates: Templates, name: str, environment: str
 ) -> None:
     for resource in templates[name, environment]["Resources"].values():
@@ -243,14 +243,14 @@ def test_nothing_of_a_stack_is_opened_to_a_service_or_to_another_account_that_is
         if resource["Type"] == "AWS::S3::BucketPolicy":
             for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
                 assert statement["Effect"] == "Deny" or name.startswith("shared_"), statement
-                # Everybody of an organization is nobody outside of it.
+                # A wildcard principal must be limited to an organization.
                 everybody = statement["Principal"] in ("*", {"AWS": "*"})
                 if statement["Effect"] == "Allow" and everybody:
                     assert "aws:PrincipalOrgID" in statement["Condition"]["StringEquals"], statement
 
 
 @every_template
-def test_nag_has_no_finding_that_is_not_acknowledged_with_a_reason(name: str, environment: str, tmp_path: Path) -> None:
+def test_cdk_nag_has_no_unacknowledged_findings(name: str, environment: str, tmp_path: Path) -> None:
     app = App(outdir=str(tmp_path))
     stack = Stack(app, "Chat", env=ENVIRONMENTS[environment])
     STACKS[name](stack)
@@ -258,7 +258,7 @@ def test_nag_has_no_finding_that_is_not_acknowledged_with_a_reason(name: str, en
     assert nag_findings(app, tmp_path) == []
 
 
-def test_nag_would_find_something(tmp_path: Path) -> None:
+def test_cdk_nag_detects_an_insecure_bucket(tmp_path: Path) -> None:
     app = App(outdir=str(tmp_path))
     s3.Bucket(Stack(app, "Chat"), "Careless")
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
@@ -280,7 +280,7 @@ WHOLE = {
 
 
 @every_template
-def test_the_template_is_what_it_was(
+def test_a_template_matches_its_snapshot(
     templates: Templates, snapshot: SnapshotAssertion, name: str, environment: str
 ) -> None:
     template = templates[name, environment]
@@ -288,7 +288,7 @@ def test_the_template_is_what_it_was(
     assert kept == snapshot(extension_class=JSONSnapshotExtension)
 
 
-def test_two_syntheses_of_the_same_stack_are_the_same_to_the_byte() -> None:
+def test_two_syntheses_of_the_same_stack_are_byte_identical() -> None:
     def text(name: str) -> str:
         stack = Stack(App(), "Chat")
         STACKS[name](stack)
@@ -315,7 +315,7 @@ def listed(value: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("runtime", "found"), [(None, False), ("python3.9", True)])
-def test_nag_sees_the_functions_as_well_and_finds_their_runtime_new(
+def test_cdk_nag_checks_that_functions_use_a_current_runtime(
     templates: Templates, tmp_path: Path, runtime: str | None, found: bool
 ) -> None:
     # cdk-nag checks lambda.CfnFunction, which is what CfnInclude makes of them too; a template's runtimes can vary.

@@ -1,4 +1,4 @@
-"""What CloudFormation does not take of a template is refused when it is written, with what works."""
+"""A template beyond CloudFormation's limits is refused at synthesis with an alternative."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _COMPACT = {"@aws-cdk/core:suppressTemplateIndentation": True}
 def _declare(scope: Stack, endpoints: int, *, full: bool = False) -> None:
     for number in range(endpoints):
         uri = f"s3://models-of-the-whole-company/large-language-models/instruct/version-{number:04}/"
-        made = endpoint(scope, f"Endpoint{number}", model=Model.s3(uri))
+        created = endpoint(scope, f"Endpoint{number}", model=Model.s3(uri))
         if full:
-            scaling = made.auto_scale(min_capacity=2, max_capacity=8).on_concurrency(target=8)
+            scaling = created.auto_scale(min_capacity=2, max_capacity=8).on_concurrency(target=8)
             scaling.on_schedule("Day", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=4)
-            made.evaluate(workload=Workload(concurrency=[1, 8, 64]), schedule="cron(0 4 * * ? *)")
+            created.evaluate(workload=Workload(concurrency=[1, 8, 64]), schedule="cron(0 4 * * ? *)")
 
 
 def _written(context: dict[str, bool], folder: Path, endpoints: int, *, full: bool = False) -> tuple[Stack, int]:
-    """A stack, and the bytes of its template as it is written."""
+    """A stack, and the size of its written template in bytes."""
     scope = Stack(App(outdir=str(folder), context=context), "PlatformTeamProduction", env=ENVIRONMENT)
     _declare(scope, endpoints, full=full)
     template_of(scope)
@@ -48,32 +48,34 @@ def _errors(scope: Stack) -> list[str]:
     return _annotations(scope, "error")
 
 
-def _said(error: str) -> list[int]:
-    """The sizes that were measured."""
+def _reported_sizes(error: str) -> list[int]:
+    """The sizes in bytes that an error reports."""
     return [int(number.replace(",", "")) for number in re.findall(r"about ([\d,]+) bytes", error)]
 
 
-def test_forty_endpoints_with_features_are_refused_with_the_number_of_resources_and_what_to_do() -> None:
+def test_a_stack_beyond_the_resource_limit_is_refused_with_an_alternative() -> None:
     scope = stack()
     _declare(scope, 40, full=True)
     with pytest.raises(RuntimeError) as refused:
         template_of(scope)
-    said = str(refused.value)
-    assert said.count("Number of resources in stack") == 1
-    assert "is greater than allowed maximum of 500" in said
-    assert "another stack, which shares the artifact store with artifact_store=ArtifactStore.from_bucket" in said
+    message = str(refused.value)
+    assert message.count("Number of resources in stack") == 1
+    assert "is greater than allowed maximum of 500" in message
+    assert "another stack, which shares the artifact store with artifact_store=ArtifactStore.from_bucket" in message
 
 
-def test_a_template_that_is_too_large_is_refused_once_with_the_bytes_that_are_written(tmp_path: Path) -> None:
+def test_an_oversized_template_gives_one_error_with_its_size_in_bytes(tmp_path: Path) -> None:
     scope, size = _written(_INDENTED, tmp_path, 20, full=True)
     (error,) = _errors(scope)
     assert size > 1_000_000
     assert "and CloudFormation takes 1,000,000: declare some of the stack's endpoints in another stack" in error
-    assert _said(error) == [pytest.approx(size, abs=1000)]
+    assert _reported_sizes(error) == [pytest.approx(size, abs=1000)]
     assert not any("Template size" in warning for warning in _annotations(scope, "warning"))
 
 
-def test_white_space_is_what_to_leave_out_where_that_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_indented_template_suggests_suppressing_the_indentation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(template_size, "_WATCHED_FROM", 4)
     monkeypatch.setattr(template_size, "_MOST_BYTES", 125_000)
     indented, size = _written(_INDENTED, tmp_path / "indented", 4)
@@ -81,7 +83,7 @@ def test_white_space_is_what_to_leave_out_where_that_is_enough(tmp_path: Path, m
     assert less < 125_000 < size
     (error,) = _errors(indented)
     assert 'set "@aws-cdk/core:suppressTemplateIndentation": true in the context of cdk.json' in error
-    assert _said(error) == [pytest.approx(size, abs=1000), pytest.approx(less, abs=1000)]
+    assert _reported_sizes(error) == [pytest.approx(size, abs=1000), pytest.approx(less, abs=1000)]
     assert _errors(compact) == []
 
 

@@ -1,4 +1,4 @@
-"""Training jobs in a stack: what CloudFormation is given, what roles may do, and what the endpoint serves."""
+"""Training jobs in a stack: their resources, the permissions of roles, and the model that the endpoint serves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DATA = "s3://data/sql/train/"
 MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
 
 
-def endpoint(scope: Stack, *techniques: Any, **given: Any) -> OptimizedEndpoint:
+def endpoint(scope: Stack, *techniques: Any, **overrides: Any) -> OptimizedEndpoint:
     return OptimizedEndpoint(
         scope,
         "Sql",
@@ -39,7 +39,7 @@ def endpoint(scope: Stack, *techniques: Any, **given: Any) -> OptimizedEndpoint:
             "model": MISTRAL,
             "techniques": techniques or [Medusa(training_data=DATA)],
             "instance_type": "ml.g5.4xlarge",
-            **given,
+            **overrides,
         },
     )
 
@@ -53,22 +53,22 @@ def chain() -> dict[str, Any]:
 
 
 def trainings(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The training jobs' properties by their scripts."""
+    """The training jobs' properties by script."""
     found = resources(template, "Custom::TrainingJob")
     return {job["Request"]["AlgorithmSpecification"]["ContainerArguments"][0]: job for job in found}
 
 
-def test_heads_on_a_fine_tuned_model_are_two_resources_and_two_conditions(chain: dict[str, Any]) -> None:
+def test_heads_on_a_fine_tuned_model_declare_two_jobs_and_wait_conditions(chain: dict[str, Any]) -> None:
     assert set(trainings(chain)) == {"fine_tune.py", "train_heads.py"}
     assert len(resources(chain, "AWS::CloudFormation::WaitCondition")) == 2
     assert not resources(chain, "Custom::OptimizationJob")
 
 
-def test_the_heads_wait_for_the_fine_tuned_model_and_read_it(chain: dict[str, Any]) -> None:
+def test_the_heads_job_reads_the_fine_tuned_model_from_its_wait_condition(chain: dict[str, Any]) -> None:
     heads = trainings(chain)["train_heads.py"]
     assert heads["ModelChannel"] == "finetuned"
     assert heads["Source"]["Kind"] == "artifact"
-    assert "FineTuneReady" in json.dumps(heads["Source"]["S3Uri"]), "the location that the condition was met with"
+    assert "FineTuneReady" in json.dumps(heads["Source"]["S3Uri"]), "the location that the wait condition received"
 
 
 def test_every_job_gets_the_training_code_as_a_channel(chain: dict[str, Any]) -> None:
@@ -78,12 +78,12 @@ def test_every_job_gets_the_training_code_as_a_channel(chain: dict[str, Any]) ->
         assert ".zip" in json.dumps(channels["code"]["DataSource"]["S3DataSource"]["S3Uri"])
 
 
-def test_what_the_jobs_read_decides_their_artifacts(chain: dict[str, Any]) -> None:
+def test_training_jobs_declare_the_data_that_they_read(chain: dict[str, Any]) -> None:
     for job in trainings(chain).values():
         assert job["Reads"] == [{"Kind": "s3", "S3Uri": DATA}]
 
 
-def test_the_model_serves_what_the_last_job_made_with_the_plans_own_image(chain: dict[str, Any]) -> None:
+def test_the_model_serves_the_last_jobs_artifact_with_the_planned_image(chain: dict[str, Any]) -> None:
     container = resource(chain, "AWS::SageMaker::Model")["PrimaryContainer"]
     assert container["Image"].startswith(
         "763104351884.dkr.ecr.us-west-2.amazonaws.com/huggingface-pytorch-tgi-inference:"
@@ -102,7 +102,7 @@ def statements(template: dict[str, Any], sid: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_handler_may_manage_training_jobs_and_no_others(chain: dict[str, Any]) -> None:
+def test_the_handler_role_may_manage_training_jobs_only(chain: dict[str, Any]) -> None:
     (manage,) = statements(chain, "ManageTrainingJobs")
     assert manage["Action"] == [
         "sagemaker:AddTags",
@@ -114,7 +114,7 @@ def test_the_handler_may_manage_training_jobs_and_no_others(chain: dict[str, Any
     assert "OptimizationJob" not in json.dumps(resources(chain, "AWS::IAM::Role"))
 
 
-def test_the_execution_role_reads_code_and_data_and_keeps_checkpoints(chain: dict[str, Any]) -> None:
+def test_the_job_role_reads_code_and_data_and_writes_checkpoints(chain: dict[str, Any]) -> None:
     (code,) = statements(chain, "ReadTrainingCode")
     assert code["Action"] == ["s3:GetObject"]
     assert ".zip" in json.dumps(code["Resource"])
@@ -124,7 +124,7 @@ def test_the_execution_role_reads_code_and_data_and_keeps_checkpoints(chain: dic
     assert json.dumps(checkpoints["Resource"]).endswith('/checkpoints/*"]]}')
 
 
-def test_the_handler_may_list_the_data_it_makes_keys_of(chain: dict[str, Any]) -> None:
+def test_the_handler_role_may_list_the_training_data(chain: dict[str, Any]) -> None:
     listing = [
         statement
         for role in resources(chain, "AWS::IAM::Role")
@@ -135,7 +135,7 @@ def test_the_handler_may_list_the_data_it_makes_keys_of(chain: dict[str, Any]) -
     assert len(listing) == 2, "the handler and the execution role"
 
 
-def test_checkpoints_expire_in_the_store(chain: dict[str, Any]) -> None:
+def test_checkpoints_in_the_store_expire_after_28_days(chain: dict[str, Any]) -> None:
     rules = resource(chain, "AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]
     (rule,) = [rule for rule in rules if "Prefix" in rule]
     assert (rule["Prefix"], rule["ExpirationInDays"]) == ("checkpoints/", 28)
@@ -154,7 +154,7 @@ def test_a_fine_tuned_model_is_quantized_by_an_optimization_job() -> None:
     assert "Fn::Select" in image, "what the service recommends for quantized weights"
 
 
-def test_another_kind_of_job_is_another_resource() -> None:
+def test_a_different_job_type_gets_a_different_logical_id() -> None:
     """CloudFormation does not change the type of a resource in place."""
     ids = []
     for technique in (Medusa(training_data=DATA), Quantization.awq()):
@@ -169,7 +169,7 @@ def test_another_kind_of_job_is_another_resource() -> None:
     assert not set(ids[0]) & set(ids[1])
 
 
-def test_a_fine_tuning_is_usable_alone() -> None:
+def test_a_fine_tuning_job_can_be_declared_without_an_endpoint() -> None:
     scope = stack()
     job = OptimizationJob(
         scope,
@@ -180,12 +180,12 @@ def test_a_fine_tuning_is_usable_alone() -> None:
         jobs=JobOptions(max_runtime=Duration.hours(3)),
         wait=False,
     )
-    made = resource(template_of(scope), "Custom::TrainingJob")
-    assert made["Request"]["StoppingCondition"] == {"MaxRuntimeInSeconds": 10800}
+    created = resource(template_of(scope), "Custom::TrainingJob")
+    assert created["Request"]["StoppingCondition"] == {"MaxRuntimeInSeconds": 10800}
     assert "djl-inference:" in job.image_uri
 
 
-def test_a_job_in_a_vpc_is_told_its_network() -> None:
+def test_a_training_job_in_a_vpc_gets_its_subnets() -> None:
     from aws_cdk import aws_ec2 as ec2
 
     scope = stack()
@@ -197,7 +197,7 @@ def test_a_job_in_a_vpc_is_told_its_network() -> None:
     assert request["VpcConfig"]["Subnets"] == ["subnet-11111111"]
 
 
-def test_heads_of_another_stack_are_served_with_the_plans_image() -> None:
+def test_heads_by_artifact_key_are_served_with_the_planned_image() -> None:
     scope = stack()
     store = ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(scope, "Shared", "theirs"), read_only=True)
     endpoint(scope, artifact_store=store, artifact_key="a" * 64)
@@ -208,7 +208,7 @@ def test_heads_of_another_stack_are_served_with_the_plans_image() -> None:
     assert "pytorch-training" not in json.dumps(template), "nothing of this stack trains"
 
 
-def test_how_a_job_runs_does_not_replace_its_condition() -> None:
+def test_changing_the_training_compute_does_not_replace_the_wait_condition() -> None:
     conditions = []
     for compute in (TrainingCompute(), TrainingCompute(spot=True, volume_size_gb=300)):
         scope = stack()
@@ -218,7 +218,7 @@ def test_how_a_job_runs_does_not_replace_its_condition() -> None:
     assert conditions[0] == conditions[1]
 
 
-def test_the_training_code_is_the_medusa_folder_whole() -> None:
+def test_the_training_code_asset_contains_the_whole_medusa_folder() -> None:
     app = App()
     endpoint(Stack(app, "S", env=ENVIRONMENT))
     directory = Path(app.synth().directory)
@@ -230,7 +230,7 @@ def test_the_training_code_is_the_medusa_folder_whole() -> None:
     assert not zipfile.is_zipfile(folders[0]), "the CDK makes the archive when it publishes the asset"
 
 
-def test_two_endpoints_of_a_stack_share_the_code() -> None:
+def test_jobs_of_a_stack_share_the_training_code_asset() -> None:
     scope = stack()
     endpoint(scope)
     OptimizationJob(

@@ -1,4 +1,4 @@
-"""What the documents' snippets speak of without declaring it: the names that a reader has in an app of their own."""
+"""The names that the documents' snippets use without declaring them, as a reader's app would define them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
 
 
 def given(snippet: Snippet) -> dict[str, Any]:
-    """The names that a snippet uses; those that cost a construct are made only where they are used."""
+    """The names that a snippet uses; constructs are created only if the snippet uses them."""
     app = App()
     stack = Stack(app, "Given", env=_ENVIRONMENT)
     model = Model.jumpstart(_LLAMA, version="2.25.0", accept_eula=True)
@@ -30,7 +30,7 @@ def given(snippet: Snippet) -> dict[str, Any]:
             instance_type="ml.g5.12xlarge",
         )
 
-    made = {
+    factories = {
         "endpoint": lambda: endpoint("GivenEndpoint"),
         "other": lambda: endpoint("Other", Quantization.awq(), SpeculativeDecoding.sagemaker_draft()),
         "search": lambda: endpoint("Search"),
@@ -64,5 +64,5 @@ def given(snippet: Snippet) -> dict[str, Any]:
         "app": app,
         "stack": stack,
         "model": model,
-        **{name: make() for name, make in made.items() if name in used and f"{name} = " not in snippet.code},
+        **{name: make() for name, make in factories.items() if name in used and f"{name} = " not in snippet.code},
     }

@@ -1,4 +1,4 @@
-"""The page of likely mistakes: what it says is printed is what is raised. ``make package`` tries it in real apps."""
+"""The page of likely mistakes shows the errors that are raised. ``make package`` checks it with real apps."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ def raised_by(mistake: Mistake) -> str:
 
 
 @pytest.mark.parametrize("mistake", [each for each in MISTAKES if each.is_raised], ids=str)
-def test_a_mistake_is_told_as_the_page_says(mistake: Mistake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_mistake_raises_the_error_shown_on_the_page(
+    mistake: Mistake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
     assert raised_by(mistake) == mistake.told, "python -m tests.likely_mistakes"
 
 
-def test_each_heading_is_of_a_mistake_and_none_is_there_twice() -> None:
+def test_each_heading_describes_one_mistake_without_duplicates() -> None:
     headings = re.findall(r"^### (.+)$", (CHECKOUT / "docs" / "likely-mistakes.md").read_text(), flags=re.MULTILINE)
     assert [each.title for each in MISTAKES] == headings
     assert len({each.app for each in MISTAKES}) == len(MISTAKES) >= 20
 
 
-def test_a_refusal_says_what_was_given_why_and_what_works() -> None:
+def test_an_error_message_shows_the_value_reason_and_fix() -> None:
     refused = [each.told for each in MISTAKES if "RecipeError" in each.told]
     assert len(refused) >= 15
     for told in refused:
@@ -47,14 +49,14 @@ def test_a_refusal_says_what_was_given_why_and_what_works() -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
-def test_the_cdk_cli_that_is_asked_for_is_of_the_major_version_that_is_tried(page: str) -> None:
-    tried = json.loads((CHECKOUT / "package.json").read_text())["devDependencies"]["aws-cdk"]
-    asked = re.findall(r"npm install (\S+)", (CHECKOUT / page).read_text())
-    assert asked == [f"aws-cdk@{tried.split('.')[0]}"]
+def test_the_documented_cdk_cli_has_the_tested_major_version(page: str) -> None:
+    tested = json.loads((CHECKOUT / "package.json").read_text())["devDependencies"]["aws-cdk"]
+    documented = re.findall(r"npm install (\S+)", (CHECKOUT / page).read_text())
+    assert documented == [f"aws-cdk@{tested.split('.')[0]}"]
     assert '{"app": "python app.py"}' in (CHECKOUT / page).read_text()
 
 
-def test_what_the_readme_shows_refused_is_what_is_told() -> None:
+def test_the_error_shown_in_the_readme_is_the_one_raised() -> None:
     broken = check(
         Recipe(
             model=Model.jumpstart("meta-textgeneration-lama-3-70b-instruct", version="2.25.0", accept_eula=True),

@@ -1,4 +1,4 @@
-"""Every JumpStart version that documentation, docstrings and examples name is one that JumpStart has published."""
+"""JumpStart has published every model version named in the documentation, docstrings and examples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMED = [
 ]
 
 
-def test_a_version_that_the_pages_name_is_published() -> None:
+def test_model_versions_named_in_the_pages_are_published() -> None:
     named = {(page, *found) for page in PAGES for pattern in NAMED for found in pattern.findall(page.read_text())}
     assert len(named) > 10
     assert CHECKOUT / "constructs_optim" / "constructs" / "endpoint" / "optimized_endpoint.py" in {

@@ -1,4 +1,4 @@
-"""The site: what is generated is as it would be generated now, and each page is in the navigation."""
+"""The site: generated pages are up to date, and each page is in the navigation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.documents import CHECKOUT, pages
 DOCUMENTS = CHECKOUT / "docs"
 
 
-def test_the_generated_pages_are_those_that_would_be_generated_now() -> None:
+def test_the_generated_pages_are_up_to_date() -> None:
     for name, content in runpy.run_path(str(CHECKOUT / "tooling/reference_pages.py"))["pages"]().items():
         assert (DOCUMENTS / name).read_text() == content, "python tooling/reference_pages.py"
 
 
-def test_the_reference_has_each_public_name_and_the_options_that_their_methods_take_and_no_other() -> None:
+def test_the_reference_lists_exactly_the_public_names_and_method_options() -> None:
     listed = [
         line.removeprefix("::: ")
         for page in (DOCUMENTS / "reference").glob("*.md")
@@ -44,17 +44,17 @@ def test_each_document_is_in_the_navigation() -> None:
     navigation = (CHECKOUT / "properdocs.yml").read_text().split("\nnav:\n")[1]
     linked = re.findall(r"[\w/-]+\.md", navigation)
     assert len(linked) == len(set(linked))
-    there = {path.relative_to(DOCUMENTS).as_posix() for path in DOCUMENTS.rglob("*.md")}
-    assert set(linked) == {*there, "changelog.md"}
+    existing = {path.relative_to(DOCUMENTS).as_posix() for path in DOCUMENTS.rglob("*.md")}
+    assert set(linked) == {*existing, "changelog.md"}
 
 
-def test_rules_that_the_pages_name_are_rules() -> None:
+def test_rules_named_in_the_pages_exist() -> None:
     known = set(re.findall(r"^## (OPT\d{3})$", (DOCUMENTS / "rules.md").read_text(), flags=re.MULTILINE))
     for page in pages():
         assert set(re.findall(r"OPT\d{3}", page.read_text())) <= known, page.name
 
 
-def test_each_technique_page_says_when_what_it_costs_and_what_it_excludes() -> None:
+def test_each_technique_page_has_sections_on_use_cost_and_exclusions() -> None:
     techniques = [page for page in (DOCUMENTS / "techniques").glob("*.md") if page.name != "index.md"]
     assert len(techniques) == 7
     for page in techniques:

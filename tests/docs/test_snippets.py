@@ -1,4 +1,4 @@
-"""The code in the documents: Python is run, commands are read by the command line itself."""
+"""The code in the documents: Python snippets run, and the command line parses the commands."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ COMMANDS = [
 
 
 def run(snippet: Snippet) -> dict[str, Any]:
-    """Run a snippet, after those that it continues, with what a reader has."""
+    """Run a snippet after the snippets that it continues, with the names of a reader's app."""
     names = run(before(snippet)) if snippet.marker == "continued" else given(snippet)
     exec(compile(snippet.code, str(snippet), "exec"), names)
     return names
 
 
 def before(snippet: Snippet) -> Snippet:
-    """The Python above it on its page."""
+    """The previous Python snippet on the page."""
     on_page = [each for each in PYTHON if each.page == snippet.page and each.line < snippet.line]
     assert on_page, f"{snippet} continues nothing"
     return on_page[-1]
 
 
 @pytest.mark.parametrize("snippet", PYTHON, ids=str)
-def test_a_snippet_runs_and_what_it_declares_is_synthesized(snippet: Snippet) -> None:
+def test_a_python_snippet_runs_and_its_app_is_synthesized(snippet: Snippet) -> None:
     if snippet.marker.startswith("not run: "):
         compile(snippet.code, str(snippet), "exec")
         return
-    assert snippet.marker in ("", "continued"), f"{snippet} has a marker that says nothing: {snippet.marker}"
+    assert snippet.marker in ("", "continued"), f"{snippet} has an unknown marker: {snippet.marker}"
     names = run(snippet)
     if app := names.get("app"):
         app.synth()
 
 
 def leaf(words: list[str]) -> tuple[Any, list[str]]:
-    """The sub-command that words name, and what is left of them."""
+    """The sub-command that words name, and the remaining words."""
     group = typer.main.get_command(command_line)
     while words and hasattr(group, "commands") and words[0] in group.commands:
         group = group.commands[words.pop(0)]
@@ -62,16 +62,16 @@ def leaf(words: list[str]) -> tuple[Any, list[str]]:
 
 
 @pytest.mark.parametrize(("page", "command"), COMMANDS, ids=lambda value: getattr(value, "name", None))
-def test_a_command_of_the_documents_is_one_that_there_is(page: Path, command: str) -> None:
+def test_a_documented_command_and_its_options_exist(page: Path, command: str) -> None:
     words = shlex.split(command.replace("\\\n", " "), comments=True)[1:]
     for end in ("|", ">", "&&", ";", "--"):
         words = words[: words.index(end)] if end in words else words
     found, left = leaf(words)
     is_group = hasattr(found, "commands")
-    assert not is_group or not left or left[0].startswith("-"), f"{command}: there is no {left[0]}"
+    assert not is_group or not left or left[0].startswith("-"), f"{command}: {left[0]} does not exist"
     options = {name for each in found.params for name in (*each.opts, *each.secondary_opts)} | {"--help"}
-    asked = {word.split("=")[0] for word in left if word.startswith("--")}
-    assert asked <= options, f"{command}: there is no {', '.join(sorted(asked - options))}"
+    used = {word.split("=")[0] for word in left if word.startswith("--")}
+    assert used <= options, f"{command}: {', '.join(sorted(used - options))} does not exist"
 
 
 def test_the_command_page_lists_each_command() -> None:
@@ -80,7 +80,7 @@ def test_the_command_page_lists_each_command() -> None:
     assert listed == set(typer.main.get_command(command_line).commands)  # type: ignore[attr-defined]
 
 
-def test_documents_have_snippets_of_both_kinds() -> None:
+def test_the_documents_have_python_and_command_snippets() -> None:
     assert len(PYTHON) >= 20
     assert len(COMMANDS) >= 10
     assert CliRunner().invoke(command_line, ["plan", "--no-such-option"]).exit_code == 2

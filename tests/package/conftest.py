@@ -44,7 +44,7 @@ def wheel(built: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def local_wheel(built: Path) -> Path:
-    """The wheel of constructs-optim-local, given to installers beside the other: no index has this version yet."""
+    """The wheel of constructs-optim-local, installed together with the other: no index has this version yet."""
     (found,) = built.glob("constructs_optim_local-*.whl")
     return found
 
@@ -65,13 +65,13 @@ def local_source_distribution(built: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[Callable[[str], Environment]]:
-    """Makes environments, and takes them away: each has some 600 MB."""
-    made: list[Environment] = []
+    """Creates environments and deletes them afterwards: each takes some 600 MB."""
+    created: list[Environment] = []
 
     def make(version: str) -> Environment:
-        made.append(Environment(tmp_path / f"python{version}-{len(made)}", version))
-        return made[-1]
+        created.append(Environment(tmp_path / f"python{version}-{len(created)}", version))
+        return created[-1]
 
     yield make
-    for each in made:
+    for each in created:
         shutil.rmtree(each.folder)

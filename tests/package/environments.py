@@ -1,4 +1,4 @@
-"""Virtual environments that hold the built package and what it asks for, made for a test."""
+"""Virtual environments with the built package and its dependencies, created for a test."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.support.documents import CHECKOUT
 UV = Path(sys.executable).parent / "uv"
 NODE = Path(sys.executable).parent / "node"
 
-# What the base install may ask for, and nothing else.
+# All dependencies that the base install may have.
 BASE = ("aws-cdk-lib", "boto3", "constructs", "jsii", "pydantic")
 
 
 def run(
     *command: str | Path, cwd: Path, check: bool = True, path: str = "", text: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command that sees nothing of this checkout: its packages are those of its own environment.
+    """Run a command isolated from this checkout, with the packages of its own environment.
 
     ``text`` is its standard input. Default: this process's.
     """
@@ -48,29 +48,29 @@ def run(
 
 
 def interpreter(version: str) -> str:
-    """A Python of that version: this one, one of pyenv's, or one that uv finds or fetches.
+    """A Python of that version: this one, one of pyenv's, or one that uv finds or downloads.
 
-    Where there is none, the test that asks is skipped.
+    The test is skipped if none is available.
     """
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return sys.executable
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    for found in sorted(root.glob(f"versions/{version}.*/bin/python")):
-        return str(found)
-    asked = run(UV, "python", "find", version, cwd=CHECKOUT, check=False)
-    if asked.returncode != 0:
-        asked = run(UV, "python", "install", version, cwd=CHECKOUT, check=False)
-        asked = run(UV, "python", "find", version, cwd=CHECKOUT, check=False)
-    if asked.returncode != 0:
-        pytest.skip(f"this machine has no Python {version}: {asked.stderr.strip()}")
-    return asked.stdout.strip()
+    for candidate in sorted(root.glob(f"versions/{version}.*/bin/python")):
+        return str(candidate)
+    found = run(UV, "python", "find", version, cwd=CHECKOUT, check=False)
+    if found.returncode != 0:
+        found = run(UV, "python", "install", version, cwd=CHECKOUT, check=False)
+        found = run(UV, "python", "find", version, cwd=CHECKOUT, check=False)
+    if found.returncode != 0:
+        pytest.skip(f"this machine has no Python {version}: {found.stderr.strip()}")
+    return found.stdout.strip()
 
 
 class Environment:
     """A virtual environment.
 
     Args:
-        folder: Where it is made.
+        folder: Its location.
         version: Of Python, ``3.12``.
     """
 
@@ -81,11 +81,11 @@ class Environment:
         self.python = self.bin / "python"
 
     def install(self, *what: str | Path, with_pip: bool = False) -> None:
-        """Install packages: with uv, or with pip behind a mirror that only pip's configuration names."""
+        """Install packages with uv, or with pip if only pip's configuration names the package mirror."""
         with_uv = [UV, "pip", "install", "--quiet", "--python", self.python, *what]
         if not with_pip and run(*with_uv, cwd=self.folder, check=False).returncode == 0:
             return
-        # What is not compiled now is when it is imported; aws_cdk has more than that.
+        # Modules are compiled when they are imported; most of aws_cdk never is.
         run(self.python, "-m", "pip", "install", "--quiet", "--no-compile", *what, cwd=self.folder)
 
     def run(
@@ -96,22 +96,24 @@ class Environment:
 
     @property
     def distributions(self) -> dict[str, Distribution]:
-        """What is installed, by its canonical name; without pip, which made it."""
+        """The installed distributions by canonical name, without pip and setuptools."""
         (packages,) = self.folder.glob("lib/python*/site-packages")
         found = {str(canonicalize_name(each.name)): each for each in distributions(path=[str(packages)])}
         return {name: each for name, each in found.items() if name not in ("pip", "setuptools")}
 
     def needed_by(self, *names: str) -> set[str]:
-        """Canonical names of these packages and of all that they ask for here, without extras."""
+        """Canonical names of these packages and of all their installed dependencies, without extras."""
         installed = self.distributions
         needed: set[str] = set()
-        asked = list(names)
-        while asked:
-            name = str(canonicalize_name(asked.pop()))
+        pending = list(names)
+        while pending:
+            name = str(canonicalize_name(pending.pop()))
             if name in needed:
                 continue
             needed.add(name)
             requirements = map(Requirement, installed[name].requires or ())
             # Markers are read with this interpreter's values: none of them tells 3.11 from 3.13.
-            asked += [each.name for each in requirements if each.marker is None or each.marker.evaluate({"extra": ""})]
+            pending += [
+                each.name for each in requirements if each.marker is None or each.marker.evaluate({"extra": ""})
+            ]
         return needed

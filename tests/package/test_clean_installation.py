@@ -1,4 +1,4 @@
-"""The wheel in environments that hold what it asks for and nothing else."""
+"""The wheel in environments with its dependencies and nothing else."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def synthesized(environment: Environment, tmp_path: Path) -> dict[str, Any]:
         "import sys, constructs_optim; print(constructs_optim.__file__)\n"
         "print(*sorted({name.split('.')[0] for name in sys.modules}))"
     )
-    told = environment.run(environment.python, "-c", program, cwd=app).stdout.splitlines()
-    assert Path(told[-2]).is_relative_to(environment.folder), "it is the wheel that is tried, not the checkout"
-    assert not {"boto3", "botocore", "rich", "typer"} & set(told[-1].split()), "synthesis needs none of them"
+    lines = environment.run(environment.python, "-c", program, cwd=app).stdout.splitlines()
+    assert Path(lines[-2]).is_relative_to(environment.folder), "the wheel is under test, not the checkout"
+    assert not {"boto3", "botocore", "rich", "typer"} & set(lines[-1].split()), "synthesis needs none of them"
     return json.loads((app / "cdk.out" / "Chat.template.json").read_text())
 
 
@@ -57,7 +57,7 @@ def test_a_clean_environment_synthesizes_the_readmes_example(
 
 
 def assert_type_checked(clean: Environment, tmp_path: Path) -> None:
-    """A program that uses the library is checked against its types, of which strict mode finds none unknown."""
+    """Pyright's strict mode checks a program against the library's types and reports no unknown type."""
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}))
     program = tmp_path / "program.py"
     program.write_text(first_example().replace("max_capacity=4", 'max_capacity="four"'))

@@ -1,4 +1,4 @@
-"""What is in the wheel and in the source distribution."""
+"""The contents of the wheels and the source distributions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ LOCAL = CHECKOUT / "constructs_optim_local"
 
 
 def metadata_of(wheel: Path) -> Metadata:
-    """The wheel's metadata, held to the packaging standards as an index holds it to them."""
+    """The wheel's metadata, validated against the packaging standards as a package index does."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         return Metadata.from_email(archive.read(name), validate=True)
 
 
-def test_the_metadata_keeps_to_the_standards_and_says_what_an_index_shows(
-    wheel: Path, source_distribution: Path
-) -> None:
+def test_the_wheel_metadata_is_valid_and_complete(wheel: Path, source_distribution: Path) -> None:
     metadata = metadata_of(wheel)
     assert (metadata.name, str(metadata.requires_python)) == ("constructs-optim", ">=3.11")
     assert metadata.license_expression == "Apache-2.0"
@@ -40,7 +38,7 @@ def test_the_metadata_keeps_to_the_standards_and_says_what_an_index_shows(
     assert versions <= set(metadata.classifiers or ())
 
 
-def test_the_local_cloud_has_metadata_of_its_own_and_is_released_with_the_library(
+def test_the_local_cloud_has_its_own_metadata_and_the_library_version(
     wheel: Path, local_wheel: Path, local_source_distribution: Path
 ) -> None:
     metadata, library = metadata_of(local_wheel), metadata_of(wheel)
@@ -52,39 +50,41 @@ def test_the_local_cloud_has_metadata_of_its_own_and_is_released_with_the_librar
     names = {each.name for each in metadata.requires_dist or ()}
     assert {"ministack", "moto"} <= names
     assert "constructs-optim" not in names
-    (asked,) = [each for each in library.requires_dist or () if each.name == "constructs-optim-local"]
-    assert str(asked.specifier) == f"=={metadata.version}"
+    (requirement,) = [each for each in library.requires_dist or () if each.name == "constructs-optim-local"]
+    assert str(requirement.specifier) == f"=={metadata.version}"
 
 
-def test_without_an_extra_it_asks_for_the_cdk_pydantic_and_boto3_alone(wheel: Path) -> None:
+def test_without_extras_the_wheel_requires_only_the_base_dependencies(wheel: Path) -> None:
     requirements: list[Requirement] = metadata_of(wheel).requires_dist or []
     base = [each for each in requirements if each.marker is None or each.marker.evaluate({"extra": ""})]
     assert sorted(each.name for each in base) == sorted(BASE)
     for each in base:
         bounds = {bound.operator for bound in each.specifier}
-        assert bounds == {">=", "<"}, f"{each}: a lowest version that is tested, and none with other promises"
+        assert bounds == {">=", "<"}, (
+            f"{each}: needs a tested lowest version and an upper bound below the next major version"
+        )
 
 
-def test_the_extras_with_commands_bring_the_command(wheel: Path) -> None:
+def test_every_extra_installs_the_dependencies_of_the_command(wheel: Path) -> None:
     metadata = metadata_of(wheel)
     extras = set(metadata.provides_extra or ())
     assert extras == {"cli", "evaluate", "local", "medusa"}
     for extra in extras:
-        brought = {
+        installed = {
             each.name for each in metadata.requires_dist or () if each.marker and each.marker.evaluate({"extra": extra})
         }
-        assert {"rich", "typer"} <= brought, extra
+        assert {"rich", "typer"} <= installed, extra
     assert set(cli._EXTRA) >= {"rich", "typer"}
 
 
 def files_of(archive: Path) -> set[str]:
-    """What a wheel installs, without its metadata."""
+    """The files that a wheel installs, without its metadata."""
     with zipfile.ZipFile(archive) as wheel:
         return {name for name in wheel.namelist() if ".dist-info/" not in name}
 
 
 def checked_in(package: str) -> set[str]:
-    """The files of a package that git has or would take."""
+    """The files of a package that git tracks or does not ignore."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", package],
         cwd=CHECKOUT, capture_output=True, text=True, check=True,
@@ -92,7 +92,7 @@ def checked_in(package: str) -> set[str]:
     return set(listed.stdout.split())
 
 
-def test_each_wheel_holds_each_file_of_its_package_and_nothing_else(wheel: Path, local_wheel: Path) -> None:
+def test_each_wheel_contains_exactly_the_files_of_its_package(wheel: Path, local_wheel: Path) -> None:
     assert files_of(wheel) == checked_in("constructs_optim")
     assert "constructs_optim/py.typed" in files_of(wheel)
     of_the_distribution = {f"{LOCAL.name}/{name}" for name in ("LICENSE", "README.md", "pyproject.toml")}
@@ -100,7 +100,7 @@ def test_each_wheel_holds_each_file_of_its_package_and_nothing_else(wheel: Path,
     assert f"{LOCAL.name}/py.typed" in files_of(local_wheel)
 
 
-def test_the_source_distribution_holds_what_is_built_read_and_tested(source_distribution: Path) -> None:
+def test_the_source_distribution_contains_code_docs_examples_and_tests(source_distribution: Path) -> None:
     root = source_distribution.name.removesuffix(".tar.gz")
     with tarfile.open(source_distribution) as archive:
         held = {name.removeprefix(f"{root}/") for name in archive.getnames()}

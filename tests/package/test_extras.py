@@ -1,4 +1,4 @@
-"""The extras, each installed with what it brings."""
+"""The extras, each installed with its dependencies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from .environments import UV, Environment, interpreter, run
 
 
-def test_the_command_works_with_its_extra_and_names_the_others(
+def test_the_command_works_with_the_cli_extra_and_names_missing_extras(
     wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:
     clean = environment("3.12")
@@ -23,12 +23,12 @@ def test_the_command_works_with_its_extra_and_names_the_others(
         (["evaluate", "chat"], "evaluate"),
         (["medusa", "verify", "--heads", ".", "--data", "."], "medusa"),
     ):
-        told = clean.run("constructs-optim", *command, cwd=tmp_path, check=False)
-        assert told.returncode == 2
-        assert told.stderr.splitlines()[-1].endswith(f'pip install "constructs-optim[{extra}]"'), told.stderr
+        refused = clean.run("constructs-optim", *command, cwd=tmp_path, check=False)
+        assert refused.returncode == 2
+        assert refused.stderr.splitlines()[-1].endswith(f'pip install "constructs-optim[{extra}]"'), refused.stderr
 
 
-def test_the_local_cloud_runs_and_evaluations_are_at_hand_with_their_extras(
+def test_the_local_and_evaluate_extras_enable_their_commands(
     wheel: Path, local_wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:
     clean = environment("3.13")
@@ -38,9 +38,9 @@ def test_the_local_cloud_runs_and_evaluations_are_at_hand_with_their_extras(
         "import boto3; print(boto3.client('sagemaker').list_endpoints()['Endpoints'])", cwd=tmp_path,
     )  # fmt: skip
     assert "[]" in ran.stdout
-    told = clean.run("constructs-optim", "evaluate", "chat", cwd=tmp_path, check=False)
-    assert told.returncode == 2
-    assert "is an extra" not in told.stderr, "what it misses now is prompts"
+    refused = clean.run("constructs-optim", "evaluate", "chat", cwd=tmp_path, check=False)
+    assert refused.returncode == 2
+    assert "is an extra" not in refused.stderr, "the extra is installed, and only the prompts are missing"
 
 
 def test_the_local_cloud_runs_without_the_library(
@@ -56,7 +56,7 @@ def test_the_local_cloud_runs_without_the_library(
     assert clean.run(clean.python, "-c", program, cwd=tmp_path).stdout == "[]\n"
 
 
-def test_what_trains_can_be_installed_too(wheel: Path, tmp_path: Path) -> None:
+def test_the_medusa_extra_resolves_its_training_dependencies(wheel: Path, tmp_path: Path) -> None:
     run(UV, "venv", "--quiet", "--python", interpreter("3.12"), tmp_path / "trains", cwd=tmp_path)
     resolved = run(
         UV, "pip", "install", "--dry-run", "--python", tmp_path / "trains" / "bin" / "python", f"{wheel}[medusa]",

@@ -1,4 +1,4 @@
-"""What a new user does wrong, with the installed wheel: the app is run, and the end of what it prints is read."""
+"""A new user's likely mistakes with the installed wheel: each app runs, and the end of its output is checked."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.support.documents import first_example, snippets
 
 from .environments import Environment
 
-# Of these nothing shall be printed: frames of dependencies, and of Node.
+# Frames of dependencies and of Node, which the output must not contain.
 _FRAMES = ("pydantic", "jsii.errors", "/node_modules/", "jsii/_kernel", "The above exception was the direct cause")
 
 
 def printed_by(mistake: Mistake, environment: Environment, folder: Path) -> str:
-    """What the app with the mistake prints; that it fails is asserted."""
+    """The output of the app with the mistake, which must fail."""
     folder.mkdir()
     (folder / "app.py").write_text(mistake.app)
     done = environment.run(*command(mistake), cwd=folder, check=False)
@@ -25,26 +25,26 @@ def printed_by(mistake: Mistake, environment: Environment, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_likely_mistakes_are_told_in_the_end_without_frames_of_dependencies(
+def test_likely_mistakes_print_their_error_last_without_dependency_frames(
     wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:
     clean = environment("3.12")
     clean.install(wheel)
-    made = mistakes()
-    assert len(made) >= 20, PAGE.name
+    all_mistakes = mistakes()
+    assert len(all_mistakes) >= 20, PAGE.name
     with ThreadPoolExecutor(2) as side_by_side:
-        numbered = [(number, each) for number, each in enumerate(made)]
+        numbered = [(number, each) for number, each in enumerate(all_mistakes)]
         printed = list(side_by_side.map(lambda item: printed_by(item[1], clean, tmp_path / str(item[0])), numbered))
-    for each, whole in zip(made, printed, strict=True):
+    for each, whole in zip(all_mistakes, printed, strict=True):
         assert message(whole) == each.told, each.title
         assert [frame for frame in _FRAMES if frame in whole] == [], f"{each}:\n{whole}"
-    assert_cli(clean, tmp_path / "cli", made[0])
-    told = clean.run(clean.python, "-c", "from constructs_optim import Quantisation", cwd=tmp_path, check=False)
-    assert told.stderr.rstrip().endswith("Did you mean: 'Quantization'?")
+    assert_cli(clean, tmp_path / "cli", all_mistakes[0])
+    imported = clean.run(clean.python, "-c", "from constructs_optim import Quantisation", cwd=tmp_path, check=False)
+    assert imported.stderr.rstrip().endswith("Did you mean: 'Quantization'?")
 
 
 def assert_cli(clean: Environment, folder: Path, mistake: Mistake) -> None:
-    """With the CDK CLI and the ``cdk.json`` of the documents: the example synthesizes, and a mistake is told last."""
+    """With the documented ``cdk.json`` the CDK CLI synthesizes the example and prints a mistake's error last."""
     (cdk_json,) = [each.code for each in snippets(PAGE.parent / "getting-started.md") if each.language == "json"]
     folder.mkdir()
     (folder / "cdk.json").write_text(cdk_json)

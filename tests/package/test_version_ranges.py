@@ -1,4 +1,4 @@
-"""The ends of the ranges that the package asks for: a part of the suite, run on the wheel with each."""
+"""A part of the suite, run on the wheel with the lowest and the newest allowed dependency versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIED = (
 )
 PACKAGE = CHECKOUT / "constructs_optim"
 TEST_TOOLS = ("hypothesis", "pytest", "pytest-timeout", "syrupy")
-# What looks like a call of a client, or names what it paginates, in the code that calls AWS.
+# Text that looks like a client call or a paginator's operation in the code that calls AWS.
 CALLED = re.compile(r'[."]([a-z]+_[a-z0-9_]+)[("]')
 SERVICES = (
     "application-autoscaling", "cloudformation", "cloudwatch", "pricing", "s3", "sagemaker", "sagemaker-runtime",
@@ -49,23 +49,23 @@ def lowest(requirement: Requirement) -> str:
 
 
 def operations() -> set[str]:
-    """The methods of boto3's clients, of the release that is installed here, that the package calls."""
+    """The methods of the installed boto3's clients that the package calls."""
     clients = [boto3.client(service, region_name="us-west-2") for service in SERVICES]
     files = [path for room in ("operations", "evaluator", "cli") for path in (PACKAGE / room).rglob("*.py")]
-    looked_at = {name for path in files for name in CALLED.findall(path.read_text())}
-    return {name for name in looked_at if any(hasattr(client, name) for client in clients)}
+    names = {name for path in files for name in CALLED.findall(path.read_text())}
+    return {name for name in names if any(hasattr(client, name) for client in clients)}
 
 
 def missing(environment: Environment, names: set[str]) -> list[str]:
-    """Those of the methods that the environment's boto3 does not have."""
-    asked = environment.run(
+    """The methods that the environment's boto3 does not have."""
+    completed = environment.run(
         environment.python, "-c", MISSING, cwd=environment.folder, text=json.dumps([[*names], SERVICES])
     )
-    return json.loads(asked.stdout)
+    return json.loads(completed.stdout)
 
 
 def try_suite(environment: Environment, tmp_path: Path) -> None:
-    """Run a part of the suite where there is no checkout to import."""
+    """Run a part of the suite in a folder without a checkout to import."""
     suite = tmp_path / "suite"
     shutil.copytree(CHECKOUT / "tests", suite / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "cdk.json"):
@@ -79,18 +79,18 @@ def try_suite(environment: Environment, tmp_path: Path) -> None:
     assert "failed" not in ran.stdout
 
 
-def asked_for(environment: Environment) -> dict[str, Requirement]:
-    """What the installed wheel asks for without extras, by name."""
+def base_requirements(environment: Environment) -> dict[str, Requirement]:
+    """The installed wheel's requirements without extras, by name."""
     requirements = map(Requirement, environment.distributions["constructs-optim"].requires or ())
     return {each.name: each for each in requirements if each.name in BASE}
 
 
-def test_it_works_with_the_lowest_versions_that_it_allows(
+def test_the_wheel_works_with_the_lowest_allowed_dependency_versions(
     wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:
     oldest = environment("3.11")
     oldest.install(wheel, "--no-deps")
-    bounds = {name: lowest(requirement) for name, requirement in asked_for(oldest).items()}
+    bounds = {name: lowest(requirement) for name, requirement in base_requirements(oldest).items()}
     assert set(bounds) == set(BASE)
     oldest.install(*(f"{name}=={version}" for name, version in bounds.items()))
     called = operations()
@@ -98,14 +98,14 @@ def test_it_works_with_the_lowest_versions_that_it_allows(
     assert missing(oldest, called | {"fly_endpoint"}) == ["fly_endpoint"]
     try_suite(oldest, tmp_path)
     versions = {name: Version(oldest.distributions[name].version) for name in BASE}
-    assert versions == {name: Version(bound) for name, bound in bounds.items()}, "the tools of the tests moved nothing"
+    assert versions == {name: Version(bound) for name, bound in bounds.items()}, "the test tools changed no version"
 
 
-def test_it_works_with_the_newest_versions_that_it_allows(
+def test_the_wheel_works_with_the_newest_allowed_dependency_versions(
     wheel: Path, environment: Callable[[str], Environment], tmp_path: Path
 ) -> None:
     newest = environment("3.13")
     newest.install("--upgrade", wheel)
     try_suite(newest, tmp_path)
-    for name, requirement in asked_for(newest).items():
+    for name, requirement in base_requirements(newest).items():
         assert requirement.specifier.contains(newest.distributions[name].version)

@@ -1,4 +1,4 @@
-"""The rules of policies over templates by hand, and the validation of policies' settings."""
+"""The policy rules on handwritten templates, and the validation of policy settings."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def evaluation(**request: Any) -> dict[str, Any]:
 
 
 def model(type: str = "AWS::SageMaker::Model", **properties: Any) -> dict[str, Any]:
-    said = {key: properties.pop(key) for key in ("Recipe", "Models", "Techniques") if key in properties}
-    return {"Type": type, "Properties": properties, "Metadata": {"constructs-optim": said}}
+    metadata = {key: properties.pop(key) for key in ("Recipe", "Models", "Techniques") if key in properties}
+    return {"Type": type, "Properties": properties, "Metadata": {"constructs-optim": metadata}}
 
 
 def found(policy: PlatformPolicy, **resources: dict[str, Any]) -> list[str]:
-    """The resources that something is found of, each as often as that."""
+    """The resource of each finding."""
     return [finding.resource.logical_id for finding in check(policy, {"Resources": resources})]
 
 
@@ -105,7 +105,7 @@ SHARED = {
     },
 }
 NETWORK = {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1"]}
-TO_SOMEBODY = {"AlarmActions": ["arn:aws:sns:us-west-2:111122223333:pages"]}
+WITH_ACTION = {"AlarmActions": ["arn:aws:sns:us-west-2:111122223333:pages"]}
 TRAINING = {"ResourceConfig": {"InstanceType": "ml.p4d.24xlarge"}}
 OF_THE_COMPONENT = {"ResourceId": "inference-component/one"}
 PINNED_LLAMA = [{"ModelId": "meta-textgeneration-llama-2-7b", "Version": "4.0.0"}]
@@ -139,7 +139,7 @@ PINNED_LLAMA = [{"ModelId": "meta-textgeneration-llama-2-7b", "Version": "4.0.0"
         (SCALING, {"Config": config(), "Endpoint": ENDPOINT, "Target": target(ScheduledActions=[{}])}),
         (SCALING, {"Config": SHARED, "Adapter": component(Specification={"BaseInferenceComponentName": "one"})}),
         (SCALING, {"Component": component(), "Target": target(**OF_THE_COMPONENT), "Policy": SCALING_POLICY}),
-        (ALARMS, {"Config": config(), "Endpoint": ENDPOINT, "Alarm": alarm(**TO_SOMEBODY)}),
+        (ALARMS, {"Config": config(), "Endpoint": ENDPOINT, "Alarm": alarm(**WITH_ACTION)}),
         (
             ALARMS,
             {
@@ -148,7 +148,7 @@ PINNED_LLAMA = [{"ModelId": "meta-textgeneration-llama-2-7b", "Version": "4.0.0"
                 "Alarm": alarm(),
                 "Any": {
                     "Type": "AWS::CloudWatch::CompositeAlarm",
-                    "Properties": {"AlarmRule": {"Fn::Sub": "ALARM(${Alarm.Arn})"}, **TO_SOMEBODY},
+                    "Properties": {"AlarmRule": {"Fn::Sub": "ALARM(${Alarm.Arn})"}, **WITH_ACTION},
                 },
             },
         ),
@@ -156,7 +156,7 @@ PINNED_LLAMA = [{"ModelId": "meta-textgeneration-llama-2-7b", "Version": "4.0.0"
         (EVALUATION, {"Config": config(), "Endpoint": ENDPOINT, "Evaluation": evaluation(Gate={"Limits": []})}),
     ],
 )
-def test_what_is_allowed_is_found_nothing_of(policy: PlatformPolicy, good: dict[str, Any]) -> None:
+def test_compliant_templates_have_no_findings(policy: PlatformPolicy, good: dict[str, Any]) -> None:
     assert found(policy, **good) == []
 
 
@@ -210,7 +210,7 @@ def test_what_is_allowed_is_found_nothing_of(policy: PlatformPolicy, good: dict[
         (ALARMS, {"Config": config(), "Endpoint": ENDPOINT, "Alarm": alarm()}, ["Endpoint"]),
         (
             ALARMS,
-            {"Config": config(), "Endpoint": ENDPOINT, "Alarm": alarm(ActionsEnabled=False, **TO_SOMEBODY)},
+            {"Config": config(), "Endpoint": ENDPOINT, "Alarm": alarm(ActionsEnabled=False, **WITH_ACTION)},
             ["Endpoint"],
         ),
         (
@@ -228,14 +228,16 @@ def test_what_is_allowed_is_found_nothing_of(policy: PlatformPolicy, good: dict[
         (EVALUATION, {"Config": config(), "Endpoint": ENDPOINT, "Evaluation": evaluation()}, ["Endpoint"]),
     ],
 )
-def test_what_is_not_allowed_is_found(policy: PlatformPolicy, bad: dict[str, Any], at: list[str]) -> None:
+def test_noncompliant_templates_have_findings_at_the_expected_resources(
+    policy: PlatformPolicy, bad: dict[str, Any], at: list[str]
+) -> None:
     assert found(policy, **bad) == at
 
 
-def test_every_rule_has_something_that_breaks_it() -> None:
+def test_every_policy_rule_has_a_failing_case() -> None:
     tried = {
         rule.id
-        for mark in test_what_is_not_allowed_is_found.pytestmark  # type: ignore[attr-defined]
+        for mark in test_noncompliant_templates_have_findings_at_the_expected_resources.pytestmark  # type: ignore[attr-defined]
         for policy, _, _ in mark.args[1]
         for rule in RULES
         if policy.is_on(rule.setting)
@@ -243,17 +245,17 @@ def test_every_rule_has_something_that_breaks_it() -> None:
     assert tried == {rule.id for rule in RULES}
 
 
-def test_every_setting_that_names_a_rule_has_it() -> None:
+def test_every_policy_rule_id_maps_to_its_setting() -> None:
     assert list(SETTING_BY_RULE.items()) == [(rule.id, rule.setting) for rule in RULES]
 
 
 def test_a_recipe_of_a_job_and_its_model_is_validated_once() -> None:
-    said = {"Recipe": "one", "Techniques": ["sharding=fast_load"]}
-    both = {"Job": model("Custom::OptimizationJob", **said), "Model": model(**said)}
+    metadata = {"Recipe": "one", "Techniques": ["sharding=fast_load"]}
+    both = {"Job": model("Custom::OptimizationJob", **metadata), "Model": model(**metadata)}
     assert found(REQUIRED, **both) == ["Model"]
 
 
-def test_the_ceiling_counts_what_schedules_may_launch() -> None:
+def test_the_monthly_cost_limit_counts_instances_of_scheduled_scaling() -> None:
     raised = target(2, ScheduledActions=[{"ScalableTargetAction": {"MaxCapacity": 8}}])
     (finding,) = check(COST, {"Resources": {"Config": config(), "Endpoint": ENDPOINT, "Target": raised}})
     assert finding.reason == (
@@ -261,17 +263,17 @@ def test_the_ceiling_counts_what_schedules_may_launch() -> None:
     )
 
 
-def test_a_price_that_is_missing_does_not_pass() -> None:
+def test_an_instance_type_without_a_price_is_a_finding() -> None:
     (finding,) = check(PRICE, {"Resources": {"Config": config(variant={"InstanceType": "ml.g6.xlarge"})}})
     assert "is 'ml.g6.xlarge': the policy has no price for it" in finding.description
     assert "instance_prices={'ml.g6.xlarge': ...}" in finding.suggestion
 
 
-def test_an_empty_list_allows_nothing() -> None:
+def test_an_empty_allow_list_allows_no_instance_type() -> None:
     assert found(PlatformPolicy(allowed_instance_types=[]), Config=config()) == ["Config"]
 
 
-def test_severities_and_the_teams_own_reasons_are_in_findings() -> None:
+def test_findings_contain_the_configured_severity_and_reason() -> None:
     policy = PlatformPolicy(
         allowed_instance_types=["ml.p5.*"], severities={"POL001": "fatal"}, reasons={"POL001": "reserved until June"}
     )
@@ -280,7 +282,7 @@ def test_severities_and_the_teams_own_reasons_are_in_findings() -> None:
     assert finding.reason.endswith("(reserved until June)")
 
 
-def test_a_policy_that_cannot_be_kept_is_refused_with_all_that_is_wrong() -> None:
+def test_all_invalid_policy_settings_are_reported_together() -> None:
     with pytest.raises(PolicyError) as refused:
         PlatformPolicy(
             allowed_instance_types=["g5.*", "ml.g5.12xlage", ""],
@@ -322,7 +324,7 @@ def test_a_policy_that_cannot_be_kept_is_refused_with_all_that_is_wrong() -> Non
         assert near in text
 
 
-def test_settings_that_contradict_each_other_are_refused_together() -> None:
+def test_contradictory_policy_settings_are_reported_together() -> None:
     with pytest.raises(PolicyError) as refused:
         PlatformPolicy(
             max_price_per_hour=5,
@@ -339,7 +341,7 @@ def test_settings_that_contradict_each_other_are_refused_together() -> None:
 
 
 @pytest.mark.parametrize("prices", [{"g5.xlarge": 1.0}, {"ml.g5.*": 1.0}, {"ml.g5.xlarge": -1.0}, [7.09]])
-def test_prices_are_of_single_types_and_above_zero(prices: Any) -> None:
+def test_prices_must_be_positive_and_for_single_instance_types(prices: Any) -> None:
     with pytest.raises(PolicyError, match="instance_prices"):
         PlatformPolicy(max_price_per_hour=5, instance_prices=prices)
 
@@ -349,7 +351,7 @@ def test_a_policy_without_rules_is_refused() -> None:
         PlatformPolicy()
 
 
-def test_a_policy_does_not_change_with_what_it_was_given() -> None:
+def test_a_policy_does_not_change_when_its_arguments_are_mutated() -> None:
     allowed, prices = ["ml.g5.*"], {"ml.g5.12xlarge": 7.0}
     policy = PlatformPolicy(allowed_instance_types=allowed, max_price_per_hour=10, instance_prices=prices)
     allowed.append("ml.p5.*")
@@ -410,14 +412,14 @@ EVERY_RULE = PlatformPolicy(
         ),
     )
 )
-def test_any_template_can_be_validated(resources: dict[str, Any]) -> None:
+def test_an_arbitrary_template_can_be_validated(resources: dict[str, Any]) -> None:
     for finding in check(EVERY_RULE, {"Resources": resources}):
         assert finding.resource.logical_id in resources
         assert finding.reason
         assert finding.suggestion
 
 
-def test_the_page_has_the_table_of_all_rules() -> None:
+def test_the_policy_page_contains_the_table_of_all_rules() -> None:
     assert rules_table() in (DOCS / "policy.md").read_text(encoding="utf-8"), (
         'python -c "from constructs_optim.policy import rules_table; print(rules_table())"'
     )

@@ -1,4 +1,4 @@
-"""Recipes that work, for tests that change one thing about them."""
+"""Valid recipes, for tests that change one property of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recipe(**changed: Any) -> dict[str, Any]:
 
 
 def planned(*, registry: str | None = None, identity: Callable[[str], str] = str, **changed: Any) -> Plan:
-    """The plan of the headline recipe, changed."""
+    """The plan of the headline recipe with changes."""
     return plan(
         Recipe(**recipe(**changed)), registry=(lambda: registry) if registry is not None else None, identity=identity
     )

@@ -1,6 +1,6 @@
-"""What is added to the library is added in one place each, as CONTRIBUTING.md shows it.
+"""Each kind of addition to the library takes one edit in one file, as CONTRIBUTING.md shows.
 
-Each addition is made in a copy of the library, which then plans, checks, lists and documents it.
+Each test edits a copy of the library, which then plans, checks, lists and documents the addition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def planned(technique=None, instance_type="ml.g6e.12xlarge", **more):
 
 
 class Copy:
-    """A copy of the library, to which something is added."""
+    """A copy of the library that a test edits."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -44,7 +44,7 @@ class Copy:
         path.write_text(content.replace(before, text + before, 1), encoding="utf-8")
 
     def run(self, code: str) -> Any:
-        """The JSON that a program prints which imports the copy."""
+        """The JSON output of a program that imports the copy."""
         completed = subprocess.run(
             [sys.executable, "-c", _PRELUDE + code],
             cwd=self.root,
@@ -62,7 +62,7 @@ def copy(tmp_path: Path) -> Copy:
     return Copy(tmp_path)
 
 
-def test_an_instance_type_is_a_row(copy: Copy) -> None:
+def test_adding_an_instance_type_takes_one_catalog_row(copy: Copy) -> None:
     size = (
         '{"name": "ml.g6e.96xlarge", "family": "g6e", "accelerator": "l40s", "kind": "gpu", "accelerator_count": 16, '
     )
@@ -73,20 +73,20 @@ def test_an_instance_type_is_a_row(copy: Copy) -> None:
     assert degree == 16
 
 
-def test_a_container_is_a_row(copy: Copy) -> None:
+def test_adding_a_container_image_takes_one_catalog_row(copy: Copy) -> None:
     program = "print(json.dumps([image.tag for image in images.rows() if 'awq' in image.capabilities]))"
     program = f"from constructs_optim.recipe.catalog import images\n{program}"
     assert "0.99.0-lmi99.0.0" not in copy.run(program)
     row = '{"repository": "djl-inference", "tag": "0.99.0-lmi99.0.0", "server": "lmi", "capabilities": ["awq"]},\n  '
     copy.add("recipe/catalog/images.json", '{"repository": "djl-inference"', row)
     assert copy.run(program)[0] == "0.99.0-lmi99.0.0"
-    # It is the preferred one now; what a lock file records stays.
+    # The new image is preferred now, but a lock file keeps its recorded image.
     recorded = 'images.choose(["awq"], None, {"awq": "djl-inference:0.32.0-lmi14.0.0-cu126"})[1].tag'
     program = f"from constructs_optim.recipe.catalog import images\nprint(json.dumps({recorded}))"
     assert copy.run(program) == "0.32.0-lmi14.0.0-cu126"
 
 
-def test_a_technique_is_a_class_and_the_capability_of_an_image(copy: Copy) -> None:
+def test_adding_a_technique_takes_a_class_and_an_image_capability(copy: Copy) -> None:
     technique = '''class Nvfp4Quantization(_Quantization):
     """NVFP4: 4-bit floating point. For GPUs."""
 
@@ -105,9 +105,9 @@ def test_a_technique_is_a_class_and_the_capability_of_an_image(copy: Copy) -> No
     image = '{"repository": "djl-inference", "tag": "nvfp4", "server": "lmi", "capabilities": ["nvfp4"]},\n  '
     copy.add("recipe/catalog/images.json", '{"repository": "djl-inference"', image)
     program = """
-made = planned(Quantization.nvfp4(block_size=32))
-(job,) = made.jobs
-print(json.dumps([made.artifact_key, str(job), [technique.label for technique in made.techniques]]))
+result = planned(Quantization.nvfp4(block_size=32))
+(job,) = result.jobs
+print(json.dumps([result.artifact_key, str(job), [technique.label for technique in result.techniques]]))
 """
     key, job, labels = copy.run(program)
     assert labels == ["NVFP4 (blocks of 32)"]
@@ -116,7 +116,7 @@ print(json.dumps([made.artifact_key, str(job), [technique.label for technique in
     assert key != copy.run("print(json.dumps([planned().artifact_key]))")[0]
 
 
-def test_a_rule_is_a_function_with_its_title_and_reason(copy: Copy) -> None:
+def test_adding_a_rule_takes_a_function_with_title_and_reason(copy: Copy) -> None:
     rule = '''@rule("OPT999", "https://docs.aws.amazon.com/general/latest/gr/sagemaker.html")
 def _region_is_not_retired(recipe: Recipe) -> Iterator[Finding]:
     """The region takes new endpoints: it is closed to new customers."""
@@ -140,7 +140,7 @@ except RecipeError as error:
     assert "The region takes new endpoints" in [row["title"] for row in listed]
 
 
-def test_a_metric_is_a_definition(copy: Copy) -> None:
+def test_adding_a_metric_takes_one_definition(copy: Copy) -> None:
     definition = """[live.queue_depth]
 title = "Queue depth"
 part = "concurrency and throughput"
@@ -162,7 +162,7 @@ print(json.dumps([metrics.find("queue_depth").variant.metric_name, report.catalo
     assert ("queue_depth", "Queue depth") in [(row["name"], row["title"]) for row in listed]
 
 
-def test_an_alarm_is_a_definition_and_a_setting(copy: Copy) -> None:
+def test_adding_an_alarm_takes_a_definition_and_a_setting(copy: Copy) -> None:
     definition = """[client_errors]
 id = "ClientErrors"
 severity = "warning"

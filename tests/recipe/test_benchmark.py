@@ -1,4 +1,4 @@
-"""What benchmarks send, what is required of them, and the rules about both."""
+"""The workloads that benchmarks send, their requirements, and the rules for both."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"
 PROMPTS = "s3://prompts/chat.jsonl"
 
 
-def benchmark(**given: Any) -> Benchmark:
-    return Benchmark(**{"workload": Workload(), **given})
+def benchmark(**options: Any) -> Benchmark:
+    return Benchmark(**{"workload": Workload(), **options})
 
 
-def workload(**given: Any) -> Benchmark:
-    return benchmark(workload=Workload(**given))
+def workload(**options: Any) -> Benchmark:
+    return benchmark(workload=Workload(**options))
 
 
-def required(**given: Any) -> Benchmark:
-    arguments = {name: given.pop(name) for name in ("max_regression", "at_concurrency", "quality") if name in given}
-    return benchmark(requirements=requirements_of(given, **arguments))  # type: ignore[arg-type]
+def required(**options: Any) -> Benchmark:
+    arguments = {name: options.pop(name) for name in ("max_regression", "at_concurrency", "quality") if name in options}
+    return benchmark(requirements=requirements_of(options, **arguments))  # type: ignore[arg-type]
 
 
-def quality(**given: Any) -> Benchmark:
-    return required(quality=QualityRequirement(**{"prompts": PROMPTS, **given}))
+def quality(**options: Any) -> Benchmark:
+    return required(quality=QualityRequirement(**{"prompts": PROMPTS, **options}))
 
 
 GOOD: dict[str, list[Benchmark]] = {
@@ -81,7 +81,7 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("make", "location", "says"),
+    ("build", "location", "message"),
     [
         (lambda: Workload(concurrency=[]), "Workload.concurrency", "at least 1 item"),
         (lambda: Workload(concurrency=[0]), "Workload.concurrency.0", "more than 0"),
@@ -92,38 +92,38 @@ BAD: list[tuple[str, Benchmark, str, str]] = [
         (lambda: QualityRequirement(prompts=PROMPTS, max_tokens=0), "QualityRequirement.max_tokens", "more than 0"),
     ],
 )
-def test_a_wrong_setting_is_refused_when_it_is_made(make: Callable[[], Any], location: str, says: str) -> None:
+def test_an_invalid_setting_is_refused_at_construction(build: Callable[[], Any], location: str, message: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        make()
+        build()
     (violation,) = caught.value.violations
     assert (violation.rule, violation.location) == ("OPT090", location)
-    assert says in violation.suggestion
+    assert message in violation.suggestion
 
 
-def test_every_rule_about_benchmarks_has_a_case_on_either_side() -> None:
+def test_every_benchmark_rule_has_valid_and_invalid_cases() -> None:
     rules = {rule.id for rule in all_rules(Benchmark) if not rule.advisory}
     assert rules == set(GOOD) == {rule for rule, *_ in BAD}
 
 
-@pytest.mark.parametrize(("rule", "asked"), [(rule, asked) for rule, cases in GOOD.items() for asked in cases])
-def test_what_keeps_a_rule_is_not_refused(rule: str, asked: Benchmark) -> None:
-    assert rule not in {violation.rule for violation in check(asked)}
+@pytest.mark.parametrize(("rule", "case"), [(rule, case) for rule, cases in GOOD.items() for case in cases])
+def test_valid_cases_do_not_violate_their_rule(rule: str, case: Benchmark) -> None:
+    assert rule not in {violation.rule for violation in check(case)}
 
 
-@pytest.mark.parametrize(("rule", "asked", "location", "told"), BAD)
-def test_what_breaks_a_rule_is_refused_with_its_place_and_a_way_out(
-    rule: str, asked: Benchmark, location: str, told: str
+@pytest.mark.parametrize(("rule", "case", "location", "message"), BAD)
+def test_invalid_cases_are_refused_with_their_location_and_a_suggestion(
+    rule: str, case: Benchmark, location: str, message: str
 ) -> None:
-    found = [violation for violation in check(asked) if violation.rule == rule]
+    found = [violation for violation in check(case) if violation.rule == rule]
     assert location in {violation.location for violation in found}
-    assert any(told in violation.suggestion for violation in found)
+    assert any(message in violation.suggestion for violation in found)
 
 
-def test_a_token_given_for_its_secret_is_not_repeated() -> None:
+def test_a_token_passed_instead_of_its_secret_arn_is_not_printed() -> None:
     assert "hf_abcdef" not in str(check(workload(token_secret_arn="hf_abcdef")))
 
 
-def test_a_workload_is_what_the_service_documents() -> None:
+def test_a_workload_spec_has_the_documented_service_format() -> None:
     spec = Workload(concurrency=[8, 1, 8], output_tokens=100, tokenizer="org/model", token_secret_arn=SECRET).spec
     assert spec == {
         "benchmark": {"type": "aiperf"},
@@ -141,7 +141,7 @@ def test_a_workload_is_what_the_service_documents() -> None:
     }
 
 
-def test_one_number_of_users_is_sent_as_a_number() -> None:
+def test_a_single_concurrency_level_is_sent_as_a_number() -> None:
     assert Workload(concurrency=[8]).spec["parameters"]["concurrency"] == 8
     assert Workload(concurrency=[8, 1]).spec["parameters"]["concurrency"] == [1, 8]
 
@@ -149,29 +149,29 @@ def test_one_number_of_users_is_sent_as_a_number() -> None:
 @pytest.mark.parametrize(
     "named", [{"tokenizer": "org/model"}, {"parameters": {"tokenizer": "org/model"}}, {"prompts": PROMPTS}]
 )
-def test_made_up_prompts_without_a_tokenizer_are_warned_of(named: dict[str, Any]) -> None:
+def test_synthetic_prompts_without_a_tokenizer_give_a_warning(named: dict[str, Any]) -> None:
     (advice,) = warnings(workload())
     assert advice.id == "constructs-optim:OPT156"
     assert "tokenizer=" in advice.message
     assert warnings(workload(**named)) == ()
 
 
-def test_many_users_send_three_requests_each() -> None:
+def test_at_high_concurrency_each_user_sends_three_requests_by_default() -> None:
     assert Workload(concurrency=[64]).spec["parameters"]["request_count"] == 192
 
 
-def test_prompts_of_ones_own_are_read_from_their_channel() -> None:
+def test_custom_prompts_are_read_from_their_input_channel() -> None:
     parameters = Workload(prompts=PROMPTS).spec["parameters"]
     assert parameters["input_file"] == "/opt/ml/input/data/prompts/chat.jsonl"
     assert "prompt_input_tokens_mean" not in parameters
 
 
-def test_an_endpoint_that_fails_its_requests_is_never_let_through_by_default() -> None:
+def test_requirements_limit_the_error_rate_to_one_percent_by_default() -> None:
     (limit,) = requirements_of({}).limits
     assert (limit.formula, limit.at_most) == ("client_invocation_errors / client_invocations", 0.01)
 
 
-def test_every_limit_that_can_be_named_is_one_of_a_metric() -> None:
+def test_requirement_limits_refer_to_evaluation_metrics() -> None:
     names = requirements_of.__annotations__ and requirements_of({}).limits
     assert names
     for name in ("mean_ttft_ms", "p90_itl_ms", "p50_client_latency_ms", "min_total_throughput"):
@@ -179,24 +179,24 @@ def test_every_limit_that_can_be_named_is_one_of_a_metric() -> None:
         assert metrics.find(limit.formula).of_evaluation
 
 
-def test_a_name_that_is_no_limit_is_answered_with_those_there_are() -> None:
+def test_an_unknown_requirement_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="require has no p98_ttft_ms: there are mean_ttft_ms"):
         requirements_of({"p98_ttft_ms": 5})  # type: ignore[typeddict-unknown-key]
 
 
-def test_only_what_an_evaluation_measures_can_be_compared() -> None:
+def test_a_regression_metric_that_evaluations_do_not_measure_is_refused() -> None:
     with pytest.raises(ValueError, match="model_latency is not measured by an evaluation"):
         requirements_of({}, max_regression=0.1, regression_metrics=["model_latency"])
 
 
-def test_throughput_is_better_the_higher_it_is_and_latency_the_lower() -> None:
+def test_higher_throughput_and_lower_latency_count_as_better() -> None:
     compared = dict(requirements_of({}, max_regression=0.1).compared)
     assert compared["output_tokens_per_second"]
     assert not compared["time_to_first_token_p50"]
 
 
 def definitions() -> list[dict[str, Any]]:
-    """What the handlers know of every metric of an evaluation."""
+    """The handlers' definitions of all evaluation metrics."""
     return [
         {
             "name": metric.name,
@@ -210,12 +210,12 @@ def definitions() -> list[dict[str, Any]]:
     ]
 
 
-def test_the_handlers_know_every_metric_as_it_is_defined() -> None:
+def test_the_handlers_metric_file_matches_the_metric_definitions() -> None:
     kept = Path(runtime.__path__[0]) / "evaluation" / "evaluation_metrics.json"
-    assert json.loads(kept.read_text()) == definitions(), "write it anew: json.dumps(definitions(), indent=1)"
+    assert json.loads(kept.read_text()) == definitions(), "rewrite it: json.dumps(definitions(), indent=1)"
 
 
-def test_aiperf_measures_all_but_what_follows_from_it() -> None:
+def test_aiperf_or_a_formula_provides_all_but_four_metrics() -> None:
     derived = {"concurrency", "tokenizer_failed", "empty_inference_response", "instance_price_per_hour"}
     unmeasured = {each["name"] for each in definitions() if each["aiperf"] is None and each["formula"] is None}
     assert unmeasured == derived

@@ -1,4 +1,4 @@
-"""The catalog's data, against what else is known: the service's own enums, and its own look-ups."""
+"""The catalog's data, compared with the service's enums and with the catalog's own look-ups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def enum(operation: str, *path: str) -> set[str]:
 @pytest.mark.parametrize(
     "name", ["models", "instances", "images", "jumpstart", "layers", "recommendations", "resource_types", "workload"]
 )
-def test_every_file_says_where_it_comes_from_and_from_when(name: str) -> None:
+def test_every_catalog_file_names_its_source_and_date(name: str) -> None:
     assert load(name)["source"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", load(name)["date"])
 
@@ -83,7 +83,7 @@ TECHNIQUES = [
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES, ids=lambda technique: technique.name)
-def test_a_technique_has_models_instance_types_and_an_image(technique: Technique) -> None:
+def test_every_technique_has_supported_models_instance_types_and_an_image(technique: Technique) -> None:
     recipe = Recipe(None, [technique], None)
     assert [row for row in instances.by_name().values() if row.sdk_lists and recipe.runs_on(technique, row)]
     assert [row for row in models.by_id().values() if technique.support in row.supports]
@@ -96,7 +96,7 @@ def test_every_factory_is_registered_under_its_kind_and_method() -> None:
     }
 
 
-def test_a_model_supports_what_a_technique_or_the_service_names() -> None:
+def test_models_support_only_capabilities_of_techniques_or_the_service() -> None:
     known = {technique.support for of_kind in REGISTRY.values() for technique in of_kind.values()} | {"pre_compiled"}
     assert {support for row in models.by_id().values() for support in row.supports} == known
 
@@ -111,7 +111,7 @@ def test_a_model_supports_what_a_technique_or_the_service_names() -> None:
     ],
     ids=["awq", "fp8", "tensorrt_llm", "neuron"],
 )
-def test_the_families_of_a_technique_follow_from_their_accelerators(
+def test_a_techniques_instance_families_are_derived_from_their_accelerators(
     technique: Technique, families: set[str], untested: set[str]
 ) -> None:
     recipe = Recipe(None, [technique], None)
@@ -120,12 +120,12 @@ def test_the_families_of_a_technique_follow_from_their_accelerators(
     assert {row.family for row in running if not row.sdk_lists} == untested
 
 
-def test_every_image_that_serves_says_how_it_is_told_the_tensor_parallel_degree() -> None:
+def test_every_serving_image_has_a_tensor_parallel_degree_variable() -> None:
     for row in images.rows():
         assert (row.degree_variable is None) == (row.capabilities == {"training"}), row.name
 
 
-def test_every_model_that_can_be_trained_has_the_shape_of_its_heads() -> None:
+def test_every_trainable_model_has_hidden_and_vocabulary_sizes() -> None:
     trainable = [row for row in models.by_id().values() if "trainable" in row.supports]
     assert {row.family for row in trainable} == {"LLaMA", "LLaMA 3.1", "Mistral"}
     for row in trainable:
@@ -134,7 +134,7 @@ def test_every_model_that_can_be_trained_has_the_shape_of_its_heads() -> None:
         assert row.vocabulary_size, row.model_id
 
 
-def test_no_image_claims_a_draft_model_that_it_would_ignore() -> None:
+def test_images_declare_draft_models_only_in_supporting_lmi_versions() -> None:
     for row in images.rows():
         generation = re.search(r"lmi(\d+)", row.tag)
         if "draft_model" in row.capabilities:
@@ -145,40 +145,40 @@ def test_no_image_claims_a_draft_model_that_it_would_ignore() -> None:
             assert int(generation[1]) >= 15, row.tag
 
 
-def test_the_matrix_has_its_73_models_and_the_lists_their_models() -> None:
+def test_the_catalog_contains_all_models_of_the_support_matrix() -> None:
     rows = models.by_id().values()
     assert len(rows) >= 73
     assert sum("pre_optimized" in row.supports for row in rows) == 11
     assert sum("pre_compiled" in row.supports for row in rows) == 8
 
 
-def test_every_model_has_a_size_and_the_geometry_of_its_cache() -> None:
+def test_every_model_has_a_parameter_count_and_kv_cache_geometry() -> None:
     for row in models.by_id().values():
         assert row.parameters_billion, row.model_id
         assert row.key_value_bytes_a_token, row.model_id
 
 
-def test_every_family_names_where_the_geometry_of_its_models_was_read() -> None:
+def test_every_model_family_names_the_source_of_its_geometry() -> None:
     sources = load("models")["geometry_sources"]
     assert sources.keys() == {row.family for row in models.by_id().values()}
     assert all(sources.values())
 
 
-def test_a_team_adds_models_of_its_own_and_changes_what_the_catalog_says() -> None:
+def test_overrides_add_models_and_change_catalog_entries() -> None:
     models.override("acme-chat-12b", supports=["quantization"], gated=False, parameters_billion=12)
     models.override("huggingface-llm-phi-2", gated=True)
     added, changed = models.by_id()["acme-chat-12b"], models.by_id()["huggingface-llm-phi-2"]
     assert (added.supports, added.parameters_billion) == ({"quantization"}, 12)
     assert changed.gated
-    assert "quantization" in changed.supports, "what is not named stays"
+    assert "quantization" in changed.supports, "columns that the override does not name are kept"
 
 
-def test_a_column_that_is_none_is_refused_with_those_there_are() -> None:
+def test_an_override_of_an_unknown_column_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"colour.*supports"):
         models.override("acme-chat-12b", colour="red")
 
 
-def test_a_model_that_is_known_to_be_gated_has_a_licence_with_an_address() -> None:
+def test_every_gated_model_has_a_licence_with_a_url() -> None:
     gated = [row for row in models.by_id().values() if row.gated]
     assert gated
     for row in gated:
@@ -197,7 +197,7 @@ def test_every_registry_has_an_account_and_a_host() -> None:
     assert images.registry_host("nowhere-1") is None
 
 
-def test_every_layer_account_is_one_and_every_region_of_it_exists() -> None:
+def test_every_powertools_layer_account_is_valid_and_its_region_exists() -> None:
     session = botocore.session.get_session()
     known = {
         r
@@ -217,18 +217,18 @@ def test_the_first_image_with_all_capabilities_is_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("mistyped", "intended"),
     [
         ("meta-textgeneration-llama3-70b-instruct", "meta-textgeneration-llama-3-70b-instruct"),
         ("META-TextGeneration-Llama-3-70B", "meta-textgeneration-llama-3-70b"),
         ("  huggingface-llm-mistral-7b ", "huggingface-llm-mistral-7b"),
     ],
 )
-def test_a_mistyped_model_id_finds_what_was_meant(given: str, meant: str) -> None:
-    assert close_matches(given, models.by_id())[0] == meant
+def test_a_mistyped_model_id_matches_the_intended_model(mistyped: str, intended: str) -> None:
+    assert close_matches(mistyped, models.by_id())[0] == intended
 
 
-def test_a_name_like_no_other_finds_nothing() -> None:
+def test_an_unrelated_model_id_has_no_close_matches() -> None:
     assert close_matches("zzzzzzzz" * 100, models.by_id()) == []
 
 
@@ -239,13 +239,13 @@ def test_resource_types_by_region_are_those_of_the_installed_cfn_lint() -> None:
     }
 
 
-def test_a_type_is_missing_only_in_a_region_that_is_known() -> None:
+def test_a_resource_type_counts_as_missing_only_in_known_regions() -> None:
     assert is_missing(WORKLOAD_CONFIG, "eu-west-2")
     assert not is_missing(WORKLOAD_CONFIG, "us-west-2")
     assert not is_missing(WORKLOAD_CONFIG, "a-new-region-1")
 
 
-def test_an_image_is_one_that_the_region_has() -> None:
+def test_images_missing_in_the_region_are_not_selected() -> None:
     chosen = images.select({"awq"}, "us-iso-east-1")
     assert chosen is not None
     assert chosen is not images.select({"awq"})
@@ -253,6 +253,6 @@ def test_an_image_is_one_that_the_region_has() -> None:
     assert images.select({"neuron"}, "us-west-1") is None
 
 
-def test_no_image_is_missing_in_a_region_without_a_registry() -> None:
+def test_images_are_listed_as_missing_only_in_regions_with_a_registry() -> None:
     for row in images.rows():
         assert row.missing_in <= set(images.registry_accounts()), row.name

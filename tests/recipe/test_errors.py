@@ -26,14 +26,14 @@ ALL_WRONG = {
 }
 
 
-def test_all_violations_come_in_one_error() -> None:
+def test_all_violations_are_reported_in_one_error() -> None:
     with pytest.raises(RecipeError) as caught:
         plan(Recipe(**recipe(**ALL_WRONG)))
     found = [violation.rule for violation in caught.value.violations]
     assert found == ["OPT002", "OPT003", "OPT010", "OPT014", "OPT022", "OPT031"]
 
 
-def test_the_errors_text_has_each_rule_with_place_value_reason_and_way_out() -> None:
+def test_the_error_message_lists_rule_location_value_reason_and_suggestion() -> None:
     with pytest.raises(RecipeError) as caught:
         plan(Recipe(**recipe(**ALL_WRONG)))
     text = str(caught.value)
@@ -48,7 +48,7 @@ class _Nameless:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         (Quantization.awq, "OPT010 instance_type = AwqQuantization\n"),
         (Quantization, "OPT010 instance_type = Quantization\n"),
@@ -56,20 +56,20 @@ class _Nameless:
         (["x" * 500], f"OPT010 instance_type = ['{'x' * 198}…\n"),
     ],
 )
-def test_what_was_given_is_named_and_neither_an_address_nor_a_wall_of_text(value: object, told: str) -> None:
+def test_an_invalid_value_is_shown_truncated_and_without_memory_address(value: object, message: str) -> None:
     (violation,) = check(Recipe(**recipe(instance_type=value)))
-    assert str(violation).startswith(told)
+    assert str(violation).startswith(message)
     assert violation.value is value
 
 
-def test_the_violations_are_data_as_well() -> None:
+def test_violations_are_available_as_data() -> None:
     with pytest.raises(RecipeError) as caught:
         plan(Recipe(**recipe(instance_type="ml.m5.xlarge")))
     (violation,) = caught.value.violations
     assert (violation.rule, violation.location, violation.value) == ("OPT011", "instance_type", "ml.m5.xlarge")
 
 
-def test_a_missing_licence_is_named_with_its_text_and_the_code_that_accepts_it() -> None:
+def test_an_unaccepted_licence_is_reported_with_its_url_and_the_fix() -> None:
     (violation,) = check(Recipe(**recipe(model=Model.jumpstart("meta-textgeneration-llama-2-70b", version="4.0.0"))))
     assert "Llama 2" in violation.reason
     assert "https://" in violation.suggestion
@@ -78,7 +78,7 @@ def test_a_missing_licence_is_named_with_its_text_and_the_code_that_accepts_it()
     )
 
 
-def test_a_plan_without_region_and_registry_says_what_it_needs() -> None:
+def test_a_plan_requires_a_region_or_a_registry() -> None:
     with pytest.raises(ValueError, match="region"):
         plan(Recipe(**recipe(region=None)))
 
@@ -91,7 +91,7 @@ anything = st.recursive(
 
 
 @given(settings=st.dictionaries(st.sampled_from(["group_size", "ignored_layers", "layers"]), anything))
-def test_any_settings_make_a_technique_or_violations(settings: dict[str, Any]) -> None:
+def test_arbitrary_settings_give_a_technique_or_violations(settings: dict[str, Any]) -> None:
     wrong: set[str] = set()
     try:
         Quantization.awq(**settings)
@@ -108,7 +108,7 @@ def test_any_settings_make_a_technique_or_violations(settings: dict[str, Any]) -
     region=anything,
     environment=anything,
 )
-def test_nothing_that_is_given_makes_anything_but_violations(
+def test_arbitrary_recipe_arguments_only_give_violations(
     model: object, techniques: object, instance_type: object, region: object, environment: object
 ) -> None:
     found = check(
@@ -118,5 +118,5 @@ def test_nothing_that_is_given_makes_anything_but_violations(
 
 
 @given(text=st.text(min_size=1))
-def test_a_made_up_model_id_is_refused_and_not_looked_up(text: str) -> None:
+def test_a_model_id_with_invalid_characters_is_refused(text: str) -> None:
     assert "OPT002" in broken_rules(model=Model.jumpstart(f"?{text}"))

@@ -18,7 +18,7 @@ from constructs_optim.recipe.evaluation.calculation import (
 )
 from constructs_optim.recipe.metrics import EVALUATION, find
 
-# Worked out by hand below: first tokens after 200 and 300 ms, 5 tokens 20 ms apart and 11 tokens 30 ms apart.
+# Calculated manually below: first tokens after 200 and 300 ms, 5 tokens 20 ms apart and 11 tokens 30 ms apart.
 FAST = Request(start=0.0, first_token=0.2, last_token=0.28, end=0.3, input_tokens=100, output_tokens=5)
 SLOW = Request(start=0.5, first_token=0.8, last_token=1.1, end=1.1, input_tokens=300, output_tokens=11)
 BY_HAND = {
@@ -58,13 +58,13 @@ BY_HAND = {
 }
 
 
-def test_every_metric_of_an_evaluation_comes_out_as_worked_out_by_hand() -> None:
+def test_every_evaluation_metric_matches_the_manual_calculation() -> None:
     values = summarize([FAST, SLOW], 2.0, 2, instance_price_per_hour=7.2, discount=0.25)
     assert values == pytest.approx(BY_HAND)
-    assert list(values) == [metric.name for metric in EVALUATION], "all of them, in the order they are told of"
+    assert list(values) == [metric.name for metric in EVALUATION], "all metrics, in the order of their definitions"
 
 
-def test_the_blended_price_of_the_blogs_formula_comes_out() -> None:
+def test_the_blended_price_matches_the_formula_of_the_aws_blog() -> None:
     """8 users, 20 ms a token: 400 tokens a second, 1.44 million an hour, for $7.09."""
     request = Request(start=0, first_token=1, last_token=1.2, end=1.2, input_tokens=1, output_tokens=11)
     values = summarize([request], 1.2, 8, instance_price_per_hour=7.09)
@@ -73,7 +73,7 @@ def test_the_blended_price_of_the_blogs_formula_comes_out() -> None:
 
 
 @pytest.mark.parametrize("kind", list(ErrorKind))
-def test_a_request_that_failed_is_counted_and_adds_to_nothing_else(kind: ErrorKind) -> None:
+def test_a_failed_request_only_increases_the_request_and_error_counts(kind: ErrorKind) -> None:
     failed = Request(start=0, first_token=0.01, end=0.02, input_tokens=9, output_tokens=2, error=kind)
     alone, together = summarize([FAST, SLOW], 2, 2), summarize([FAST, failed, SLOW], 2, 2)
     counts = {"client_invocations": 3.0, "client_invocation_errors": 1.0}
@@ -88,21 +88,21 @@ def test_a_request_that_failed_is_counted_and_adds_to_nothing_else(kind: ErrorKi
         (Request(start=0, end=0.1, output_tokens=0), 1, 0),
         (Request(start=0, end=0.1), 1, 0),
         (Request(start=0, end=0.1, first_token=0.1, output_tokens=0), 1, 0),
-        # The tokenizer could not parse the answer, or not the question.
+        # The tokenizer could not parse the output or the prompt.
         (Request(start=0, end=0.1, first_token=0.1, tokenizer_failed=True), 1, 1),
         (Request(start=0, end=0.1, first_token=0.1, output_tokens=3, tokenizer_failed=True), 0, 1),
-        # Nobody could count, which is no fault of the answer.
+        # Without a token count the response is not an error.
         (Request(start=0, end=0.1, first_token=0.1), 0, 0),
     ],
 )
-def test_empty_answers_and_failures_of_the_tokenizer_are_counted(request_: Request, empty: int, tokenizer: int) -> None:
+def test_empty_responses_and_tokenizer_failures_are_counted(request_: Request, empty: int, tokenizer: int) -> None:
     values = summarize([request_], 1, 1)
     assert (values["empty_inference_response"], values["tokenizer_failed"]) == (empty, tokenizer)
     assert values["client_invocation_errors"] == 0
     assert ("client_latency" in values) == (not empty)
 
 
-def test_what_cannot_be_calculated_is_left_out() -> None:
+def test_metrics_that_cannot_be_calculated_are_omitted() -> None:
     values = summarize([Request(start=0, end=1, error=ErrorKind.TIMEOUT)], 1, 4, instance_price_per_hour=1)
     assert values == {
         "concurrency": 4,
@@ -115,8 +115,8 @@ def test_what_cannot_be_calculated_is_left_out() -> None:
     assert summarize([], 0, 1)["client_invocations"] == 0
 
 
-def test_tokens_that_arrive_together_are_still_tokens() -> None:
-    """Speculative decoding sends four at a time, 80 ms apart: that is 20 ms a token."""
+def test_tokens_that_arrive_in_one_chunk_count_separately() -> None:
+    """Speculative decoding sends four tokens per chunk, 80 ms apart, which is 20 ms per token."""
     speculative = Request(start=0, first_token=0.2, last_token=0.52, end=0.52, output_tokens=17)
     assert speculative.inter_token_latency == pytest.approx(20)
 
@@ -130,14 +130,14 @@ latencies = st.lists(st.floats(min_value=0, max_value=1e5), min_size=2, max_size
 
 
 @given(values=latencies, percent=st.integers(1, 99))
-def test_a_percentile_is_what_the_standard_library_calls_inclusive(values: list[float], percent: int) -> None:
+def test_percentiles_match_the_inclusive_method_of_the_standard_library(values: list[float], percent: int) -> None:
     found = statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
     assert percentile(sorted(values), percent) == pytest.approx(found)
 
 
 requests = st.builds(
-    lambda start, first, tokens, gap, asked, error: Request(
-        start, start + first + gap * max(tokens - 1, 0), start + first, None, asked, tokens, error
+    lambda start, first, tokens, gap, input_tokens, error: Request(
+        start, start + first + gap * max(tokens - 1, 0), start + first, None, input_tokens, tokens, error
     ),
     st.floats(0, 10),
     st.floats(0.001, 1),
@@ -148,10 +148,10 @@ requests = st.builds(
 )
 
 
-@given(made=st.lists(requests, min_size=1, max_size=30), concurrency=st.integers(1, 64))
-def test_each_request_is_an_error_or_empty_or_measured(made: list[Request], concurrency: int) -> None:
-    values = summarize(made, 20, concurrency, instance_price_per_hour=1)
-    measured = [request for request in made if request.is_measured]
+@given(sent=st.lists(requests, min_size=1, max_size=30), concurrency=st.integers(1, 64))
+def test_every_request_counts_as_failed_empty_or_measured(sent: list[Request], concurrency: int) -> None:
+    values = summarize(sent, 20, concurrency, instance_price_per_hour=1)
+    measured = [request for request in sent if request.is_measured]
     failures = values["client_invocation_errors"] + values["empty_inference_response"]
     assert values["client_invocations"] == failures + len(measured)
     assert ("client_latency_p99" in values) == bool(measured)
@@ -177,7 +177,7 @@ def test_each_request_is_an_error_or_empty_or_measured(made: list[Request], conc
         ("instance_price_per_hour", 0),
     ],
 )
-def test_it_is_known_which_way_is_better(name: str, sign: int) -> None:
+def test_each_metric_knows_whether_higher_or_lower_is_better(name: str, sign: int) -> None:
     assert direction(find(name)) == sign
 
 
@@ -185,5 +185,5 @@ def test_it_is_known_which_way_is_better(name: str, sign: int) -> None:
     ("before", "after", "change"),
     [({"x": 2}, {"x": 3}, 0.5), ({"x": 0}, {"x": 0}, 0), ({"x": 0}, {"x": 1}, None), ({}, {"x": 1}, None)],
 )
-def test_a_change_is_a_share_of_what_was_before(before: Any, after: Any, change: float | None) -> None:
+def test_a_relative_change_is_a_fraction_of_the_previous_value(before: Any, after: Any, change: float | None) -> None:
     assert relative_change(before, after, "x") == change

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 
-# As another program may write it: fields it does not know are passed over, those it has no value for are not there.
+# A result as another program may write it: unknown fields are ignored, and fields without a value are omitted.
 DOCUMENT: dict[str, Any] = {
     "schema": 1,
     "subject": {"label": "baseline", "endpoint_name": "chat", "instance_type": "ml.g5.12xlarge", "of_later": 1},
@@ -23,7 +23,7 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def test_a_document_of_another_program_is_read_and_written_again() -> None:
+def test_a_result_written_by_another_program_round_trips() -> None:
     result = EvaluationResult.model_validate_json(json.dumps(DOCUMENT))
     assert result.started == dt.datetime(2026, 11, 21, 14, tzinfo=dt.UTC)
     assert not result.complete
@@ -35,13 +35,13 @@ def test_a_document_of_another_program_is_read_and_written_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"schema": 2}, "schema"),
         ({"levels": [{"concurrency": 0, "seconds": 1, "metrics": {}}]}, "greater than 0"),
         ({"price": {"instance_price_per_hour": 7, "source": "stated", "discount": 30}}, "less than 1"),
     ],
 )
-def test_a_document_that_could_be_misread_is_refused(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_an_invalid_or_unsupported_result_document_is_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         EvaluationResult.model_validate_json(json.dumps(DOCUMENT | changed))

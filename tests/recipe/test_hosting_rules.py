@@ -1,4 +1,4 @@
-"""Every rule about hosting: what keeps it, what breaks it, and what the user is told."""
+"""Every hosting rule: valid cases, invalid cases, and the error messages."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _ARN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
 _SERVING: dict[str, Any] = {"inference_component": True}
 
 
-def hosting(**given: Any) -> Hosting:
-    """A plain endpoint, changed by what is given."""
-    return Hosting(**{"instance_types": [_G5], **given})
+def hosting(**overrides: Any) -> Hosting:
+    """A plain endpoint with overridden options."""
+    return Hosting(**{"instance_types": [_G5], **overrides})
 
 
 def _component(accelerators: Any = 2, memory_mib: Any = 40_000, copies: Any = 1) -> Component:
@@ -82,7 +82,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     ],
 }
 
-# rule, what is given, where the violation is, what the reason or suggestion says
+# rule, options, location of the violation, part of the reason or suggestion
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT100", {"endpoint_name": "chat_70b"}, "endpoint_name", "hyphens"),
     ("OPT100", {"endpoint_name": "a" * 64}, "endpoint_name", "63"),
@@ -139,7 +139,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("make", "location", "says"),
+    ("build", "location", "message"),
     [
         (lambda: Routing.prefix_aware(prefix_length=10), "Routing.prefix_length", "1024 or more"),
         (lambda: Routing.prefix_aware(concurrency_threshold=0), "Routing.concurrency_threshold", "1 or more"),
@@ -150,50 +150,52 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         (lambda: CapacityReservation(arn=7), "CapacityReservation.arn", "text"),  # type: ignore[arg-type]
     ],
 )
-def test_an_option_out_of_range_is_refused_when_it_is_made(make: Callable[[], Any], location: str, says: str) -> None:
+def test_an_option_out_of_range_is_refused_at_construction(
+    build: Callable[[], Any], location: str, message: str
+) -> None:
     with pytest.raises(RecipeError) as caught:
-        make()
+        build()
     (violation,) = caught.value.violations
     assert (violation.rule, violation.location) == ("OPT090", location)
-    assert says in violation.suggestion
+    assert message in violation.suggestion
 
 
-def test_every_rule_about_hosting_that_refuses_has_a_case_on_either_side() -> None:
+def test_every_hosting_rule_has_valid_and_invalid_cases() -> None:
     ids = {rule.id for rule in all_rules(Hosting) if not rule.advisory}
     assert ids == set(GOOD) == {rule for rule, *_ in BAD}
 
 
-@pytest.mark.parametrize(("rule", "given"), [(rule, given) for rule, cases in GOOD.items() for given in cases])
-def test_what_keeps_a_rule_is_not_refused(rule: str, given: dict[str, Any]) -> None:
-    assert check(hosting(**given)) == [], rule
+@pytest.mark.parametrize(("rule", "options"), [(rule, options) for rule, cases in GOOD.items() for options in cases])
+def test_valid_cases_do_not_violate_any_rule(rule: str, options: dict[str, Any]) -> None:
+    assert check(hosting(**options)) == [], rule
 
 
-@pytest.mark.parametrize(("rule", "given", "location", "says"), BAD)
-def test_what_breaks_a_rule_is_refused_with_its_place_and_a_way_out(
-    rule: str, given: dict[str, Any], location: str, says: str
+@pytest.mark.parametrize(("rule", "options", "location", "message"), BAD)
+def test_invalid_cases_are_refused_with_their_location_and_a_suggestion(
+    rule: str, options: dict[str, Any], location: str, message: str
 ) -> None:
-    found = [violation for violation in check(hosting(**given)) if violation.rule == rule]
+    found = [violation for violation in check(hosting(**options)) if violation.rule == rule]
     assert [violation.location for violation in found] == [location]
-    assert says in f"{found[0].reason} {found[0].suggestion}"
+    assert message in f"{found[0].reason} {found[0].suggestion}"
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_hosting_violations_are_reported_together() -> None:
     broken = check(hosting(initial_instance_count=0, capture_percentage=200, endpoint_name="a b"))
     assert [violation.rule for violation in broken] == ["OPT100", "OPT101", "OPT104"]
 
 
-def test_an_update_in_steps_of_a_single_instance_is_worth_a_second_look() -> None:
+def test_a_canary_update_of_a_single_instance_gives_a_warning() -> None:
     canary = UpdateSettings("CANARY", 10)
     assert [advice.id for advice in warnings(hosting(update=canary))] == ["constructs-optim:OPT123"]
     assert warnings(hosting(update=canary, initial_instance_count=2)) == ()
 
 
-def test_a_start_that_outlasts_cloudformation_is_warned_of() -> None:
+def test_startup_timeouts_beyond_the_cloudformation_limit_give_a_warning() -> None:
     hour: dict[str, Any] = {"download_timeout_seconds": 3600, "startup_timeout_seconds": 3600}
-    for asked in ({}, _SERVING, hour, {"startup_timeout_seconds": 3600, **_SERVING}):
-        assert warnings(hosting(**asked)) == (), asked
-    for asked in ({**hour, "provision_timeout_seconds": 2401}, {**hour, "provision_timeout_seconds": 1, **_SERVING}):
-        assert [advice.id for advice in warnings(hosting(**asked))] == ["constructs-optim:OPT112"], asked
+    for options in ({}, _SERVING, hour, {"startup_timeout_seconds": 3600, **_SERVING}):
+        assert warnings(hosting(**options)) == (), options
+    for options in ({**hour, "provision_timeout_seconds": 2401}, {**hour, "provision_timeout_seconds": 1, **_SERVING}):
+        assert [advice.id for advice in warnings(hosting(**options))] == ["constructs-optim:OPT112"], options
 
 
 _ROW = instances.by_name()[_G5]
@@ -206,7 +208,7 @@ _COPIES = st.builds(
 
 
 @given(st.lists(_COPIES, max_size=4))
-def test_copies_take_no_fewer_instances_than_their_sums_and_no_more_than_one_each(components: list[Component]) -> None:
+def test_instances_for_copies_stay_between_total_resources_and_one_per_copy(components: list[Component]) -> None:
     taken = instances_for_copies(components, _ROW)
     copies = sum(component.copies for component in components)
     accelerators = sum(component.accelerators * component.copies for component in components)
@@ -217,9 +219,9 @@ def test_copies_take_no_fewer_instances_than_their_sums_and_no_more_than_one_eac
 
 
 @given(st.lists(_COPIES, min_size=1, max_size=4), st.integers(1, 30))
-def test_what_the_suggestion_names_is_enough(components: list[Component], most: int) -> None:
-    given = hosting(components=components, maximum_instance_count=most, **_SERVING)
-    for violation in check(given):
+def test_the_suggested_maximum_instance_count_is_sufficient(components: list[Component], most: int) -> None:
+    declared = hosting(components=components, maximum_instance_count=most, **_SERVING)
+    for violation in check(declared):
         assert violation.rule == "OPT131"
         enough = int(re.findall(r"max_instance_count=(\d+)", violation.suggestion)[0])
         assert check(hosting(components=components, maximum_instance_count=enough, **_SERVING)) == []

@@ -1,4 +1,4 @@
-"""The artifact key: pinned, and changed by what decides the artifact's bytes and by nothing else."""
+"""The artifact key is stable and changes only with settings that affect the artifact's content."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def key(**changed: Any) -> str | None:
     return planned(**changed).jobs[-1].artifact_key
 
 
-def test_the_key_of_the_headline_recipe_is_what_it_was() -> None:
-    # A new value here means that every artifact of every user is made anew: raise KEY_SCHEMA and say why.
+def test_the_artifact_key_of_the_headline_recipe_is_stable() -> None:
+    # A new value here rebuilds every artifact of every user: raise KEY_SCHEMA and explain why.
     assert key() == "048a185ba32c1b50c1909396738b8ac08e62540224eecfc392e3d1079a77f336"
 
 
@@ -36,7 +36,7 @@ def test_the_key_of_the_headline_recipe_is_what_it_was() -> None:
         {"instance_type": "ml.g6.12xlarge"},
     ],
 )
-def test_what_decides_the_bytes_changes_the_key(changed: dict[str, Any]) -> None:
+def test_settings_that_affect_the_artifact_change_its_key(changed: dict[str, Any]) -> None:
     assert key(**changed) != key()
 
 
@@ -52,7 +52,7 @@ def test_what_decides_the_bytes_changes_the_key(changed: dict[str, Any]) -> None
         {"region": None, "registry": "registry.example.com"},
     ],
 )
-def test_what_does_not_decide_the_bytes_leaves_the_key(changed: dict[str, Any]) -> None:
+def test_settings_that_do_not_affect_the_artifact_keep_its_key(changed: dict[str, Any]) -> None:
     assert key(**changed) == key()
 
 
@@ -64,7 +64,7 @@ def test_the_key_of_a_model_in_s3_is_known_only_at_deployment() -> None:
     assert key(model=Model.s3("s3://models/mine/")) is None
 
 
-def test_the_deployment_hash_follows_the_source_even_where_the_key_is_not_known() -> None:
+def test_the_deployment_hash_depends_on_the_source_without_an_artifact_key() -> None:
     hashes = {
         planned(model=Model.s3("s3://models/one/")).deployment_hash,
         planned(model=Model.s3("s3://models/two/")).deployment_hash,
@@ -74,7 +74,7 @@ def test_the_deployment_hash_follows_the_source_even_where_the_key_is_not_known(
     assert len(hashes) == 4
 
 
-def test_a_token_s_own_numbering_does_not_reach_the_deployment_hash() -> None:
+def test_token_numbering_does_not_affect_the_deployment_hash() -> None:
     first = planned(model=Model.s3("s3://${Token[Bucket.12]}/m/"), identity=lambda uri: '{"Ref":"Bucket"}')
     again = planned(model=Model.s3("s3://${Token[Bucket.47]}/m/"), identity=lambda uri: '{"Ref":"Bucket"}')
     assert first.deployment_hash == again.deployment_hash
@@ -93,7 +93,7 @@ json_values = st.recursive(
 
 
 @given(value=st.dictionaries(st.text(), json_values, max_size=6), seed=st.randoms())
-def test_the_order_in_which_a_value_was_written_down_does_not_show(value: dict[str, Any], seed: Any) -> None:
+def test_canonical_json_does_not_depend_on_key_order(value: dict[str, Any], seed: Any) -> None:
     names = list(value)
     seed.shuffle(names)
     assert canonical({name: value[name] for name in names}) == canonical(value)

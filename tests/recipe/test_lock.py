@@ -38,11 +38,11 @@ def newer_catalog(monkeypatch: pytest.MonkeyPatch) -> str:
     return newer.name
 
 
-def test_without_a_record_the_catalog_chooses_and_the_plan_says_what_to_record() -> None:
+def test_without_a_lock_entry_the_plan_records_the_catalogs_preferred_image() -> None:
     assert planned().containers == {"awq": NEWEST}
 
 
-def test_a_recorded_image_makes_and_serves_the_artifact() -> None:
+def test_a_locked_image_builds_and_serves_the_artifact() -> None:
     recorded = planned(awq=OLDER)
     assert recorded.containers == {"awq": OLDER}
     assert recorded.container.image is not None
@@ -51,14 +51,14 @@ def test_a_recorded_image_makes_and_serves_the_artifact() -> None:
     assert recorded.jobs[0].artifact_key != planned().jobs[0].artifact_key
 
 
-def test_a_newer_catalog_changes_no_plan_of_a_recorded_container(request: pytest.FixtureRequest) -> None:
+def test_a_newer_catalog_does_not_change_a_plan_with_locked_containers(request: pytest.FixtureRequest) -> None:
     before = planned(awq=NEWEST)
     newer = request.getfixturevalue("newer_catalog")
     assert planned(awq=NEWEST) == before
     assert planned().containers == {"awq": newer}
 
 
-def test_a_region_that_lacks_the_recorded_image_records_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_that_lacks_the_locked_image_gets_its_own_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = images.rows()
     monkeypatch.setattr(
         images, "rows", lambda: (rows[0].model_copy(update={"missing_in": frozenset({"eu-west-3"})}), *rows[1:])
@@ -68,7 +68,7 @@ def test_a_region_that_lacks_the_recorded_image_records_its_own(monkeypatch: pyt
     assert planned("us-west-2", **{"awq": NEWEST, "awq@eu-west-3": OLDER}).containers == {"awq": NEWEST}
 
 
-def test_a_record_that_cannot_do_what_the_techniques_need_is_refused() -> None:
+def test_a_locked_image_without_the_required_capabilities_is_refused() -> None:
     with pytest.raises(RecipeError) as refused:
         planned(awq="djl-inference:0.0.1")
     (violation,) = refused.value.violations
@@ -77,7 +77,7 @@ def test_a_record_that_cannot_do_what_the_techniques_need_is_refused() -> None:
     assert NEWEST in violation.suggestion
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_a_lock_file_round_trips_through_write_and_read(tmp_path: Path) -> None:
     path = tmp_path / LOCK_FILE
     Lock().adding({"b": "2", "a": "1"}).adding({"a": "other"}).write(path)
     assert Lock.read(path).containers == {"a": "1", "b": "2"}
@@ -86,14 +86,14 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"version": 2}', '{"containers": {"awq": 1}}', '{"images": {}}'])
-def test_a_file_that_is_no_lock_file_is_an_error_that_says_what_to_do(tmp_path: Path, content: str) -> None:
+def test_an_invalid_lock_file_raises_an_error_with_instructions(tmp_path: Path, content: str) -> None:
     path = tmp_path / LOCK_FILE
     path.write_text(content)
     with pytest.raises(ValueError, match=r"is not a lock file of this release.*Restore it from version control"):
         Lock.read(path)
 
 
-def test_the_command_shows_and_updates_what_an_app_records(
+def test_the_lock_command_shows_and_updates_locked_containers(
     tmp_path: Path, newer_catalog: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -109,16 +109,22 @@ def test_the_command_shows_and_updates_what_an_app_records(
     assert "has no entry int4; it has awq, fp8" in " ".join(unknown.stderr.replace("│", "").split())
 
 
-def test_the_plan_of_the_command_line_is_that_of_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_command_uses_the_lock_file_of_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Lock(containers={"awq": OLDER}).write(Path(LOCK_FILE))
-    asked = ["--model", "meta-textgeneration-llama-3-70b-instruct", "--accept-eula", "--technique", "quantization=awq"]
-    result = CliRunner().invoke(app, ["plan", *asked, "--instance-type", "ml.g5.12xlarge", "--format", "json"])
+    arguments = [
+        "--model",
+        "meta-textgeneration-llama-3-70b-instruct",
+        "--accept-eula",
+        "--technique",
+        "quantization=awq",
+    ]
+    result = CliRunner().invoke(app, ["plan", *arguments, "--instance-type", "ml.g5.12xlarge", "--format", "json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["container"]["image"].endswith(OLDER)
 
 
-def test_the_lock_of_this_repository_is_what_its_catalog_prefers() -> None:
+def test_the_lock_file_of_this_repository_matches_the_catalog() -> None:
     recorded = Lock.read(CHECKOUT / LOCK_FILE).containers
     assert recorded
     for name, image in recorded.items():

@@ -1,4 +1,4 @@
-"""Whether a model fits: against sizes of published weights, and against what vLLM said when it did not start."""
+"""Memory estimates, compared with published weight sizes and with vLLM's own start-up reports."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def of(model_id: str) -> Model:
         ("huggingface-llm-mistral-7b-instruct", 4.15),
     ],
 )
-def test_int4_weights_are_as_large_as_published_ones(model_id: str, published_gb: float) -> None:
+def test_estimated_int4_weights_match_published_checkpoint_sizes(model_id: str, published_gb: float) -> None:
     row = models.by_id()[model_id]
     # The vendor's figure of the parameters is rounded: 7 billion are 7.24.
     assert weights_gb(row, [AWQ]) == pytest.approx(published_gb, rel=0.035)
 
 
-def test_weights_whose_stored_size_is_published_take_that() -> None:
+def test_published_weight_sizes_are_used_instead_of_an_estimate() -> None:
     assert weights_gb(models.by_id()["openai-reasoning-gpt-oss-120b"], []) == 65.2
     fp8 = models.by_id()["meta-textgeneration-llama-3-1-405b-fp8"]
     # vLLM issue 6746: "Loading model weights took 57.7520 GB" (GiB) on each of 8 GPUs.
     assert weights_gb(fp8, []) == pytest.approx(8 * 57.752 * 2**30 / 1e9, rel=0.03)
 
 
-def test_what_is_left_for_the_cache_is_what_vllm_found() -> None:
-    """vLLM issue 6746: 8 H100 have room for 79,392 tokens beside Llama 3.1 405B in FP8, and 131,072 are asked for."""
+def test_the_memory_left_for_the_kv_cache_matches_vllm() -> None:
+    """vLLM issue 6746: 8 H100 hold 79,392 tokens beside Llama 3.1 405B in FP8, and 131,072 are requested."""
     model_id = "meta-textgeneration-llama-3-1-405b-fp8"
     found = context(Recipe(of(model_id), [FAST_LOAD], "ml.p5.48xlarge"))
     assert found is not None
@@ -60,39 +60,39 @@ def test_what_is_left_for_the_cache_is_what_vllm_found() -> None:
         ("meta-textgeneration-llama-3-1-405b-fp8", [FAST_LOAD], "ml.p5.48xlarge", 108 * 1024),
     ],
 )
-def test_a_context_that_does_not_fit_is_shortened_and_told_of(
+def test_a_context_length_that_does_not_fit_is_shortened_with_a_warning(
     model_id: str, techniques: list[Technique], instance_type: str, served: int
 ) -> None:
-    made = plan(Recipe(model=of(model_id), techniques=techniques, instance_type=instance_type, region="us-west-2"))
-    assert made.container.environment[MAX_MODEL_LEN] == str(served)
-    (told,) = [each.message for each in made.warnings if each.id.endswith("OPT053")]
-    assert f"OPTION_MAX_MODEL_LEN is set to {served}, and longer requests are refused" in told
-    assert "131072 tokens takes" in told
+    result = plan(Recipe(model=of(model_id), techniques=techniques, instance_type=instance_type, region="us-west-2"))
+    assert result.container.environment[MAX_MODEL_LEN] == str(served)
+    (message,) = [each.message for each in result.warnings if each.id.endswith("OPT053")]
+    assert f"OPTION_MAX_MODEL_LEN is set to {served}, and longer requests are refused" in message
+    assert "131072 tokens takes" in message
 
 
-def test_a_context_that_fits_is_left_to_the_server() -> None:
-    for given in (recipe(), recipe(model=of("meta-textgeneration-llama-3-1-8b"))):
-        made = plan(Recipe(**given))
-        assert MAX_MODEL_LEN not in made.container.environment
-        assert not [each for each in made.warnings if each.id.endswith("OPT053")]
+def test_a_context_length_that_fits_is_not_set() -> None:
+    for arguments in (recipe(), recipe(model=of("meta-textgeneration-llama-3-1-8b"))):
+        result = plan(Recipe(**arguments))
+        assert MAX_MODEL_LEN not in result.container.environment
+        assert not [each for each in result.warnings if each.id.endswith("OPT053")]
 
 
 @pytest.mark.parametrize("stated", ["-1", "auto", "8k", "${Token[TOKEN.12]}"])
-def test_a_context_that_is_no_number_is_left_to_the_server(stated: str) -> None:
-    given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
-    assert broken_rules(**given, environment={MAX_MODEL_LEN: stated}) == []
-    made = plan(Recipe(**recipe(**given, environment={MAX_MODEL_LEN: stated})))
-    assert made.container.environment[MAX_MODEL_LEN] == stated
+def test_a_non_numeric_context_length_is_passed_to_the_server_unchanged(stated: str) -> None:
+    arguments = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
+    assert broken_rules(**arguments, environment={MAX_MODEL_LEN: stated}) == []
+    result = plan(Recipe(**recipe(**arguments, environment={MAX_MODEL_LEN: stated})))
+    assert result.container.environment[MAX_MODEL_LEN] == stated
 
 
-def test_the_artifact_is_the_same_whatever_the_context() -> None:
-    given = recipe(model=of("meta-textgeneration-llama-3-1-70b"))
-    shortened, stated = plan(Recipe(**given)), plan(Recipe(**given, environment={MAX_MODEL_LEN: "4096"}))
+def test_the_context_length_does_not_change_the_artifact_key() -> None:
+    arguments = recipe(model=of("meta-textgeneration-llama-3-1-70b"))
+    shortened, stated = plan(Recipe(**arguments)), plan(Recipe(**arguments, environment={MAX_MODEL_LEN: "4096"}))
     assert stated.container.environment[MAX_MODEL_LEN] == "4096"
     assert shortened.artifact_key == stated.artifact_key
 
 
-def test_a_stated_context_that_cannot_fit_is_refused() -> None:
+def test_an_explicit_context_length_that_cannot_fit_is_refused() -> None:
     model = of("meta-textgeneration-llama-3-1-70b")
     assert broken_rules(model=model, environment={MAX_MODEL_LEN: "100000"}) == []
     awq = Quantization.awq(tensor_parallel_degree=2)
@@ -110,20 +110,20 @@ def test_a_stated_context_that_cannot_fit_is_refused() -> None:
     ],
     ids=lambda setting: next(iter(setting)),
 )
-def test_a_cache_with_settings_of_ones_own_is_left_to_the_server(setting: dict[str, str]) -> None:
-    given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
-    assert broken_rules(**given, environment={MAX_MODEL_LEN: "131072"}) == ["OPT052"]
-    assert broken_rules(**given, environment={MAX_MODEL_LEN: "131072", **setting}) == []
-    assert MAX_MODEL_LEN not in plan(Recipe(**recipe(**given, environment=setting))).container.environment
+def test_custom_kv_cache_settings_disable_the_context_length_check(setting: dict[str, str]) -> None:
+    arguments = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
+    assert broken_rules(**arguments, environment={MAX_MODEL_LEN: "131072"}) == ["OPT052"]
+    assert broken_rules(**arguments, environment={MAX_MODEL_LEN: "131072", **setting}) == []
+    assert MAX_MODEL_LEN not in plan(Recipe(**recipe(**arguments, environment=setting))).container.environment
 
 
-def test_a_cache_in_the_models_own_precision_is_reckoned_with() -> None:
-    given = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
+def test_a_kv_cache_dtype_of_auto_keeps_the_context_length_check() -> None:
+    arguments = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
     environment = {MAX_MODEL_LEN: "131072", "OPTION_KV_CACHE_DTYPE": "auto"}
-    assert broken_rules(**given, environment=environment) == ["OPT052"]
+    assert broken_rules(**arguments, environment=environment) == ["OPT052"]
 
 
-def test_heads_of_keys_and_values_are_copied_where_accelerators_are_more() -> None:
+def test_kv_heads_are_replicated_when_accelerators_outnumber_them() -> None:
     one, four = (
         context(Recipe(of("huggingface-llm-gemma-2b"), [Quantization.awq(tensor_parallel_degree=degree)], G5))
         for degree in (1, 4)
@@ -133,7 +133,7 @@ def test_heads_of_keys_and_values_are_copied_where_accelerators_are_more() -> No
     assert four.request_gb == pytest.approx(4 * one.request_gb, rel=0.01)
 
 
-def test_layers_with_a_sliding_window_do_not_keep_long_requests() -> None:
+def test_sliding_window_layers_do_not_cache_long_contexts() -> None:
     row = models.by_id()["openai-reasoning-gpt-oss-20b"]
     assert row.key_value_bytes_a_token is not None
     assert row.context_bytes(131_072) == row.key_value_bytes_a_token * 131_072 // 2

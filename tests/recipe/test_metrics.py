@@ -10,7 +10,7 @@ from constructs_optim.recipe import metrics, pricing
 from constructs_optim.recipe.metrics import MetricDefinition, Unit
 
 ALL = list(metrics.by_name().values())
-# The rows of the metrics reference for inference performance evaluations, by our names for them.
+# The rows of the metrics reference for inference performance evaluations, with the library's metric names.
 REFERENCE = {
     "Concurrency": "concurrency",
     "Time to first token (ms)": "time_to_first_token",
@@ -32,7 +32,7 @@ REFERENCE = {
 
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
-def test_a_metrics_name_is_an_identifier_for_python_and_for_metric_math(metric: MetricDefinition) -> None:
+def test_metric_names_are_valid_python_and_metric_math_identifiers(metric: MetricDefinition) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*", metric.name)
     assert metric.definition.endswith(".")
     assert metric.source.startswith("https://")
@@ -44,7 +44,7 @@ def test_a_metric_has_a_series_or_a_formula(metric: MetricDefinition) -> None:
 
 
 @pytest.mark.parametrize("metric", [metric for metric in ALL if metric.formula], ids=lambda metric: metric.name)
-def test_a_formula_is_made_of_metrics_and_parameters(metric: MetricDefinition) -> None:
+def test_formulas_use_only_known_metrics_and_parameters(metric: MetricDefinition) -> None:
     parameters = {"publishing_seconds", "discount", "instance_price_per_hour"}
     names = set(re.findall(r"\b[a-z][a-z0-9_]*\b", metric.formula or ""))
     assert names <= {*metrics.by_name(), *parameters}
@@ -52,12 +52,12 @@ def test_a_formula_is_made_of_metrics_and_parameters(metric: MetricDefinition) -
 
 
 @pytest.mark.parametrize("name", REFERENCE.values())
-def test_every_row_of_the_vendors_reference_is_a_metric_of_evaluations(name: str) -> None:
+def test_every_metric_of_the_sagemaker_reference_is_an_evaluation_metric(name: str) -> None:
     assert metrics.find(name).of_evaluation
 
 
 @pytest.mark.parametrize("name", ["time_to_first_token", "inter_token_latency", "client_latency"])
-def test_every_latency_of_an_evaluation_has_its_percentiles(name: str) -> None:
+def test_every_evaluation_latency_has_percentile_metrics(name: str) -> None:
     for percentile in ("p50", "p90", "p99"):
         metric = metrics.find(f"{name}_{percentile}")
         assert metric.published_unit is Unit.MILLISECONDS
@@ -65,12 +65,12 @@ def test_every_latency_of_an_evaluation_has_its_percentiles(name: str) -> None:
         assert metric.variant.metric_name.endswith(percentile.upper())
 
 
-def test_no_two_metrics_of_evaluations_are_published_under_one_name() -> None:
+def test_evaluation_metrics_have_unique_cloudwatch_names() -> None:
     names = [metric.variant.metric_name for metric in ALL if metric.of_evaluation and metric.variant]
     assert len(names) == len(set(names))
 
 
-def test_evaluations_are_told_apart_by_concurrency_and_artifact() -> None:
+def test_evaluation_metrics_have_concurrency_and_artifact_dimensions() -> None:
     for metric in ALL:
         if metric.of_evaluation:
             assert metric.variant is not None
@@ -86,12 +86,12 @@ def test_latencies_are_published_in_microseconds_and_shown_in_milliseconds() -> 
             assert metric.divisor == 1000
 
 
-def test_a_name_that_is_none_is_refused_with_those_that_look_like_it() -> None:
+def test_an_unknown_metric_name_is_refused_with_close_matches() -> None:
     with pytest.raises(ValueError, match="did you mean model_latency"):
         metrics.find("model_latancy")
 
 
-def test_percentages_are_added_up_over_an_instances_gpus_and_vcpus() -> None:
+def test_utilization_percentages_are_summed_over_gpus_and_vcpus() -> None:
     gpu, cpu = metrics.find("gpu_utilization").variant, metrics.find("cpu_utilization").variant
     assert gpu is not None
     assert cpu is not None
@@ -111,7 +111,7 @@ def test_percentages_are_added_up_over_an_instances_gpus_and_vcpus() -> None:
         ([], None),
     ],
 )
-def test_instances_of_several_types_are_alike_with_as_many_gpus_and_vcpus(types: list[str], like: str | None) -> None:
+def test_instance_types_are_comparable_with_equal_gpu_and_vcpu_counts(types: list[str], like: str | None) -> None:
     assert metrics.like_all(types) == like
 
 
@@ -119,7 +119,7 @@ positive = st.floats(min_value=0.01, max_value=10_000)
 
 
 @given(price=positive, throughput=positive, discount=st.floats(min_value=0, max_value=0.9))
-def test_a_blended_price_is_a_quarter_of_the_price_of_output_tokens(
+def test_the_blended_price_is_a_quarter_of_the_output_token_price(
     price: float, throughput: float, discount: float
 ) -> None:
     blended = pricing.blended_price_per_million_tokens(price, throughput, discount)
@@ -127,7 +127,7 @@ def test_a_blended_price_is_a_quarter_of_the_price_of_output_tokens(
     assert blended == pytest.approx(output / 4)
 
 
-def test_a_blended_price_worked_out_by_hand_comes_out() -> None:
+def test_the_blended_price_matches_the_manual_calculation() -> None:
     """$7.09 an hour, 8 users, 20 ms a token: 400 tokens a second, 1.44 million an hour."""
     throughput = pricing.total_throughput(concurrency=8, inter_token_latency_p50=20)
     assert throughput == 400
@@ -136,8 +136,8 @@ def test_a_blended_price_worked_out_by_hand_comes_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "discount", "said"), [(0, 0, "instance_price_per_hour is 0"), (1, 30, "it is a share")]
+    ("price", "discount", "message"), [(0, 0, "instance_price_per_hour is 0"), (1, 30, "it is a share")]
 )
-def test_what_is_no_price_is_refused(price: float, discount: float, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_an_invalid_price_or_discount_is_refused(price: float, discount: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         pricing.check_price(price, discount)

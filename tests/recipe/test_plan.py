@@ -1,4 +1,4 @@
-"""The plan: what follows from a recipe, checked against the service's own model of its requests."""
+"""The plan of a recipe, validated against the service's API model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from constructs_optim.recipe.catalog import instances, models
 from .recipes import LLAMA_70B, planned, recipe
 
 
-def test_the_headline_recipe_is_one_quantization_job_for_the_instance() -> None:
+def test_the_headline_recipe_needs_one_quantization_job() -> None:
     (job,) = planned().jobs
     (config,) = job.request["OptimizationConfigs"]
     assert job.request["DeploymentInstanceType"] == "ml.g5.12xlarge"
@@ -38,27 +38,27 @@ def test_the_headline_recipe_is_one_quantization_job_for_the_instance() -> None:
     assert job.request["StoppingCondition"] == {"MaxRuntimeInSeconds": 36_000}
 
 
-def test_chosen_settings_reach_the_jobs_environment() -> None:
+def test_technique_settings_reach_the_jobs_environment() -> None:
     (job,) = planned(techniques=[Quantization.awq(group_size=64, ignored_layers=["lm_head", "gate"])]).jobs
     environment = job.request["OptimizationConfigs"][0]["ModelQuantizationConfig"]["OverrideEnvironment"]
     assert environment["OPTION_AWQ_BLOCK_SIZE"] == "64"
     assert environment["OPTION_AWQ_IGNORE_LAYERS"] == "lm_head,gate"
 
 
-def test_a_copy_of_the_model_takes_all_accelerators_unless_told_otherwise() -> None:
+def test_the_default_tensor_parallel_degree_uses_all_accelerators() -> None:
     assert planned(instance_type="ml.p5.48xlarge").tensor_parallel_degree == 8
     half = planned(techniques=[Quantization.awq(tensor_parallel_degree=2)])
     assert half.tensor_parallel_degree == 2
     assert half.container.environment["OPTION_TENSOR_PARALLEL_DEGREE"] == "2"
 
 
-def test_the_container_reads_the_artifact_from_disk_and_has_no_network() -> None:
+def test_the_container_loads_the_artifact_from_disk_with_network_isolation() -> None:
     container = planned().container
     assert container.environment["HF_MODEL_ID"] == "/opt/ml/model"
     assert container.network_isolation
 
 
-def test_given_variables_win_over_the_plans_own() -> None:
+def test_explicit_environment_variables_override_the_plans_own() -> None:
     container = planned(environment={"HF_MODEL_ID": "/elsewhere", "OPTION_MAX_MODEL_LEN": "4096"}).container
     assert container.environment["HF_MODEL_ID"] == "/elsewhere"
     assert container.environment["OPTION_MAX_MODEL_LEN"] == "4096"
@@ -70,11 +70,11 @@ def test_images_come_from_the_regions_own_registry() -> None:
     assert china.startswith("727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn/")
 
 
-def test_a_named_registry_stands_in_for_the_regions() -> None:
+def test_an_explicit_registry_replaces_the_registry_of_the_region() -> None:
     assert planned(region=None, registry="registry.example.com").container.image.startswith("registry.example.com/djl-")
 
 
-def test_a_plan_prints_as_data_and_reads_back_the_same() -> None:
+def test_a_plan_round_trips_through_json() -> None:
     assert Plan.model_validate_json(planned().model_dump_json()) == planned()
 
 
@@ -84,7 +84,7 @@ def test_a_plan_can_be_hashed_and_compared() -> None:
     assert planned() != planned(region="us-east-1")
 
 
-def test_the_description_says_what_people_call_it() -> None:
+def test_the_description_names_model_techniques_and_instance_type() -> None:
     assert planned().description == {
         "Model": f"{LLAMA_70B} 2.25.0",
         "Techniques": ["AWQ INT4 (group size 128)"],
@@ -103,7 +103,7 @@ def test_the_summary_is_the_recipe_in_one_line_without_tokens() -> None:
     assert of_a_token.startswith("a model in S3: AWQ INT4")
 
 
-def test_no_token_gets_into_the_description() -> None:
+def test_the_description_contains_no_cdk_tokens() -> None:
     assert "Token" not in json.dumps(
         planned(model=Model.s3("s3://${Token[B.1]}/m/"), identity=lambda uri: "b").description
     )
@@ -138,10 +138,10 @@ AWQ_TYPES = sorted(
     group_size=st.sampled_from([32, 64, 128]),
     ignored_layers=st.lists(st.from_regex(r"[a-z_.]{1,20}", fullmatch=True), max_size=5),
 )
-def test_any_settings_make_a_request_the_service_accepts(
+def test_arbitrary_valid_settings_give_a_request_that_the_api_accepts(
     create_optimization_job: Any, instance_type: str, group_size: Any, ignored_layers: list[str]
 ) -> None:
-    made = plan(
+    result = plan(
         Recipe(
             **recipe(
                 model=Model.jumpstart("huggingface-textgeneration-bloom-560m", version="1.0.0"),
@@ -155,7 +155,7 @@ def test_any_settings_make_a_request_the_service_accepts(
         "RoleArn": "arn:aws:iam::111122223333:role/execution",
         "ModelSource": {"S3": {"S3Uri": "s3://models/m/"}},
         "OutputConfig": {"S3OutputLocation": "s3://artifacts/a/"},
-        **made.jobs[0].request,
+        **result.jobs[0].request,
     }
     report = ParamValidator().validate(request, create_optimization_job.input_shape)
     assert not report.has_errors(), report.generate_report()
@@ -164,7 +164,7 @@ def test_any_settings_make_a_request_the_service_accepts(
 
 
 @pytest.mark.parametrize("model_id", QUANTIZABLE)
-def test_every_model_that_the_matrix_says_can_be_quantized_is_planned(model_id: str) -> None:
+def test_every_model_that_supports_quantization_can_be_planned(model_id: str) -> None:
     model = Model.jumpstart(model_id, version="1.0.0", accept_eula=True)
     heads = models.by_id()[model_id].attention_heads or 0
     degree = next(each for each in (8, 4, 2, 1) if heads % each == 0)
@@ -173,16 +173,16 @@ def test_every_model_that_the_matrix_says_can_be_quantized_is_planned(model_id: 
 
 
 @pytest.mark.parametrize("instance_type", AWQ_TYPES)
-def test_every_instance_type_with_int4_kernels_is_planned(instance_type: str) -> None:
+def test_every_instance_type_with_int4_kernels_can_be_planned(instance_type: str) -> None:
     small = Model.jumpstart("huggingface-textgeneration-bloom-560m", version="1.0.0")
     assert planned(model=small, instance_type=instance_type).accelerator_count >= 1
 
 
-def test_what_is_served_is_known_by_a_key_that_no_tokens_number_is_part_of() -> None:
+def test_token_numbering_does_not_affect_the_container_key() -> None:
     def key(number: int) -> tuple[str, str]:
         registry = f"763104351884.dkr.ecr.${{Token[AWS.Region.{number}]}}.amazonaws.com"
         draft = SpeculativeDecoding.sagemaker_draft()
-        made = planned(techniques=[draft], instance_type="ml.p4d.24xlarge", region=None, registry=registry)
-        return made.container_key, made.deployment_hash
+        result = planned(techniques=[draft], instance_type="ml.p4d.24xlarge", region=None, registry=registry)
+        return result.container_key, result.deployment_hash
 
     assert key(4) == key(17)

@@ -1,4 +1,4 @@
-"""What holds for every recipe that can be planned."""
+"""Properties of every valid recipe's plan."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ recipes = st.fixed_dictionaries(
 
 
 def planned(recipe: dict[str, Any], **changed: Any) -> Plan:
-    given = {"region": "us-west-2", **recipe, **changed}
-    model = Model.jumpstart(given.pop("model_id"), version=given.pop("version"), accept_eula=True)
-    return plan(Recipe(model=model, **given))
+    arguments = {"region": "us-west-2", **recipe, **changed}
+    model = Model.jumpstart(arguments.pop("model_id"), version=arguments.pop("version"), accept_eula=True)
+    return plan(Recipe(model=model, **arguments))
 
 
-def keys(made: Plan) -> list[str | None]:
-    return [job.artifact_key for job in made.jobs]
+def keys(result: Plan) -> list[str | None]:
+    return [job.artifact_key for job in result.jobs]
 
 
 @given(recipe=recipes)
@@ -80,12 +80,12 @@ def test_planning_twice_gives_the_same_plan(recipe: dict[str, Any]) -> None:
     ),
     max_runtime_seconds=st.integers(60, 400_000),
 )
-def test_what_does_not_decide_the_bytes_leaves_every_key(recipe: dict[str, Any], **irrelevant: Any) -> None:
+def test_settings_that_do_not_affect_artifacts_keep_every_key(recipe: dict[str, Any], **irrelevant: Any) -> None:
     assert keys(planned(recipe, **irrelevant)) == keys(planned(recipe))
 
 
 @given(recipe=recipes, order=st.randoms())
-def test_the_order_of_the_techniques_leaves_every_key(recipe: dict[str, Any], order: Any) -> None:
+def test_the_order_of_techniques_does_not_change_any_key(recipe: dict[str, Any], order: Any) -> None:
     shuffled = list(recipe["techniques"])
     order.shuffle(shuffled)
     assert keys(planned(recipe, techniques=shuffled)) == keys(planned(recipe))
@@ -99,16 +99,16 @@ def test_another_version_of_the_model_changes_every_key(recipe: dict[str, Any], 
 
 
 @given(one=recipes, other=recipes)
-def test_two_jobs_have_the_same_key_exactly_when_they_make_the_same_bytes(
+def test_two_jobs_share_a_key_exactly_when_their_artifacts_are_equal(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     def first(recipe: dict[str, Any]) -> tuple[Any, ...]:
-        made = planned(recipe)
+        result = planned(recipe)
         configs = [
             {member: {k: v for k, v in body.items() if k != "Image"} for member, body in config.items()}
-            for config in made.jobs[0].request["OptimizationConfigs"]
+            for config in result.jobs[0].request["OptimizationConfigs"]
         ]
-        return made.source.model_dump_json(), made.accelerator, made.jobs[0].image, str(configs)
+        return result.source.model_dump_json(), result.accelerator, result.jobs[0].image, str(configs)
 
     assert (first(one) == first(other)) == (keys(planned(one))[0] == keys(planned(other))[0])
 

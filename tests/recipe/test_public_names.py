@@ -1,4 +1,4 @@
-"""What somebody is told who takes a name that the package does not have."""
+"""Error messages for names that the package does not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import constructs_optim
         ("Xylophone", "dir(constructs_optim) lists what there is"),
     ],
 )
-def test_a_name_that_is_not_there_gets_a_hint_of_what_is(name: str, hint: str) -> None:
+def test_a_missing_public_name_raises_an_error_with_a_hint(name: str, hint: str) -> None:
     with pytest.raises(AttributeError) as raised:
         getattr(constructs_optim, name)
     assert f"module 'constructs_optim' has no attribute {name!r}; {hint}" in str(raised.value)

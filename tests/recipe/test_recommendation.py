@@ -1,4 +1,4 @@
-"""Which recipes are recommended, in which order, and why others are left out."""
+"""Which recipes are recommended, in which order, and why others are excluded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def published(instance_type: str, concurrency: int, ttft: float | None, tokens: 
 
 
 def own(techniques: Sequence[str], instance_type: str, tokens: float, with_channels: bool | None = False) -> Benchmark:
-    made = plan(
+    result = plan(
         Recipe(
             model=LLAMA, techniques=[_parsed(text) for text in techniques], instance_type=instance_type, region=REGION
         )
@@ -50,7 +50,7 @@ def own(techniques: Sequence[str], instance_type: str, tokens: float, with_chann
         8,
         250.0,
         tokens,
-        served=made.artifact_key or made.container_key,
+        served=result.artifact_key or result.container_key,
         with_channels=with_channels,
     )
 
@@ -79,7 +79,7 @@ def of(found: Recommendation, techniques: tuple[str, ...], instance_type: str) -
     return each
 
 
-def test_without_benchmarks_what_a_token_costs_at_best_ranks_and_not_what_an_hour_does() -> None:
+def test_without_benchmarks_candidates_are_ranked_by_theoretical_token_price() -> None:
     """4 T4 (320 GB/s each) cost less an hour than 4 A10G (600 GB/s), and more a token."""
     prices = {"ml.g4dn.12xlarge": 4.89, "ml.g6.12xlarge": 5.752, "ml.g5.12xlarge": 7.09}
     found = recommended(prices=prices, types=tuple(prices))
@@ -96,23 +96,23 @@ def test_without_benchmarks_what_a_token_costs_at_best_ranks_and_not_what_an_hou
     assert bounds == sorted(bounds)
 
 
-def test_what_the_vendor_tested_comes_before_what_it_did_not() -> None:
+def test_instance_types_tested_by_aws_rank_before_untested_ones() -> None:
     prices = {"ml.g6e.12xlarge": 0.01, "ml.g5.12xlarge": 7.09}
     found = recommended(prices=prices, types=tuple(prices))
     tested = [each.tested for each in found.candidates]
     assert tested == sorted(tested, reverse=True)
     assert {each.plan.instance_type for each in found.candidates if not each.tested} == {"ml.g6e.12xlarge"}
     drafted = of(found, AWQ_AND_DRAFT, "ml.g6e.12xlarge")
-    assert sum("OPT013" in reason for reason in drafted.reasons) == 1, "said once of both techniques"
+    assert sum("OPT013" in reason for reason in drafted.reasons) == 1, "reported once for both techniques"
 
 
-def test_goals_other_than_cost_are_ranked_by_the_time_of_a_pass() -> None:
+def test_latency_and_throughput_goals_rank_by_forward_pass_time() -> None:
     for goal in (Goal.latency, Goal.throughput):
         found = recommended(preferences=Preferences(goal=goal))
         assert places(found)[0] == (AWQ, P5)
 
 
-def test_a_mixture_of_experts_reads_the_experts_of_a_token_alone() -> None:
+def test_mixture_of_experts_models_read_only_the_active_experts() -> None:
     model = Model.jumpstart("huggingface-llm-mixtral-8x7b", version="1.0.0", accept_eula=True)
     found = recommend(model, region=REGION, instance_types=(P4D,))
     awq = of(found, AWQ, P4D)
@@ -122,7 +122,7 @@ def test_a_mixture_of_experts_reads_the_experts_of_a_token_alone() -> None:
     assert awq.at_best.milliseconds == pytest.approx(read / (8 * 1.555) + 2 * 32 * 0.0037, rel=1e-3)
 
 
-def test_the_model_as_it_is_is_told_beside_where_it_costs_least() -> None:
+def test_the_baseline_is_the_unoptimized_model_on_its_cheapest_instance_type() -> None:
     baseline = recommended(prices={**PRICES, "ml.g5.2xlarge": 0.1}, types=("ml.g5.2xlarge", G5, P4D, P5)).baseline
     assert baseline is not None
     assert (baseline.instance_type, baseline.memory.weights_gb) == (P4D, 140.0)
@@ -130,20 +130,20 @@ def test_the_model_as_it_is_is_told_beside_where_it_costs_least() -> None:
     assert recommended(types=("ml.g5.2xlarge",), prices={}).baseline is None
 
 
-def test_types_over_which_heads_cannot_be_spread_are_left_out() -> None:
+def test_instance_types_that_cannot_divide_the_attention_heads_are_excluded() -> None:
     falcon = Model.jumpstart("huggingface-llm-falcon-7b-instruct-bf16", version="1.0.0", accept_eula=True)
     found = recommend(falcon, region=REGION, instance_types=("ml.g5.xlarge", "ml.g5.12xlarge", G5))
     assert {each.plan.instance_type for each in found.candidates} == {"ml.g5.xlarge"}
     assert "OPT054" in {each.rule for each in found.excluded}
 
 
-def test_what_is_measured_comes_before_what_is_not_however_dear() -> None:
+def test_benchmarked_candidates_rank_first_regardless_of_price() -> None:
     found = recommended(published(P5, 8, 100, 300))
     assert places(found)[0] == (PRE_OPTIMIZED, P5)
     assert sum(each.benchmark is not None for each in found.candidates) == 1
 
 
-def test_the_blended_price_is_worked_out_as_the_vendor_does_and_ranks() -> None:
+def test_candidates_are_ranked_by_the_blended_price_of_their_benchmarks() -> None:
     # 30 dollars an hour; 100 tokens a second are 0.36 million an hour; a quarter of the tokens are output.
     found = recommended(published(G5, 4, 900, 20), published(P4D, 4, 300, 100))
     first, second = found.candidates[:2]
@@ -156,7 +156,7 @@ def test_the_blended_price_is_worked_out_as_the_vendor_does_and_ranks() -> None:
     assert discounted.candidates[0].blended_price == pytest.approx(first.blended_price / 2)
 
 
-def test_the_goal_chooses_the_benchmark_and_the_order() -> None:
+def test_the_goal_determines_the_benchmark_and_the_ranking() -> None:
     benchmarks = (
         published(G5, 1, 200, 30),
         published(G5, 32, 2000, 200),
@@ -174,7 +174,7 @@ def test_the_goal_chooses_the_benchmark_and_the_order() -> None:
     assert first(Goal.cost) == (G5, 32)
 
 
-def test_only_benchmarks_with_the_requested_number_of_users_are_ranked_by() -> None:
+def test_only_benchmarks_with_the_requested_concurrency_rank_candidates() -> None:
     found = recommended(published(G5, 1, 200, 30), published(P5, 8, 90, 300), preferences=Preferences(concurrency=8))
     assert places(found)[0] == (PRE_OPTIMIZED, P5)
     other = of(found, PRE_OPTIMIZED, G5)
@@ -182,7 +182,7 @@ def test_only_benchmarks_with_the_requested_number_of_users_are_ranked_by() -> N
     assert "measured with 1 users, and not with 8" in other.reasons
 
 
-def test_nothing_is_worked_out_of_a_benchmark_that_lacks_it() -> None:
+def test_missing_benchmark_figures_give_no_price_or_rank() -> None:
     found = recommended(published(P4D, 4, 300, None), preferences=Preferences(goal=Goal.throughput))
     candidate = of(found, PRE_OPTIMIZED, P4D)
     assert places(found)[0] != (PRE_OPTIMIZED, P4D)
@@ -193,7 +193,7 @@ def test_nothing_is_worked_out_of_a_benchmark_that_lacks_it() -> None:
     assert of(unpriced, PRE_OPTIMIZED, P4D).price_per_hour is None
 
 
-def test_an_evaluation_of_ones_own_belongs_to_the_recipe_whose_artifact_it_served() -> None:
+def test_a_user_evaluation_counts_for_the_recipe_of_its_artifact() -> None:
     found = recommended(own(AWQ, P4D, 500))
     assert places(found)[0] == (AWQ, P4D)
     assert of(found, AWQ_AND_DRAFT, P4D).benchmark is None
@@ -202,7 +202,7 @@ def test_an_evaluation_of_ones_own_belongs_to_the_recipe_whose_artifact_it_serve
     assert of(drafted, AWQ, P4D).benchmark is None
 
 
-def test_an_evaluation_that_may_be_of_two_recipes_is_counted_for_neither() -> None:
+def test_an_ambiguous_user_evaluation_counts_for_no_recipe() -> None:
     found = recommended(own(AWQ, P4D, 500, with_channels=None))
     for techniques in (AWQ, AWQ_AND_DRAFT):
         candidate = of(found, techniques, P4D)
@@ -210,25 +210,25 @@ def test_an_evaluation_that_may_be_of_two_recipes_is_counted_for_neither() -> No
         assert any("does not record whether it was served with a draft" in reason for reason in candidate.reasons)
 
 
-def test_an_evaluation_without_an_artifact_is_known_by_how_the_model_was_served() -> None:
+def test_an_evaluation_without_an_artifact_is_matched_by_its_container_key() -> None:
     found = recommended(own(PRE_OPTIMIZED, P4D, 500, with_channels=None))
     assert places(found)[0] == (PRE_OPTIMIZED, P4D)
 
 
-def test_an_evaluation_on_several_instances_is_charged_for_all_of_them() -> None:
+def test_an_evaluation_on_several_instances_counts_the_price_of_all() -> None:
     one = own(AWQ, P4D, 500)
     two = Benchmark(**{**vars(one), "instance_count": 2, "tokens_per_second": 1000})
     prices = [recommended(each).candidates[0].blended_price for each in (one, two)]
     assert prices[0] == pytest.approx(prices[1])
 
 
-def test_an_artifact_that_exists_needs_no_job_and_goes_before_one_that_does() -> None:
+def test_an_existing_artifact_needs_no_job_and_ranks_before_a_new_one() -> None:
     types = (G5,)
     compiled = ("quantization=fp8", "compilation=tensorrt_llm")
-    made = plan(Recipe(model=LLAMA, techniques=[_parsed(each) for each in compiled], instance_type=G5, region=REGION))
-    assert made.artifact_key is not None
+    result = plan(Recipe(model=LLAMA, techniques=[_parsed(each) for each in compiled], instance_type=G5, region=REGION))
+    assert result.artifact_key is not None
     before = recommended(types=types)
-    after = recommended(types=types, artifacts={made.artifact_key})
+    after = recommended(types=types, artifacts={result.artifact_key})
     assert of(before, compiled, G5).jobs == ("fp8-tensorrt-llm",)
     assert of(after, compiled, G5).jobs == ()
     assert "no job: the artifact exists" in of(after, compiled, G5).reasons
@@ -238,12 +238,12 @@ def test_an_artifact_that_exists_needs_no_job_and_goes_before_one_that_does() ->
     assert places(before).index((fp8, G5)) < places(before).index((compiled, G5))
 
 
-def test_training_heads_comes_after_other_jobs_on_the_same_instance() -> None:
+def test_training_heads_ranks_last_on_the_same_instance_type() -> None:
     order = [techniques for techniques, name in places(recommended(types=(P5,))) if name == P5]
     assert order[-1] == ("speculative_decoding=eagle",)
 
 
-def test_what_does_not_fit_or_does_not_run_is_left_out_with_the_rule() -> None:
+def test_recipes_that_do_not_fit_or_run_are_excluded_with_the_rule() -> None:
     found = recommended(types=("ml.g5.2xlarge", "ml.inf2.48xlarge"))
     by_rule = {(each.techniques, each.rule): each for each in found.excluded}
     assert by_rule[AWQ, "OPT050"].instance_types == ("ml.g5.2xlarge",)
@@ -254,14 +254,14 @@ def test_what_does_not_fit_or_does_not_run_is_left_out_with_the_rule() -> None:
     ]
 
 
-def test_where_instance_types_differ_in_why_the_rule_speaks_for_itself() -> None:
+def test_exclusions_with_different_reasons_show_the_general_rule_reason() -> None:
     found = recommended(types=("ml.g5.xlarge", "ml.g4dn.xlarge"))
     (each,) = [e for e in found.excluded if (e.techniques, e.rule) == (AWQ, "OPT050")]
     assert each.instance_types == ("ml.g5.xlarge", "ml.g4dn.xlarge")
     assert each.reason == "the weights alone take more memory than the accelerators have"
 
 
-def test_what_costs_too_much_is_left_out_and_what_has_no_price_as_well() -> None:
+def test_candidates_above_the_maximum_price_or_unpriced_are_excluded() -> None:
     found = recommended(prices={G5: 20.0, P5: 90.0}, preferences=Preferences(max_price=50))
     assert {name for _, name in places(found)} == {G5}
     dear = {(each.reason, each.instance_types) for each in found.excluded if each.rule == PRICE}
@@ -271,7 +271,7 @@ def test_what_costs_too_much_is_left_out_and_what_has_no_price_as_well() -> None
     }
 
 
-def test_a_configuration_is_tried_where_the_hub_offers_it_and_its_figures_are_shown_elsewhere() -> None:
+def test_a_hub_configuration_is_a_candidate_only_on_offered_instance_types() -> None:
     plain = Benchmark("published by JumpStart", P5, 1, 80, 48, configuration="lmi")
     found = recommended(plain, configurations={"lmi-optimized": {P4D}})
     assert [name for techniques, name in places(found) if techniques == PRE_OPTIMIZED] == [P4D]
@@ -280,7 +280,7 @@ def test_a_configuration_is_tried_where_the_hub_offers_it_and_its_figures_are_sh
     assert found.elsewhere == (plain,)
 
 
-def test_a_tight_fit_comes_after_one_that_leaves_room_for_requests() -> None:
+def test_a_tight_memory_fit_ranks_after_a_comfortable_one() -> None:
     types = ("ml.g5.12xlarge", G5)
     found = recommended(types=types, prices={"ml.g5.12xlarge": 1.0, G5: 20.0})
     tight = [each for each in found.candidates if each.fit is Fit.tight]
@@ -290,7 +290,7 @@ def test_a_tight_fit_comes_after_one_that_leaves_room_for_requests() -> None:
     assert any("wait for each other" in reason for reason in tight[0].reasons)
 
 
-def test_all_accelerated_instance_types_are_tried_by_default() -> None:
+def test_all_accelerated_instance_types_are_considered_by_default() -> None:
     found = recommend(LLAMA, region=REGION)
     tried = {name for _, name in places(found)} | {name for each in found.excluded for name in each.instance_types}
     assert tried == {name for name, row in instances.by_name().items() if row.hosts_endpoints}
@@ -305,21 +305,21 @@ def test_all_accelerated_instance_types_are_tried_by_default() -> None:
         (LLAMA, ("ml.m5.large",), "OPT011"),
     ],
 )
-def test_what_no_recipe_mends_is_refused_once(model: Model, types: tuple[str, ...], rule: str) -> None:
+def test_an_invalid_model_or_instance_type_is_refused_once(model: Model, types: tuple[str, ...], rule: str) -> None:
     with pytest.raises(RecipeError) as caught:
         recommend(model, region=REGION, instance_types=types)
     assert [violation.rule for violation in caught.value.violations] == [rule]
 
 
 @pytest.mark.parametrize(
-    ("preferences", "said"),
+    ("preferences", "message"),
     [
         (Preferences(discount=1), "discount is 1"),
         (Preferences(max_price=0), "max_price is 0"),
     ],
 )
-def test_wrong_preferences_are_refused(preferences: Preferences, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_preferences_are_refused(preferences: Preferences, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         recommend(LLAMA, region=REGION, preferences=preferences)
 
 
@@ -336,7 +336,7 @@ def test_wrong_preferences_are_refused(preferences: Preferences, said: str) -> N
     ),
     st.sampled_from(list(Goal)),
 )
-def test_known_figures_come_first_and_in_order(benchmarks: list[Benchmark], goal: Goal) -> None:
+def test_candidates_with_known_figures_rank_first_and_in_order(benchmarks: list[Benchmark], goal: Goal) -> None:
     figures: list[float | None] = []
     for each in recommended(*benchmarks, preferences=Preferences(goal=goal)).candidates:
         shown = each.benchmark

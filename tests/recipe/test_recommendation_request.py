@@ -1,4 +1,4 @@
-"""What a recommendation job can be asked, and the rules about it."""
+"""The requests of recommendation jobs and their rules."""
 
 from __future__ import annotations
 
@@ -17,75 +17,84 @@ RESERVATION = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
 MODEL = Model.s3("s3://models/llama/")
 
 
-def asked(**given: Any) -> RecommendationRequest:
-    return RecommendationRequest(**{"model": MODEL, **given})
+def requested(**overrides: Any) -> RecommendationRequest:
+    return RecommendationRequest(**{"model": MODEL, **overrides})
 
 
 GOOD: dict[str, list[RecommendationRequest]] = {
-    "OPT150": [asked(), asked(model=Model.s3("s3://models")), asked(model=Model.s3("${Token[Models.7]}/llama"))],
-    "OPT151": [asked(optimize_for=goal) for goal in ("cost", "latency", "throughput")],
-    "OPT152": [
-        asked(instance_types=["ml.g6e.12xlarge"]),
-        asked(instance_types=("ml.g5.xlarge", "ml.p5.48xlarge", "ml.p3.2xlarge")),
-        asked(instance_types=["${Token[Type.7]}"]),
+    "OPT150": [
+        requested(),
+        requested(model=Model.s3("s3://models")),
+        requested(model=Model.s3("${Token[Models.7]}/llama")),
     ],
-    "OPT153": [asked(framework="LMI"), asked(framework="VLLM")],
-    "OPT154": [asked(region="us-west-2"), asked(region=None)],
+    "OPT151": [requested(optimize_for=goal) for goal in ("cost", "latency", "throughput")],
+    "OPT152": [
+        requested(instance_types=["ml.g6e.12xlarge"]),
+        requested(instance_types=("ml.g5.xlarge", "ml.p5.48xlarge", "ml.p3.2xlarge")),
+        requested(instance_types=["${Token[Type.7]}"]),
+    ],
+    "OPT153": [requested(framework="LMI"), requested(framework="VLLM")],
+    "OPT154": [requested(region="us-west-2"), requested(region=None)],
     "OPT155": [
-        asked(capacity_reservations=[CapacityReservation(arn=RESERVATION)]),
-        asked(capacity_reservations=(CapacityReservation(arn="${Token[Plan.3]}"),)),
+        requested(capacity_reservations=[CapacityReservation(arn=RESERVATION)]),
+        requested(capacity_reservations=(CapacityReservation(arn="${Token[Plan.3]}"),)),
     ],
 }
 BAD: list[tuple[str, RecommendationRequest, str, str]] = [
-    ("OPT150", asked(model="s3://models/llama/"), "model", "Model.s3("),
-    ("OPT150", asked(model=Model.jumpstart("meta-textgeneration-llama-3-8b")), "model", "in a bucket of yours"),
-    ("OPT150", asked(model=Model.s3("https://models/llama")), "model.uri", "prefix of uncompressed files"),
-    ("OPT150", asked(model=Model.s3("s3://models/llama.tar.gz")), "model.uri", "prefix of uncompressed files"),
-    ("OPT151", asked(optimize_for="ttft-ms"), "optimize_for", "latency"),
-    ("OPT151", asked(optimize_for=["cost", "latency"]), "optimize_for", "one of cost, latency, throughput"),
-    ("OPT152", asked(instance_types=[]), "instance_types", "one to 3"),
-    ("OPT152", asked(instance_types="ml.g5.xlarge"), "instance_types", "a list"),
-    ("OPT152", asked(instance_types=[f"ml.g5.{size}xlarge" for size in ("", 2, 4, 8)]), "instance_types", "one to 3"),
-    ("OPT152", asked(instance_types=["ml.g5.12xlage"]), "instance_types[0]", "did you mean ml.g5.12xlarge"),
-    ("OPT152", asked(instance_types=["ml.g5.xlarge", "ml.inf2.xlarge"]), "instance_types[1]", "did you mean"),
-    ("OPT152", asked(instance_types=["ml.g5.xlarge", "ml.g5.xlarge"]), "instance_types[1]", "distinct types"),
-    ("OPT153", asked(framework="vllm"), "framework", "LMI or VLLM"),
-    ("OPT154", asked(region="eu-north-1"), "region", "eu-central-1"),
-    ("OPT155", asked(capacity_reservations=[RESERVATION]), "capacity_reservations[0]", "CapacityReservation(arn="),
+    ("OPT150", requested(model="s3://models/llama/"), "model", "Model.s3("),
+    ("OPT150", requested(model=Model.jumpstart("meta-textgeneration-llama-3-8b")), "model", "in a bucket of yours"),
+    ("OPT150", requested(model=Model.s3("https://models/llama")), "model.uri", "prefix of uncompressed files"),
+    ("OPT150", requested(model=Model.s3("s3://models/llama.tar.gz")), "model.uri", "prefix of uncompressed files"),
+    ("OPT151", requested(optimize_for="ttft-ms"), "optimize_for", "latency"),
+    ("OPT151", requested(optimize_for=["cost", "latency"]), "optimize_for", "one of cost, latency, throughput"),
+    ("OPT152", requested(instance_types=[]), "instance_types", "one to 3"),
+    ("OPT152", requested(instance_types="ml.g5.xlarge"), "instance_types", "a list"),
+    (
+        "OPT152",
+        requested(instance_types=[f"ml.g5.{size}xlarge" for size in ("", 2, 4, 8)]),
+        "instance_types",
+        "one to 3",
+    ),
+    ("OPT152", requested(instance_types=["ml.g5.12xlage"]), "instance_types[0]", "did you mean ml.g5.12xlarge"),
+    ("OPT152", requested(instance_types=["ml.g5.xlarge", "ml.inf2.xlarge"]), "instance_types[1]", "did you mean"),
+    ("OPT152", requested(instance_types=["ml.g5.xlarge", "ml.g5.xlarge"]), "instance_types[1]", "distinct types"),
+    ("OPT153", requested(framework="vllm"), "framework", "LMI or VLLM"),
+    ("OPT154", requested(region="eu-north-1"), "region", "eu-central-1"),
+    ("OPT155", requested(capacity_reservations=[RESERVATION]), "capacity_reservations[0]", "CapacityReservation(arn="),
     (
         "OPT155",
-        asked(capacity_reservations=[CapacityReservation(arn="llama")]),
+        requested(capacity_reservations=[CapacityReservation(arn="llama")]),
         "capacity_reservations[0].arn",
         "arn:aws",
     ),
 ]
 
 
-def test_every_rule_about_recommendations_has_a_case_on_either_side() -> None:
+def test_every_recommendation_rule_has_valid_and_invalid_cases() -> None:
     rules = {rule.id for rule in all_rules(RecommendationRequest)}
     assert rules == set(GOOD) == {rule for rule, *_ in BAD}
 
 
 @pytest.mark.parametrize(("rule", "request_"), [(rule, each) for rule, cases in GOOD.items() for each in cases])
-def test_what_keeps_a_rule_is_not_refused(rule: str, request_: RecommendationRequest) -> None:
+def test_valid_cases_do_not_violate_their_rule(rule: str, request_: RecommendationRequest) -> None:
     assert rule not in {violation.rule for violation in check(request_)}
 
 
-@pytest.mark.parametrize(("rule", "request_", "location", "told"), BAD)
-def test_what_breaks_a_rule_is_refused_with_its_place_and_a_way_out(
-    rule: str, request_: RecommendationRequest, location: str, told: str
+@pytest.mark.parametrize(("rule", "request_", "location", "message"), BAD)
+def test_invalid_cases_are_refused_with_their_location_and_a_suggestion(
+    rule: str, request_: RecommendationRequest, location: str, message: str
 ) -> None:
     found = [violation for violation in check(request_) if violation.rule == rule]
     assert location in {violation.location for violation in found}
-    assert any(told in violation.suggestion for violation in found)
+    assert any(message in violation.suggestion for violation in found)
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
-    wrong = asked(model="llama", optimize_for="speed", instance_types=[], framework="TGI", region="mars-north-1")
+def test_all_violations_of_a_request_are_reported_together() -> None:
+    wrong = requested(model="llama", optimize_for="speed", instance_types=[], framework="TGI", region="mars-north-1")
     assert [violation.rule for violation in check(wrong)] == ["OPT150", "OPT151", "OPT152", "OPT153", "OPT154"]
 
 
-def test_the_catalog_has_what_the_api_knows() -> None:
+def test_the_catalog_matches_the_enums_of_the_recommendation_api() -> None:
     model = botocore.session.get_session().get_service_model("sagemaker")
     shape: Any = model.operation_model("CreateAIRecommendationJob").input_shape
     types = shape.members["ComputeSpec"].members["InstanceTypes"]
@@ -97,5 +106,5 @@ def test_the_catalog_has_what_the_api_knows() -> None:
     assert set(recommendations().regions) <= set(botocore.session.get_session().get_available_regions("sagemaker"))
 
 
-def test_what_was_left_out_is_left_to_the_service() -> None:
-    assert asked(optimize_for="latency").properties == {"ModelUri": "s3://models/llama/", "Metric": "ttft-ms"}
+def test_unset_options_are_omitted_from_the_request() -> None:
+    assert requested(optimize_for="latency").properties == {"ModelUri": "s3://models/llama/", "Metric": "ttft-ms"}

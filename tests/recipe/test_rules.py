@@ -1,4 +1,4 @@
-"""Every rule: a recipe that keeps it, and recipes that break it, with what the user is told."""
+"""Every recipe rule: valid recipes, invalid recipes, and the error messages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _tuned(**changed: Any) -> dict[str, Any]:
 
 
 def _on(**compute: Any) -> dict[str, Any]:
-    """A recipe of Medusa heads, trained on that."""
+    """A recipe of Medusa heads with this training compute."""
     return _medusa(compute=TrainingCompute(**compute))
 
 
@@ -122,7 +122,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT052": [
         {},
         {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
-        # Half of the accelerators have room for little more than a chat's context, which is what the server is told.
+        # Half of the accelerators hold little more than a chat's context, and the plan sets the server's limit to it.
         {"techniques": [_awq(tensor_parallel_degree=2)]},
     ],
     "OPT054": [_FALCON_7B | {"techniques": [_awq(tensor_parallel_degree=1)]}, {}],
@@ -168,7 +168,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT165": [_on(spot=True), _on(keep_alive_seconds=600)],
 }
 
-# rule, what is changed, where the violation is, what the reason or suggestion says
+# rule, changes, location of the violation, part of the reason or suggestion
 _GIVEN_DEGREE = {"environment": {"OPTION_TENSOR_PARALLEL_DEGREE": "2"}}
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT001", {"model": LLAMA_70B}, "model", "Model.jumpstart"),
@@ -277,7 +277,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
 ]  # fmt: skip
 
 
-# What makes the settings, the rule, where the violation is, and what the reason or suggestion says.
+# The invalid call, the rule, the location of the violation, part of the reason or suggestion.
 WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
     (lambda: Model.jumpstart(42), "OPT090", "Model.model_id", "text"),  # type: ignore[arg-type]
     (lambda: Model.jumpstart(LLAMA_70B, accept_eula="yes"), "OPT090", "Model.accept_eula", "True or False"),  # type: ignore[arg-type]
@@ -308,17 +308,17 @@ WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("make", "rule", "location", "told"), WRONG_SETTINGS)
-def test_a_wrong_setting_is_refused_when_it_is_made(
-    make: Callable[[], Any], rule: str, location: str, told: str
+@pytest.mark.parametrize(("build", "rule", "location", "message"), WRONG_SETTINGS)
+def test_an_invalid_setting_is_refused_at_construction(
+    build: Callable[[], Any], rule: str, location: str, message: str
 ) -> None:
     with pytest.raises(RecipeError) as caught:
-        make()
+        build()
     assert [(violation.rule, violation.location) for violation in caught.value.violations] == [(rule, location)]
-    assert told in f"{caught.value.violations[0].reason} {caught.value.violations[0].suggestion}"
+    assert message in f"{caught.value.violations[0].reason} {caught.value.violations[0].suggestion}"
 
 
-def test_all_wrong_settings_are_reported_at_once() -> None:
+def test_all_invalid_settings_are_reported_together() -> None:
     with pytest.raises(RecipeError) as caught:
         Quantization.fp8(scheme="FP9", calibration_size="many", layers=())  # type: ignore[arg-type, call-arg]
     assert [violation.location for violation in caught.value.violations] == [
@@ -327,17 +327,17 @@ def test_all_wrong_settings_are_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize(("rule", "changed"), [(rule, changed) for rule, cases in GOOD.items() for changed in cases])
-def test_a_recipe_that_keeps_the_rule_is_not_accused_of_breaking_it(rule: str, changed: dict[str, Any]) -> None:
+def test_valid_recipes_do_not_violate_their_rule(rule: str, changed: dict[str, Any]) -> None:
     assert rule not in [violation.rule for violation in check(Recipe(**recipe(**changed)))]
 
 
-@pytest.mark.parametrize(("rule", "changed", "location", "told"), BAD)
-def test_a_recipe_that_breaks_the_rule_is_told_where_and_what_would_work(
-    rule: str, changed: dict[str, Any], location: str, told: str
+@pytest.mark.parametrize(("rule", "changed", "location", "message"), BAD)
+def test_invalid_recipes_are_refused_with_their_location_and_a_suggestion(
+    rule: str, changed: dict[str, Any], location: str, message: str
 ) -> None:
     found = [violation for violation in check(Recipe(**recipe(**changed))) if violation.rule == rule]
     assert [violation.location for violation in found] == [location]
-    assert told in f"{found[0].reason} {found[0].suggestion}"
+    assert message in f"{found[0].reason} {found[0].suggestion}"
     assert found[0].link.startswith("https://")
 
 
@@ -347,29 +347,29 @@ def test_a_secret_is_refused_without_being_shown() -> None:
     assert "hf_" not in f"{error}{error.violations}"
 
 
-def test_every_rule_that_refuses_has_a_case_on_either_side() -> None:
+def test_every_recipe_rule_has_valid_and_invalid_cases() -> None:
     ids = {rule.id for rule in all_rules(Recipe) if not rule.advisory}
     assert ids == set(GOOD) == {rule for rule, *_ in BAD}
 
 
-def test_a_cache_that_will_be_tight_is_advised_against_with_an_instance_that_would_do() -> None:
-    given = recipe(instance_type="ml.g5.24xlarge", environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "64"})
-    assert not check(Recipe(**given))
+def test_a_tight_kv_cache_gives_a_warning_with_a_larger_instance_type() -> None:
+    arguments = recipe(instance_type="ml.g5.24xlarge", environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "64"})
+    assert not check(Recipe(**arguments))
     (advice,) = warnings(
-        Recipe(given["model"], given["techniques"], given["instance_type"], None, given["environment"])
+        Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"], None, arguments["environment"])
     )
     assert advice.id == "constructs-optim:OPT051"
     assert "64 requests" in advice.message
     assert "would do" in advice.message
 
 
-def test_a_context_longer_than_heads_are_trained_on_is_advised_against() -> None:
+def test_a_context_longer_than_the_heads_training_context_gives_a_warning() -> None:
     model = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="1.0.0", accept_eula=True)
     found = warnings(Recipe(model, [_EAGLE], "ml.p5.48xlarge", None, {"OPTION_MAX_MODEL_LEN": "8192"}))
     assert [advice.id for advice in found] == ["constructs-optim:OPT066"]
 
 
-def test_a_variable_that_replaces_a_techniques_own_is_advised_against() -> None:
+def test_overriding_a_techniques_environment_variable_gives_a_warning() -> None:
     lookup = [SpeculativeDecoding.ngram()]
     own = {"OPTION_ASYNC_MODE": "true"}
     assert not warnings(Recipe(**recipe(techniques=lookup, instance_type="ml.p4d.24xlarge", environment=own)))
@@ -379,21 +379,21 @@ def test_a_variable_that_replaces_a_techniques_own_is_advised_against() -> None:
     assert "SpeculativeDecoding.ngram(...)" in advice.message
 
 
-def test_an_unpinned_version_is_advised_against() -> None:
-    given = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
-    assert not check(Recipe(**given))
-    (advice,) = warnings(Recipe(given["model"], given["techniques"], given["instance_type"]))
+def test_an_unpinned_model_version_gives_a_warning() -> None:
+    arguments = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
+    assert not check(Recipe(**arguments))
+    (advice,) = warnings(Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"]))
     assert advice.id == "constructs-optim:OPT006"
     assert "version=" in advice.message
 
 
-def test_a_family_that_the_vendor_did_not_test_is_advised_against() -> None:
-    given = recipe(instance_type="ml.g6e.12xlarge")
-    assert not check(Recipe(**given))
-    (advice,) = warnings(Recipe(given["model"], given["techniques"], given["instance_type"]))
+def test_an_instance_family_that_aws_did_not_test_gives_a_warning() -> None:
+    arguments = recipe(instance_type="ml.g6e.12xlarge")
+    assert not check(Recipe(**arguments))
+    (advice,) = warnings(Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"]))
     assert advice.id == "constructs-optim:OPT013"
 
 
-def test_what_a_rule_cannot_look_at_is_left_to_the_rule_that_reports_it() -> None:
+def test_an_argument_of_the_wrong_type_violates_only_its_type_rule() -> None:
     found: list[Violation] = check(Recipe(model=object(), techniques=object(), instance_type=object(), region=object()))
     assert {violation.rule for violation in found} == {"OPT001", "OPT010", "OPT014", "OPT020"}

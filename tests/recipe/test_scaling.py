@@ -31,12 +31,12 @@ def with_memory(**changed: Any) -> Plan:
     return HEADLINE.model_copy(update={"memory": HEADLINE.memory.model_copy(update=changed)})
 
 
-def test_a_copy_is_sized_for_the_batch_that_the_plan_counts_with() -> None:
+def test_a_copy_is_sized_for_the_planned_batch_size() -> None:
     plan = planned(environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "4"})
     assert requests_in_flight(plan) == 4
 
 
-def test_a_compiled_model_is_sized_for_the_batch_it_was_compiled_for() -> None:
+def test_a_compiled_model_is_sized_for_its_compiled_batch_size() -> None:
     plan = planned(
         model=Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", accept_eula=True),
         techniques=[Compilation.neuron(maximum_batch_size=6)],
@@ -45,13 +45,13 @@ def test_a_compiled_model_is_sized_for_the_batch_it_was_compiled_for() -> None:
     assert requests_in_flight(plan) == 6
 
 
-def test_requests_that_the_cache_has_no_room_for_do_not_count() -> None:
+def test_requests_beyond_the_kv_cache_memory_do_not_count() -> None:
     plan = with_memory(kv_cache_gb=40.0, batch_size=8, weights_gb=60.0, draft_gb=0.0, available_gb=80.0)
     assert requests_in_flight(plan) == 4
 
 
 @pytest.mark.parametrize(("environment", "expected"), [({}, 8), ({"OPTION_MAX_ROLLING_BATCH_SIZE": "32"}, 32)])
-def test_of_a_model_of_unknown_size_the_batch_size_is_the_given_one_or_a_usual_one(
+def test_a_model_of_unknown_size_uses_the_configured_or_default_batch_size(
     environment: dict[str, str], expected: int
 ) -> None:
     plan = planned(model=Model.s3("s3://models/mine/"), environment=environment)
@@ -74,7 +74,7 @@ def test_a_copy_of_a_component_is_sized_for_its_own_accelerators() -> None:
     assert scaling_defaults(SHARDED, accelerators=4).capacity == 4
 
 
-def test_copies_are_kept_seven_tenths_full() -> None:
+def test_the_default_concurrency_target_is_seventy_percent_of_capacity() -> None:
     assert scaling_defaults(HEADLINE).concurrency == 5.6
 
 
@@ -84,7 +84,7 @@ def test_copies_are_kept_seven_tenths_full() -> None:
     fixed=st.floats(0, 700),
     available=st.floats(1, 800),
 )
-def test_the_default_target_is_never_more_than_what_a_copy_has_room_for(
+def test_the_default_target_never_exceeds_the_capacity_of_a_copy(
     batch: int, cache: float, fixed: float, available: float
 ) -> None:
     memory = MemoryEstimate(
@@ -97,7 +97,7 @@ def test_the_default_target_is_never_more_than_what_a_copy_has_room_for(
         assert defaults.capacity == 1 or defaults.capacity * cache / batch <= available - fixed + 1e-6
 
 
-def test_invocations_follow_from_what_is_in_flight_and_how_long_it_stays() -> None:
+def test_the_invocations_target_follows_from_concurrency_and_request_duration() -> None:
     assert invocations_target(5.6, request_seconds=20) == 16.8
 
 
@@ -105,20 +105,20 @@ bounds = st.lists(st.integers(-1000, 1000), min_size=1, max_size=6, unique=True)
 
 
 @given(bounds=bounds, value=st.integers(-2000, 2000), rising=st.booleans())
-def test_each_value_beyond_the_threshold_has_the_step_that_was_asked_for(
+def test_each_value_beyond_the_threshold_triggers_the_requested_step(
     bounds: list[int], value: int, rising: bool
 ) -> None:
     request = StepRequest(
         "steps",
         [
-            ScalingStep(change=place + 1, lower=bound) if rising else ScalingStep(change=-place - 1, upper=bound)
-            for place, bound in enumerate(bounds)
+            ScalingStep(change=index + 1, lower=bound) if rising else ScalingStep(change=-index - 1, upper=bound)
+            for index, bound in enumerate(bounds)
         ],
     )
     steps = request.rising() if rising else request.falling()
     threshold, adjustments = step_adjustments(steps, rising=rising)
     assert threshold == (min(bounds) if rising else max(bounds))
-    # As the API reference says of StepAdjustment: above the threshold the lower bound is included, below it the upper.
+    # API reference, StepAdjustment: above the threshold the lower bound is inclusive, below it the upper bound.
     matching = [
         adjustment["scalingAdjustment"]
         for adjustment in adjustments

@@ -1,4 +1,4 @@
-"""The rules about scaling and alarms: requests that keep and break them, with what users are told."""
+"""The rules for scaling and alarms: valid and invalid requests, and the error messages."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from constructs_optim.recipe.rules import all_rules, check
 TOKEN = -1.8881545897087626e289
 
 
-def scaling(**given: Any) -> Scaling:
-    return Scaling(**{"may_be_zero": True, "min_capacity": 1, "max_capacity": 4, **given})
+def scaling(**options: Any) -> Scaling:
+    return Scaling(**{"may_be_zero": True, "min_capacity": 1, "max_capacity": 4, **options})
 
 
-def variant(**given: Any) -> Scaling:
-    return scaling(may_be_zero=False, **given)
+def variant(**options: Any) -> Scaling:
+    return scaling(may_be_zero=False, **options)
 
 
 def target(value: Any = 8, **cooldowns: Any) -> Scaling:
     return scaling(targets=[TargetRequest("on_concurrency", value, tuple(cooldowns.items()))])
 
 
-def schedule(expression: Any = "cron(0 7 ? * MON-FRI *)", **given: Any) -> Scaling:
-    limits = {} if {"min_capacity", "max_capacity"} & set(given) else {"min_capacity": 1}
-    return scaling(schedules=[ScheduleRequest("on_schedule('Day')", expression, **limits, **given)])
+def schedule(expression: Any = "cron(0 7 ? * MON-FRI *)", **options: Any) -> Scaling:
+    limits = {} if {"min_capacity", "max_capacity"} & set(options) else {"min_capacity": 1}
+    return scaling(schedules=[ScheduleRequest("on_schedule('Day')", expression, **limits, **options)])
 
 
-def steps(*listed: ScalingStep, **given: Any) -> Scaling:
-    return scaling(steps=[StepRequest("on_steps('Burst')", listed, **given)])
+def steps(*listed: ScalingStep, **options: Any) -> Scaling:
+    return scaling(steps=[StepRequest("on_steps('Burst')", listed, **options)])
 
 
-def alarms(**given: Any) -> Alarms:
-    return Alarms(**given)
+def alarms(**options: Any) -> Alarms:
+    return Alarms(**options)
 
 
-def tuned(**given: Any) -> Alarms:
-    return alarms(error_rate=AlarmSettings(**given))
+def tuned(**options: Any) -> Alarms:
+    return alarms(error_rate=AlarmSettings(**options))
 
 
 UP, UPPER, DOWN = ScalingStep(change=1, lower=16), ScalingStep(change=3, lower=32), ScalingStep(change=-1, upper=2)
@@ -84,7 +84,7 @@ GOOD: dict[str, list[Scaling | Alarms]] = {
     "OPT088": [alarms(), alarms(latency=AlarmSettings(threshold=30))],
     "OPT089": [alarms(), alarms(stale_evaluation=AlarmSettings(threshold=1)), alarms(stale_evaluation=False)],
 }
-# rule, what is asked for, where the violation is, what the reason or suggestion says
+# rule, request, location of the violation, part of the reason or suggestion
 BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT080", scaling(min_capacity=5), "max_capacity", "5 or more"),
     ("OPT080", scaling(min_capacity=-1), "min_capacity", "from 0 on"),
@@ -151,7 +151,7 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("make", "location", "says"),
+    ("build", "location", "message"),
     [
         (lambda: AlarmSettings(threshold=-1), "AlarmSettings.threshold", "0 or more"),
         (lambda: AlarmSettings(period_seconds=45), "AlarmSettings.period_seconds", "multiple of 60"),
@@ -163,43 +163,43 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
         (lambda: ScalingStep(lower=1), "ScalingStep.change", "change=..."),  # type: ignore[call-arg]
     ],
 )
-def test_a_wrong_setting_is_refused_when_it_is_made(make: Callable[[], Any], location: str, says: str) -> None:
+def test_an_invalid_setting_is_refused_at_construction(build: Callable[[], Any], location: str, message: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        make()
+        build()
     (violation,) = caught.value.violations
     assert (violation.rule, violation.location) == ("OPT090", location)
-    assert says in violation.suggestion
+    assert message in violation.suggestion
 
 
-@pytest.mark.parametrize(("rule", "asked"), [(rule, asked) for rule, cases in GOOD.items() for asked in cases])
-def test_what_keeps_the_rule_is_not_accused_of_breaking_it(rule: str, asked: Scaling | Alarms) -> None:
-    assert rule not in [violation.rule for violation in check(asked)]
+@pytest.mark.parametrize(("rule", "case"), [(rule, case) for rule, cases in GOOD.items() for case in cases])
+def test_valid_cases_do_not_violate_their_rule(rule: str, case: Scaling | Alarms) -> None:
+    assert rule not in [violation.rule for violation in check(case)]
 
 
-@pytest.mark.parametrize(("rule", "asked", "location", "told"), BAD)
-def test_what_breaks_the_rule_is_told_where_and_what_would_work(
-    rule: str, asked: Scaling | Alarms, location: str, told: str
+@pytest.mark.parametrize(("rule", "case", "location", "message"), BAD)
+def test_invalid_cases_are_refused_with_their_location_and_a_suggestion(
+    rule: str, case: Scaling | Alarms, location: str, message: str
 ) -> None:
-    found = [violation for violation in check(asked) if violation.rule == rule]
+    found = [violation for violation in check(case) if violation.rule == rule]
     assert [violation.location for violation in found] == [location]
-    assert told in f"{found[0].reason} {found[0].suggestion}"
+    assert message in f"{found[0].reason} {found[0].suggestion}"
     assert found[0].link.startswith("https://")
 
 
-def test_every_rule_has_a_case_on_either_side() -> None:
+def test_every_scaling_rule_has_valid_and_invalid_cases() -> None:
     ids = {rule.id for rule in (*all_rules(Scaling), *all_rules(Alarms))}
     assert ids == set(GOOD) == {rule for rule, *_ in BAD}
 
 
-def test_all_that_is_wrong_comes_at_once() -> None:
-    asked = variant(
+def test_all_scaling_violations_are_reported_together() -> None:
+    scaling = variant(
         min_capacity=0,
         max_capacity=0,
         new_id="",
         targets=[TargetRequest("on_metric('A')", -1)],
         schedules=[ScheduleRequest("on_schedule('B')", "")],
     )
-    assert {violation.rule for violation in check(asked)} == {"OPT080", "OPT081", "OPT082", "OPT084", "OPT086"}
+    assert {violation.rule for violation in check(scaling)} == {"OPT080", "OPT081", "OPT082", "OPT084", "OPT086"}
 
 
 bounds = st.none() | st.floats(allow_nan=False, allow_infinity=False)
@@ -207,13 +207,13 @@ anything = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max
 
 
 @given(data=st.data())
-def test_whatever_is_asked_for_makes_nothing_but_violations(data: st.DataObject) -> None:
+def test_arbitrary_scaling_requests_only_give_violations(data: st.DataObject) -> None:
     def some() -> Any:
         return data.draw(anything)
 
     other = ScalingStep(change=1, lower=5)
     step = ScalingStep(change=data.draw(st.integers()), lower=data.draw(bounds), upper=data.draw(bounds))
-    asked = Scaling(
+    scaling = Scaling(
         bool(some()),
         min_capacity=some(),
         max_capacity=some(),
@@ -222,7 +222,7 @@ def test_whatever_is_asked_for_makes_nothing_but_violations(data: st.DataObject)
         schedules=[ScheduleRequest("schedule", some(), some(), some(), some(), some(), some())],
         steps=[StepRequest("steps", [step, other], some() or "ChangeInCapacity", 0, some(), some())],
     )
-    assert isinstance(check(asked), list)
+    assert isinstance(check(scaling), list)
     counts = st.none() | st.integers(1)
     settings = AlarmSettings(
         threshold=data.draw(st.none() | st.floats(0, allow_infinity=False)),

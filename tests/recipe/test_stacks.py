@@ -1,4 +1,4 @@
-"""Stacks of techniques: the jobs they become, and how the result is served."""
+"""Combinations of techniques: the jobs they need and how the result is served."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ LLAMA_8B = Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", a
 LLAMA_31 = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True)
 
 
-def test_a_draft_beside_quantized_weights_takes_one_job_and_a_channel() -> None:
-    made = planned(techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
-    (job,) = made.jobs
-    (channel,) = made.container.channels
+def test_a_draft_model_with_quantization_takes_one_job_and_a_channel() -> None:
+    result = planned(techniques=[Quantization.awq(), SpeculativeDecoding.sagemaker_draft()])
+    (job,) = result.jobs
+    (channel,) = result.container.channels
     assert job.artifact_key == planned().jobs[0].artifact_key, "the artifact is that of quantization alone"
     assert channel.name == "draft_model"
     assert channel.source == HubDraftSource(model_id=LLAMA_70B, version="2.25.0", accept_eula=True)
-    assert made.container.model == ArtifactSource(job=0)
-    assert made.container.environment["OPTION_SPECULATIVE_DRAFT_MODEL"] == (
+    assert result.container.model == ArtifactSource(job=0)
+    assert result.container.environment["OPTION_SPECULATIVE_DRAFT_MODEL"] == (
         "/opt/ml/additional-model-data-sources/draft_model"
     )
-    assert made.container.tags == {"sagemaker-sdk:speculative-draft-model-provider": "sagemaker"}
-    assert made.container.network_isolation
-    assert not made.container.is_native
+    assert result.container.tags == {"sagemaker-sdk:speculative-draft-model-provider": "sagemaker"}
+    assert result.container.network_isolation
+    assert not result.container.is_native
 
 
-def test_a_draft_alone_takes_no_job() -> None:
+def test_a_draft_model_without_quantization_takes_no_job() -> None:
     draft = SpeculativeDecoding.custom_draft(uri="s3://drafts/one/", speculative_length=6)
-    made = planned(techniques=[draft], instance_type="ml.p4d.24xlarge")
-    assert made.jobs == ()
-    assert made.artifact_key is None
-    assert made.container.model == HubSource(model_id=LLAMA_70B, version="2.25.0", accept_eula=True)
-    assert made.container.channels[0].source == S3Source(uri="s3://drafts/one/")
-    assert made.container.environment["OPTION_SPECULATIVE_LENGTH"] == "6"
+    result = planned(techniques=[draft], instance_type="ml.p4d.24xlarge")
+    assert result.jobs == ()
+    assert result.artifact_key is None
+    assert result.container.model == HubSource(model_id=LLAMA_70B, version="2.25.0", accept_eula=True)
+    assert result.container.channels[0].source == S3Source(uri="s3://drafts/one/")
+    assert result.container.environment["OPTION_SPECULATIVE_LENGTH"] == "6"
 
 
-def test_a_draft_is_never_paired_with_an_image_that_would_ignore_it() -> None:
+def test_speculative_decoding_uses_an_image_that_supports_its_draft_model() -> None:
     draft = planned(techniques=[SpeculativeDecoding.sagemaker_draft()], instance_type="ml.p4d.24xlarge").container
     eagle = planned(model=LLAMA_31, techniques=[SpeculativeDecoding.eagle()]).container
     assert draft.image is not None
@@ -72,54 +72,54 @@ def test_a_draft_is_never_paired_with_an_image_that_would_ignore_it() -> None:
     assert "OPTION_SPECULATIVE_DRAFT_MODEL" not in eagle.environment
 
 
-def test_n_gram_speculation_needs_no_job_and_no_files_beside_the_model() -> None:
-    made = planned(techniques=[SpeculativeDecoding.ngram(speculative_tokens=3)], instance_type="ml.p4d.24xlarge")
-    assert made.jobs == ()
-    assert made.container.channels == ()
-    assert json.loads(made.container.environment["OPTION_SPECULATIVE_CONFIG"]) == {
+def test_n_gram_speculation_needs_no_job_and_no_channel() -> None:
+    result = planned(techniques=[SpeculativeDecoding.ngram(speculative_tokens=3)], instance_type="ml.p4d.24xlarge")
+    assert result.jobs == ()
+    assert result.container.channels == ()
+    assert json.loads(result.container.environment["OPTION_SPECULATIVE_CONFIG"]) == {
         "method": "ngram",
         "num_speculative_tokens": 3,
         "prompt_lookup_max": 4,
     }
-    assert made.memory is not None
-    assert made.memory.draft_gb == 0
+    assert result.memory is not None
+    assert result.memory.draft_gb == 0
 
 
 def test_quantization_and_compilation_share_a_job() -> None:
-    made = planned(techniques=[Quantization.awq(), Compilation.tensorrt_llm()], instance_type="ml.p4d.24xlarge")
-    (job,) = made.jobs
+    result = planned(techniques=[Quantization.awq(), Compilation.tensorrt_llm()], instance_type="ml.p4d.24xlarge")
+    (job,) = result.jobs
     assert [next(iter(part)) for part in job.request["OptimizationConfigs"]] == [
         "ModelQuantizationConfig",
         "ModelCompilationConfig",
     ]
     assert "tensorrtllm" in str(job.image)
     swapped = planned(techniques=[Compilation.tensorrt_llm(), Quantization.awq()], instance_type="ml.p4d.24xlarge")
-    assert swapped.jobs == made.jobs, "the order in which they are listed does not matter"
+    assert swapped.jobs == result.jobs, "the order in which they are listed does not matter"
 
 
-def test_shards_are_cut_from_the_quantized_artifact_by_a_second_job() -> None:
-    made = planned(techniques=[Sharding.fast_load(), Quantization.awq()])
-    first, second = made.jobs
+def test_a_second_job_shards_the_quantized_artifact() -> None:
+    result = planned(techniques=[Sharding.fast_load(), Quantization.awq()])
+    first, second = result.jobs
     assert (first.name, second.name) == ("awq", "fast-load")
     assert second.source == ArtifactSource(job=0)
     assert first.artifact_key == planned().jobs[0].artifact_key, "each is reusable on its own"
     assert second.artifact_key not in (None, first.artifact_key)
-    assert made.container.model == ArtifactSource(job=1)
-    assert made.container.component is not None
-    assert made.container.component.accelerators == 4
-    assert not made.container.network_isolation
+    assert result.container.model == ArtifactSource(job=1)
+    assert result.container.component is not None
+    assert result.container.component.accelerators == 4
+    assert not result.container.network_isolation
 
 
-def test_the_second_artifacts_key_follows_the_firsts() -> None:
+def test_the_second_artifact_key_depends_on_the_first() -> None:
     def second(group_size: Any) -> str | None:
         return planned(techniques=[Quantization.awq(group_size=group_size), Sharding.fast_load()]).jobs[1].artifact_key
 
     assert second(64) != second(128)
 
 
-def test_heads_are_trained_on_the_model_and_served_beside_it() -> None:
-    made = planned(model=LLAMA_31, techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")])
-    (job,) = made.jobs
+def test_eagle_heads_are_trained_by_a_job_and_served_as_a_channel() -> None:
+    result = planned(model=LLAMA_31, techniques=[SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")])
+    (job,) = result.jobs
     assert job.request["OptimizationConfigs"] == [
         {
             "ModelSpeculativeDecodingConfig": {
@@ -129,12 +129,12 @@ def test_heads_are_trained_on_the_model_and_served_beside_it() -> None:
         }
     ]
     assert job.request["StoppingCondition"] == {"MaxRuntimeInSeconds": 432_000}
-    (channel,) = made.container.channels
+    (channel,) = result.container.channels
     assert channel.source == ArtifactSource(job=0, suffix="draft/")
-    assert isinstance(made.container.model, HubSource)
+    assert isinstance(result.container.model, HubSource)
 
 
-def test_heads_do_not_depend_on_what_serves_them() -> None:
+def test_eagle_heads_have_the_same_key_on_every_serving_instance_type() -> None:
     keys = {
         planned(
             model=LLAMA_31, techniques=[SpeculativeDecoding.eagle(speculative_tokens=n)], instance_type=i
@@ -144,35 +144,35 @@ def test_heads_do_not_depend_on_what_serves_them() -> None:
     assert len(keys) == 1
 
 
-def test_a_compile_that_sagemaker_has_done_already_is_said_so() -> None:
+def test_a_model_that_sagemaker_has_precompiled_is_marked_in_its_job() -> None:
     neuron = [Compilation.neuron(tensor_parallel_degree=24, maximum_sequence_length=8192, maximum_batch_size=8)]
     assert planned(model=LLAMA_8B, techniques=neuron, instance_type="ml.inf2.48xlarge").jobs[0].pre_compiled
     small = planned(model=LLAMA_8B, techniques=[Compilation.neuron()], instance_type="ml.inf2.24xlarge")
     assert not small.jobs[0].pre_compiled
 
 
-def test_a_compiled_shape_is_served_as_it_was_compiled() -> None:
-    made = planned(model=LLAMA_8B, techniques=[Compilation.neuron()], instance_type="ml.inf2.48xlarge")
-    environment = made.jobs[0].request["OptimizationConfigs"][0]["ModelCompilationConfig"]["OverrideEnvironment"]
-    assert environment.items() <= made.container.environment.items()
+def test_a_compiled_model_is_served_with_its_compilation_settings() -> None:
+    result = planned(model=LLAMA_8B, techniques=[Compilation.neuron()], instance_type="ml.inf2.48xlarge")
+    environment = result.jobs[0].request["OptimizationConfigs"][0]["ModelCompilationConfig"]["OverrideEnvironment"]
+    assert environment.items() <= result.container.environment.items()
     assert environment["OPTION_TENSOR_PARALLEL_DEGREE"] == "24"
 
 
-def test_a_pre_optimized_configuration_is_left_to_the_hub() -> None:
-    made = planned(techniques=[PreOptimized(config="lmi-optimized")], instance_type="ml.p4d.24xlarge")
-    assert made.jobs == ()
-    assert made.container.image is None
-    assert made.container.environment == {}
-    assert made.source == made.container.model
-    assert isinstance(made.source, HubSource)
-    assert made.source.configuration == "lmi-optimized"
+def test_a_pre_optimized_configuration_needs_no_job_image_or_environment() -> None:
+    result = planned(techniques=[PreOptimized(config="lmi-optimized")], instance_type="ml.p4d.24xlarge")
+    assert result.jobs == ()
+    assert result.container.image is None
+    assert result.container.environment == {}
+    assert result.source == result.container.model
+    assert isinstance(result.source, HubSource)
+    assert result.source.configuration == "lmi-optimized"
 
 
 @pytest.mark.parametrize(
     ("techniques", "weights"),
     [([Quantization.awq()], 39.478), ([Quantization.fp8()], 70.0), ([Sharding.fast_load()], 140.0)],
 )
-def test_llama_3_70b_takes_what_its_vendor_says(techniques: list[Any], weights: float) -> None:
+def test_llama_3_70b_weights_match_their_published_size(techniques: list[Any], weights: float) -> None:
     memory = planned(techniques=techniques, instance_type="ml.p4d.24xlarge").memory
     assert memory is not None
     assert memory.weights_gb == weights
@@ -224,13 +224,15 @@ def test_every_model_stack_and_instance_type_is_planned_or_refused_with_reasons(
         for instance in names:
             for number, techniques in enumerate(STACKS):
                 try:
-                    made = plan(Recipe(model=model, techniques=techniques, instance_type=instance, region="us-west-2"))
+                    result = plan(
+                        Recipe(model=model, techniques=techniques, instance_type=instance, region="us-west-2")
+                    )
                 except RecipeError as refused:
                     outcomes["refused" if refused.violations else "refused for nothing"] += 1
                     continue
                 outcomes["planned"] += 1
                 outcomes[f"stack {number}"] += 1
-                for job in made.jobs:
+                for job in result.jobs:
                     request = {
                         "OptimizationJobName": "job",
                         "RoleArn": "arn:aws:iam::111122223333:role/execution",

@@ -1,4 +1,4 @@
-"""Fine-tuning and Medusa heads: the training jobs they become, and how the result is served."""
+"""Fine-tuning and Medusa heads: the training jobs they need and how the result is served."""
 
 from __future__ import annotations
 
@@ -53,26 +53,26 @@ def tuned(**changed: Any) -> JobPlan:
 
 
 def test_medusa_heads_on_a_fine_tuned_model_are_two_training_jobs() -> None:
-    made = medusa(base=FineTune(training_data=DATA, method="lora"))
-    first, second = made.jobs
-    assert [job.kind for job in made.jobs] == ["TrainingJob", "TrainingJob"]
+    result = medusa(base=FineTune(training_data=DATA, method="lora"))
+    first, second = result.jobs
+    assert [job.kind for job in result.jobs] == ["TrainingJob", "TrainingJob"]
     assert first.source == HubSource(model_id="huggingface-llm-mistral-7b", version="2.0.0")
     assert second.source == ArtifactSource(job=0)
     assert (first.model_channel, second.model_channel) == ("model", "finetuned")
     assert first.request["AlgorithmSpecification"]["ContainerArguments"] == ["fine_tune.py"]
     assert second.request["AlgorithmSpecification"]["ContainerArguments"] == ["train_heads.py"]
-    assert [technique.label for technique in made.techniques] == ["fine-tuning (lora)", "5 Medusa heads"]
-    assert made.container.model == ArtifactSource(job=1), "the heads' artifact holds the model as well"
-    assert made.container.is_native
-    assert not made.lossless, "a fine-tuned model has other answers"
+    assert [technique.label for technique in result.techniques] == ["fine-tuning (lora)", "5 Medusa heads"]
+    assert result.container.model == ArtifactSource(job=1), "the heads' artifact holds the model as well"
+    assert result.container.is_native
+    assert not result.lossless, "a fine-tuned model has different outputs"
 
 
-def test_heads_alone_change_no_answer() -> None:
+def test_medusa_heads_without_fine_tuning_are_lossless() -> None:
     assert medusa().lossless
     assert len(medusa().jobs) == 1
 
 
-def test_a_base_is_the_same_as_fine_tuning_before_it() -> None:
+def test_a_base_argument_is_equivalent_to_fine_tuning_before_the_heads() -> None:
     heads, base = Medusa(training_data=DATA), FineTune(training_data=DATA)
     assert planned(techniques=[base, heads]).jobs == medusa(base=base).jobs
 
@@ -85,18 +85,18 @@ def test_medusa_heads_are_served_by_text_generation_inference() -> None:
     assert container.network_isolation
 
 
-def test_a_fine_tuned_model_is_served_like_any_other() -> None:
+def test_a_fine_tuned_model_is_served_with_the_djl_image() -> None:
     container = planned(techniques=[FineTune(training_data=DATA)]).container
     assert container.model == ArtifactSource(job=0)
     assert container.image is not None
     assert "djl-inference:" in container.image
 
 
-def test_a_fine_tuned_model_is_quantized_by_the_job_after_it() -> None:
-    made = planned(techniques=[Quantization.awq(), FineTune(training_data=DATA)], instance_type="ml.g5.12xlarge")
-    assert [(job.kind, job.name) for job in made.jobs] == [("TrainingJob", "fine-tune"), ("OptimizationJob", "awq")]
-    assert made.jobs[1].source == ArtifactSource(job=0)
-    assert made.container.model == ArtifactSource(job=1)
+def test_a_fine_tuned_model_is_quantized_by_a_second_job() -> None:
+    result = planned(techniques=[Quantization.awq(), FineTune(training_data=DATA)], instance_type="ml.g5.12xlarge")
+    assert [(job.kind, job.name) for job in result.jobs] == [("TrainingJob", "fine-tune"), ("OptimizationJob", "awq")]
+    assert result.jobs[1].source == ArtifactSource(job=0)
+    assert result.container.model == ArtifactSource(job=1)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_a_fine_tuned_model_is_quantized_by_the_job_after_it() -> None:
     ],
     ids=["one instance", "several in a warm pool", "spot"],
 )
-def test_a_request_is_one_that_the_api_takes(compute: TrainingCompute) -> None:
+def test_training_job_requests_pass_the_api_validation(compute: TrainingCompute) -> None:
     shape: Any = botocore.session.get_session().get_service_model("sagemaker").operation_model("CreateTrainingJob")
-    made = medusa(validation_data="s3://data/validation", compute=compute, base=FineTune(training_data=DATA))
-    for job in made.jobs:
+    result = medusa(validation_data="s3://data/validation", compute=compute, base=FineTune(training_data=DATA))
+    for job in result.jobs:
         filled_in = {
             "TrainingJobName": "optim-1",
             "RoleArn": "arn:aws:iam::111122223333:role/r",
@@ -120,26 +120,26 @@ def test_a_request_is_one_that_the_api_takes(compute: TrainingCompute) -> None:
         report = ParamValidator().validate({**filled_in, **job.request}, shape.input_shape)
         assert not report.has_errors(), report.generate_report()
         entrypoint = job.request["AlgorithmSpecification"]["ContainerEntrypoint"]
-        assert all(len(part) <= 256 for part in entrypoint), "the API's limit, which the validator does not look at"
+        assert all(len(part) <= 256 for part in entrypoint), "the API's limit, which the validator does not check"
         assert len(job.request["AlgorithmSpecification"]["MetricDefinitions"]) <= training_metrics.MOST_DEFINITIONS
 
 
-def test_spot_capacity_may_be_waited_for_besides_the_runtime() -> None:
-    made = planned(
+def test_the_spot_wait_time_is_added_to_the_maximum_runtime() -> None:
+    result = planned(
         techniques=[Medusa(training_data=DATA, compute=TrainingCompute(spot=True, spot_wait_seconds=600))],
         max_runtime_seconds=3600,
     )
-    request = made.jobs[0].request
+    request = result.jobs[0].request
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 4200}
     assert request["EnableManagedSpotTraining"] is True
 
 
-def test_what_several_instances_tell_each_other_is_encrypted() -> None:
+def test_traffic_between_training_instances_is_encrypted() -> None:
     assert tuned(compute=TrainingCompute(instance_count=2)).request["EnableInterContainerTrafficEncryption"] is True
     assert "EnableInterContainerTrafficEncryption" not in tuned().request
 
 
-def test_the_job_is_told_the_hyperparameters_that_were_chosen() -> None:
+def test_the_training_request_contains_only_changed_hyperparameters() -> None:
     assert medusa(heads=3, hyperparameters={"epochs": 2, "train_on_prompts": True}).jobs[0].request[
         "HyperParameters"
     ] == {"epochs": "2", "heads": "3", "train_on_prompts": "true"}
@@ -158,7 +158,7 @@ def test_a_metric_is_published_for_each_head(heads: int) -> None:
     assert {f"medusa:validation_head_{head}_top1_accuracy" for head in range(1, heads + 1)} <= names
 
 
-def test_every_default_of_the_arguments_is_that_of_the_training_code() -> None:
+def test_argument_defaults_match_those_of_the_training_code() -> None:
     heads, tuning = HeadTrainingSettings(), FineTuningSettings()
     assert (heads.heads, heads.layers, heads.learning_rate, heads.learning_rate_schedule) == (5, 1, 1e-4, "constant")
     assert tuning.method == "qlora"
@@ -177,7 +177,7 @@ def key(**changed: Any) -> str:
         {"compute": TrainingCompute(instance_type="ml.g5.12xlarge")},
     ],
 )
-def test_what_decides_the_weights_is_part_of_the_key(changed: dict[str, Any]) -> None:
+def test_settings_that_affect_the_weights_change_the_recipe_key(changed: dict[str, Any]) -> None:
     assert key(**changed) != key()
 
 
@@ -191,7 +191,7 @@ def test_what_decides_the_weights_is_part_of_the_key(changed: dict[str, Any]) ->
         TrainingCompute(environment={"PIP_INDEX_URL": "https://pip.example/simple"}),
     ],
 )
-def test_how_the_job_runs_is_not_part_of_the_key(compute: TrainingCompute) -> None:
+def test_settings_of_the_job_run_do_not_change_the_recipe_key(compute: TrainingCompute) -> None:
     assert key(compute=compute) == key()
 
 
@@ -199,26 +199,26 @@ def test_the_heads_key_does_not_depend_on_how_its_base_is_declared() -> None:
     assert key() == medusa(base=FineTune(training_data=DATA)).jobs[1].recipe_key
 
 
-def test_what_a_job_reads_is_known_when_the_stack_is_deployed_and_so_is_its_key() -> None:
-    made = medusa(validation_data="s3://data/validation/")
-    assert made.jobs[0].reads == (S3Source(uri=DATA), S3Source(uri="s3://data/validation/"))
-    assert made.artifact_key is None
-    assert made.jobs[0].recipe_key == key(), "where the data are is not what they are"
-    assert made.jobs[0].deployment_hash != medusa().jobs[0].deployment_hash
+def test_the_artifact_key_of_a_training_job_is_known_only_at_deployment() -> None:
+    result = medusa(validation_data="s3://data/validation/")
+    assert result.jobs[0].reads == (S3Source(uri=DATA), S3Source(uri="s3://data/validation/"))
+    assert result.artifact_key is None
+    assert result.jobs[0].recipe_key == key(), "the location of the data does not identify its content"
+    assert result.jobs[0].deployment_hash != medusa().jobs[0].deployment_hash
 
 
-def test_eagle_s_training_data_are_looked_at_as_well() -> None:
+def test_the_eagle_job_declares_the_training_data_that_it_reads() -> None:
     eagle = SpeculativeDecoding.eagle(training_data="s3://prompts/mine/")
-    made = planned(
+    result = planned(
         model=Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="2.6.0", accept_eula=True),
         techniques=[eagle],
         instance_type="ml.g5.12xlarge",
     )
-    assert made.artifact_key is None
-    assert made.jobs[0].reads == (S3Source(uri="s3://prompts/mine/"),)
+    assert result.artifact_key is None
+    assert result.jobs[0].reads == (S3Source(uri="s3://prompts/mine/"),)
 
 
-def test_a_token_s_numbering_in_training_data_does_not_reach_the_deployment_hash() -> None:
+def test_token_numbering_in_training_data_does_not_affect_the_deployment_hash() -> None:
     first = planned(techniques=[Medusa(training_data="s3://${Token[B.1]}/t/")], identity=lambda uri: "bucket")
     again = planned(techniques=[Medusa(training_data="s3://${Token[B.7]}/t/")], identity=lambda uri: "bucket")
     assert first.deployment_hash == again.deployment_hash
@@ -244,7 +244,7 @@ def test_medusa_advises_to_evaluate_at_the_expected_concurrency() -> None:
         st.one_of(st.integers(-3, 20), st.floats(allow_nan=True), st.booleans(), st.text(max_size=5)),
     )
 )
-def test_any_hyperparameters_are_planned_or_refused_by_name(hyperparameters: dict[str, Any]) -> None:
+def test_arbitrary_hyperparameters_are_planned_or_refused_by_name(hyperparameters: dict[str, Any]) -> None:
     try:
         heads = Medusa(training_data=DATA, hyperparameters=hyperparameters)
     except RecipeError as error:
@@ -253,7 +253,7 @@ def test_any_hyperparameters_are_planned_or_refused_by_name(hyperparameters: dic
         assert any(violation.reason.startswith(f"{name} = ") for name in hyperparameters)
         return
     recipe: dict[str, Any] = {"model": MISTRAL, "techniques": [heads], "instance_type": "ml.p5.48xlarge"}
-    # Many layers of many heads, which are no wrong value, may take more memory than the training has.
+    # Many heads with many layers are valid values but may exceed the memory of the training instance.
     broken = {violation.rule for violation in check(Recipe(**recipe))}
     assert broken <= {"OPT163"}
     if not broken:

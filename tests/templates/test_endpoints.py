@@ -1,4 +1,4 @@
-"""The endpoints of a template: variants, what serves models on them, and what scales them."""
+"""The endpoints of a template: their variants, serving resources and scaling."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_variant_has_its_instance_types_with_their_locations(variant: Any, typ
     assert found.instance_types == types
 
 
-def test_variants_that_a_condition_chooses_are_one_of_which_nothing_is_known() -> None:
+def test_conditional_variants_are_one_variant_with_unknown_instance_types() -> None:
     chosen = {"Fn::If": ["Large", [VARIANT], []]}
     resource = {"Type": "AWS::SageMaker::EndpointConfig", "Properties": {"ProductionVariants": chosen}}
     (found,) = variants(template(Config=resource))
@@ -89,14 +89,14 @@ def test_variants_that_a_condition_chooses_are_one_of_which_nothing_is_known() -
         ("inference-component/chat", False),
     ],
 )
-def test_a_variants_scalable_targets_are_found_by_their_resource_ids(resource_id: Any, found: bool) -> None:
+def test_a_variants_scalable_targets_are_matched_by_resource_id(resource_id: Any, found: bool) -> None:
     read = template(Config=config(VARIANT), Endpoint=ENDPOINT, Target=target(resource_id))
     (variant,) = variants(read)
     assert [one.logical_id for one in endpoints_of(read, variant.config)] == ["Endpoint"]
     assert [one.logical_id for one in targets_of_variant(read, variant)] == (["Target"] if found else [])
 
 
-def test_what_serves_is_an_endpoint_with_a_model_or_a_component_that_is_no_adapter() -> None:
+def test_serving_resources_are_model_endpoints_and_base_components() -> None:
     alone = template(Config=config(VARIANT), Endpoint=ENDPOINT)
     shared = template(Config=config(SHARED), Endpoint=ENDPOINT, Base=component("base"), Adapter=ADAPTER)
     assert [resource.logical_id for resource in serving_resources(alone)] == ["Endpoint"]
@@ -128,7 +128,7 @@ def test_a_target_is_scaled_by_a_policy_or_a_schedule() -> None:
     assert [one.logical_id for one in found] == ["Moved", "Scheduled"]
 
 
-def test_everything_that_may_launch_instances_limits_them() -> None:
+def test_instance_limits_include_variants_scalable_targets_and_schedules() -> None:
     variant = {**VARIANT, "ManagedInstanceScaling": {"Status": "ENABLED", "MaxInstanceCount": 3}}
     scheduled = {"ScheduledActions": [{"ScalableTargetAction": {"MaxCapacity": 8}}, {}]}
     read = template(Config=config(variant), Endpoint=ENDPOINT, Target=target("endpoint/chat/variant/A", **scheduled))

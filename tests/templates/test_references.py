@@ -1,4 +1,4 @@
-"""What a value refers to."""
+"""The references in a template value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from constructs_optim.templates.references import Reference, referenced_ids, ref
 from constructs_optim.templates.text import text_of
 
 
-def test_references_are_found_in_every_form() -> None:
+def test_references_in_every_intrinsic_function_are_detected() -> None:
     value = {"Fn::Join": ["", [{"Ref": "A"}, {"Fn::GetAtt": ["B", "Arn"]}, {"Fn::GetAtt": "C.Arn"}]]}
     text = {"Fn::Sub": ["${D} ${E.Arn} ${!Literal} ${Own}", {"Own": {"Ref": "F"}}]}
     assert referenced_ids([value, text]) == {"A", "B", "C", "D", "E", "F"}
@@ -28,7 +28,7 @@ def test_references_are_found_in_every_form() -> None:
         ({"Fn::FindInMap": ["Sizes", {"Ref": "Stage"}, "Most"]}, [Reference("Mappings.Sizes"), Reference("Stage")]),
         ({"Fn::Sub": "${Queue.Arn}/${AWS::Region}"}, [Reference("Queue", "Arn"), Reference("AWS::Region")]),
         ({"Ref": "AWS::Region"}, [Reference("AWS::Region")]),
-        # Properties of that name beside others are data.
+        # A property of that name next to others is data.
         ({"Ref": "Queue", "Kind": "branch"}, []),
     ],
 )
@@ -49,6 +49,6 @@ _JSON = st.recursive(
 
 
 @given(_JSON)
-def test_any_value_can_be_read(value: Any) -> None:
+def test_an_arbitrary_json_value_can_be_searched_for_references(value: Any) -> None:
     assert {type(reference.target) for reference in references(value)} <= {str}
     assert isinstance(text_of(value), str)

@@ -1,4 +1,4 @@
-"""Values as text, with their intrinsic functions evaluated as far as templates go."""
+"""Template values as text, with intrinsic functions evaluated as far as possible."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ from constructs_optim.templates.text import text_of
         (["a", {"Ref": "B"}], "a, ${B}"),
     ],
 )
-def test_what_only_a_deployment_knows_is_a_placeholder(value: Any, text: str) -> None:
+def test_values_known_only_at_deployment_become_placeholders(value: Any, text: str) -> None:
     assert text_of(value) == text
