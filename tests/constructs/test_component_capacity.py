@@ -104,8 +104,7 @@ def everything(scope: Stack) -> None:
             endpoint="Chat/Llama70B",
             capacity=8,
             alarms=Alarms(latency=AlarmSettings(threshold=30)),
-            evaluation_concurrency=4 if served.artifact_key else None,
-        )
+        ).watch(evaluation_concurrency=4 if served.artifact_key else None)
 
 
 def test_cfn_lint_finds_no_error_in_all_that_scaling_and_alarms_can_make() -> None:

@@ -113,7 +113,7 @@ def test_a_variant_s_instances_that_report_nothing_are_not_there() -> None:
 @pytest.mark.parametrize(("to_zero", "datapoints"), [(False, 3), (True, 15)])
 def test_a_component_s_requests_without_capacity_are_let_pass_while_it_wakes(to_zero: bool, datapoints: int) -> None:
     scope = stack()
-    declared(scope, served=COMPONENT, alarms=only(zero_capacity=True), scales_to_zero=to_zero)
+    declared(scope, served=COMPONENT, alarms=only(zero_capacity=True)).watch(scales_to_zero=to_zero)
     alarm = alarms_of(scope)["zero-capacity"]
     assert alarm["MetricName"] == "NoCapacityInvocationFailures"
     assert alarm["Dimensions"] == [{"Name": "InferenceComponentName", "Value": "chat-llama"}]
@@ -134,7 +134,7 @@ def test_the_fullest_disk_of_the_instances_is_watched_where_that_is_wanted(serve
 
 def test_evaluations_are_missed_where_there_are_some() -> None:
     scope = stack()
-    declared(scope, alarms=only(stale_evaluation=AlarmSettings(threshold=3)), evaluation_concurrency=4)
+    declared(scope, alarms=only(stale_evaluation=AlarmSettings(threshold=3))).watch(evaluation_concurrency=4)
     declared(scope, "Unevaluated", alarms=only(stale_evaluation=True))
     alarm = alarms_of(scope)["stale-evaluation"]
     assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (86_400, 3, "breaching")
@@ -300,7 +300,8 @@ def test_what_cloudwatch_cannot_do_is_refused_before_anything_is_added() -> None
 def test_every_alarm_tells_what_to_do_in_a_section_of_the_runbook(served: ServedModel) -> None:
     scope = stack()
     concurrency = 4 if served.artifact_key else None
-    declared(scope, served=served, alarms=ALL, evaluation_concurrency=concurrency, scales_to_zero=served.is_component)
+    alarms = declared(scope, served=served, alarms=ALL)
+    alarms.watch(evaluation_concurrency=concurrency, scales_to_zero=served.is_component)
     page = (Path(__file__).parent.parent.parent / "docs" / "alarms.md").read_text(encoding="utf-8")
     sections = set(re.findall(r"^## (\S+)$", page, re.MULTILINE))
     for section, alarm in alarms_of(scope).items():
