@@ -1,1 +1,1 @@
-"""From a recipe to a SageMaker model: the artifact store, the jobs that make artifacts, and the models made of them."""
+"""From a recipe to a SageMaker model: the artifact store, its jobs and artifacts, and their models."""

@@ -87,7 +87,7 @@ class OptimizationService(Construct):
         return context.once(OptimizationService, lambda: OptimizationService(context.stack, "OptimizationService"))
 
     def job_runner(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> JobRunner:
-        """What runs the jobs of ``plan``, allowed to look up its sources, pass the role and use the store."""
+        """What runs the jobs of ``plan``, with permissions for its sources, role and store."""
         kinds = sorted({job.kind for job in plan.jobs})
         manage = [job_statement(_of_kind("ManageJobs", kind), kind, *MANAGE) for kind in kinds]
         describe = [job_statement(_of_kind("WatchJobs", kind), kind, "Describe") for kind in kinds]
@@ -116,7 +116,7 @@ class OptimizationService(Construct):
         return self._jobs
 
     def artifact_handler(self, store: IArtifactStore, plan: Plan) -> Handler:
-        """The handler of references to artifacts by key, allowed to look into ``store`` and keep its references."""
+        """The handler of references to artifacts by key, with permissions to read ``store`` and record references."""
         kind = plan.jobs[-1].kind
         self._artifacts.permit(
             [

@@ -61,7 +61,7 @@ class ModelRecipe:
         return []
 
     def plan_in(self, scope: Construct, max_runtime: Duration | None = None) -> Plan:
-        """Its plan for the stack's region, or for any where the stack has none; made once a stack."""
+        """Its plan for the stack's region, or for any where the stack has none; created once per stack."""
         context = StackContext.of(scope)
         stack, region = context.stack, context.known_region
         seconds = int(max_runtime.to_seconds()) if max_runtime is not None and self.artifact_key is None else None

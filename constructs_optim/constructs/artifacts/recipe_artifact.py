@@ -102,7 +102,7 @@ class RecipeArtifact(Construct):
 
     @property
     def job_name(self) -> str:
-        """The name of the SageMaker job that makes or made the artifact (a token)."""
+        """The name of the SageMaker job that creates or created the artifact (a token)."""
         return self._last.job_name()
 
     @property

@@ -37,7 +37,7 @@ _AXES: Mapping[Unit, str] = {
     Unit.PERCENT: "%",
     Unit.US_DOLLARS: "US$",
 }
-# An evaluation ran some day before: its widgets look back further than a viewer's last hours.
+# Evaluations are rare: their widgets have a longer time range than the dashboard's.
 _EVALUATIONS_START = "-P3M"
 
 

@@ -167,7 +167,7 @@ MANAGE = ("Create", "Describe", "Stop")
 
 
 def job_statement(sid: str, kind: str, *verbs: str) -> Statement:
-    """Do that with the jobs of a kind which this library names; whoever creates them adds tags."""
+    """Permissions for ``verbs`` on this library's jobs of a kind; ``Create`` includes adding tags."""
     name, reason = _JOBS[kind]
     tags = ("sagemaker:AddTags",) if "Create" in verbs else ()
     arn = sub(f"arn:${{AWS::Partition}}:sagemaker:${{AWS::Region}}:${{AWS::AccountId}}:{name}/optim-*")
