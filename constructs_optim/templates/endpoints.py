@@ -150,6 +150,6 @@ def instance_limits(template: Template, variant: Variant) -> list[LocatedValue]:
 
 
 def is_name_of(resource: Resource, value: Any) -> bool:
-    """Whether a value is the name of a resource, or contains a reference to it."""
+    """Whether a value is a resource's name, or contains a reference to it."""
     name = resource.get(NAME_PROPERTIES[resource.type])
     return resource.logical_id in referenced_ids(value) or (name is not None and name == value)

@@ -106,8 +106,7 @@ def everything(scope: Stack) -> None:
             endpoint="Chat/Llama70B",
             capacity=8,
             alarms=Alarms(latency=AlarmSettings(threshold=30)),
-            evaluation_concurrency=4 if served.artifact_key else None,
-        )
+        ).watch(evaluation_concurrency=4 if served.artifact_key else None)
 
 
 def test_cfn_lint_finds_no_errors_in_scaling_and_alarm_resources() -> None:

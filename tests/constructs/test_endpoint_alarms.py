@@ -115,7 +115,7 @@ def test_missing_instance_metrics_trigger_the_zero_capacity_alarm_of_a_variant()
 @pytest.mark.parametrize(("to_zero", "datapoints"), [(False, 3), (True, 15)])
 def test_the_zero_capacity_alarm_tolerates_the_wake_up_of_a_component(to_zero: bool, datapoints: int) -> None:
     scope = stack()
-    declared(scope, served=COMPONENT, alarms=only(zero_capacity=True), scales_to_zero=to_zero)
+    declared(scope, served=COMPONENT, alarms=only(zero_capacity=True)).watch(scales_to_zero=to_zero)
     alarm = alarms_of(scope)["zero-capacity"]
     assert alarm["MetricName"] == "NoCapacityInvocationFailures"
     assert alarm["Dimensions"] == [{"Name": "InferenceComponentName", "Value": "chat-llama"}]
@@ -136,7 +136,7 @@ def test_the_optional_disk_alarm_monitors_the_fullest_disk_of_the_variant(served
 
 def test_the_stale_evaluation_alarm_exists_only_for_evaluated_endpoints() -> None:
     scope = stack()
-    declared(scope, alarms=only(stale_evaluation=AlarmSettings(threshold=3)), evaluation_concurrency=4)
+    declared(scope, alarms=only(stale_evaluation=AlarmSettings(threshold=3))).watch(evaluation_concurrency=4)
     declared(scope, "Unevaluated", alarms=only(stale_evaluation=True))
     alarm = alarms_of(scope)["stale-evaluation"]
     assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["TreatMissingData"]) == (86_400, 3, "breaching")
@@ -304,7 +304,8 @@ def test_invalid_alarm_settings_are_refused_together_before_resources_are_added(
 def test_every_alarm_description_links_to_its_runbook_section(served: ServedModel) -> None:
     scope = stack()
     concurrency = 4 if served.artifact_key else None
-    declared(scope, served=served, alarms=ALL, evaluation_concurrency=concurrency, scales_to_zero=served.is_component)
+    alarms = declared(scope, served=served, alarms=ALL)
+    alarms.watch(evaluation_concurrency=concurrency, scales_to_zero=served.is_component)
     page = (Path(__file__).parent.parent.parent / "docs" / "alarms.md").read_text(encoding="utf-8")
     sections = set(re.findall(r"^## (\S+)$", page, re.MULTILINE))
     for section, alarm in alarms_of(scope).items():

@@ -84,7 +84,7 @@ def declare(scope: Stack) -> None:
         defaults=ScalingDefaults(capacity=8, concurrency=5.6),
     ).on_concurrency()  # fmt: skip
     served = ServedModel(endpoint.attr_endpoint_name, "AllTraffic", name)
-    EndpointAlarms(scope, "Alarms", served=served, endpoint="Chat", capacity=8, scales_to_zero=True)
+    EndpointAlarms(scope, "Alarms", served=served, endpoint="Chat", capacity=8).watch(scales_to_zero=True)
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,1 @@
-"""From a recipe to a SageMaker model: the artifact store, the jobs that fill it, and the models that use it."""
+"""From a recipe to a SageMaker model: the artifact store, its jobs and artifacts, and their models."""

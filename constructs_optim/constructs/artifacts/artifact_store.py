@@ -205,7 +205,7 @@ class ArtifactStore(Construct):
             bucket: for instance ``s3.Bucket.from_bucket_name(stack, "Artifacts", "ml-artifacts")``.
             encryption_key: the KMS key of its objects. Default: the key the bucket object knows, if any.
             read_only: whether artifacts may only be referred to by their keys, as in another account's store that is
-                shared for reading. Default: they may be made as well.
+                shared for reading. Default: they may be created as well.
         """
         BUCKET.check("bucket", bucket)
         KEY.check("encryption_key", encryption_key)

@@ -1,4 +1,4 @@
-"""A model that is served: its artifact, and the SageMaker model made of it.
+"""A model that is served: its artifact, and the SageMaker model created from it.
 
 The model is CloudFormation's own where that can express it, and a custom resource where it cannot.
 """

@@ -86,7 +86,7 @@ def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyT
 
 
 def lookup_statements(*sources: Source) -> list[Statement]:
-    """The permissions to resolve sources, without reading their files."""
+    """A handler's permissions to resolve sources, without reading their objects."""
     statements: list[Statement] = []
     for source in sources:
         if isinstance(source, S3Source):
@@ -98,7 +98,7 @@ def lookup_statements(*sources: Source) -> list[Statement]:
 
 
 def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Statement]:
-    """The permissions to read sources."""
+    """Permissions to read sources."""
     statements: list[Statement] = []
     for source in sources:
         if not isinstance(source, S3Source):

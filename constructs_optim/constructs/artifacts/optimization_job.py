@@ -33,7 +33,7 @@ from .artifact_store import IArtifactStore
 from .model_source import Artifact
 from .planned_recipe import ModelRecipe, add_job_metadata, shown
 from .recipe_artifact import RecipeArtifact, StartupTimeouts, technique_labels
-from .roles import SageMakerRole, job_statements, sagemaker_role
+from .roles import SageMakerRole, UserRole, job_statements
 
 
 class JobOptions(Settings):
@@ -53,11 +53,11 @@ class JobOptions(Settings):
 
 @suggests_keywords
 class OptimizationJob(RecipeArtifact):
-    """One artifact: the job that creates it, and the wait condition that its users depend on.
+    """The job that creates an artifact, and the wait condition for resources that use the artifact.
 
     The job runs only when no artifact of the same key is in the store. While it runs, resources that use
     ``model_data_uri`` or ``image_uri`` wait; when it fails, the stack rolls back with the service's own reason.
-    Usable alone, to make an artifact in one stack that another one deploys.
+    Use it alone to create an artifact in one stack and deploy it in another.
     """
 
     def __init__(
@@ -121,9 +121,8 @@ class OptimizationJob(RecipeArtifact):
             )
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         if plan.jobs:
-            self.job_role = sagemaker_role(
-                self, jobs.role if jobs.role is not None else role, lambda: self._service.job_role
-            )
+            job_role = jobs.role if jobs.role is not None else role
+            self.job_role = UserRole.of(self, job_role) if job_role is not None else self._service.job_role
             in_vpc = self.network is not None
             self.job_role.permit(job_statements(plan, self.artifact_store, self._registry, in_vpc=in_vpc))
             if any(job.trains for job in plan.jobs):

@@ -116,7 +116,7 @@ class OptimizationService(Construct):
         return self._jobs
 
     def artifact_handler(self, store: IArtifactStore, plan: Plan) -> Handler:
-        """The handler of references to artifacts by key, allowed to read ``store`` and to keep references in it."""
+        """The handler of references to artifacts by key, with permissions to read ``store`` and record references."""
         kind = plan.jobs[-1].kind
         self._artifacts.permit(
             [

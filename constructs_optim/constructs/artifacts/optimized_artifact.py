@@ -30,8 +30,8 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 class OptimizedArtifact(RecipeArtifact):
     """An artifact of another stack, or of another account that shares its store: no job of this stack makes it.
 
-    The recipe is that of the stack that made the artifact. It decides how the artifact is served, and a key that this
-    recipe does not make is refused. When the stack is deployed the artifact must be there: a deployment does not wait
+    The recipe is that of the stack that created the artifact. It decides how the artifact is served, and another
+    recipe's key is refused. When the stack is deployed the artifact must be there: a deployment does not wait
     for it. While the stack refers to it, the store counts the reference.
     """
 
@@ -54,7 +54,7 @@ class OptimizedArtifact(RecipeArtifact):
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
-            model: what the artifact was made from.
+            model: the source model of the artifact.
             techniques: what was done with it, in order.
             instance_type: what the model will be served on, for instance ``ml.g5.12xlarge``.
             artifact_key: the artifact's key, 64 hexadecimal digits; of the last job where the recipe has several. May

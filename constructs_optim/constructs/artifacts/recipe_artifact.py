@@ -19,7 +19,7 @@ from .artifact_store import ArtifactStore, IArtifactStore
 from .model_source import Artifact
 from .optimization_service import OptimizationService
 from .planned_recipe import record_containers
-from .roles import SageMakerRole, sagemaker_role, serving_statements
+from .roles import SageMakerRole, UserRole, serving_statements
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class RecipeArtifact(Construct):
     @cached_property
     def execution_role(self) -> SageMakerRole:
         """The role that SageMaker assumes for the model, which may read the artifacts."""
-        role = sagemaker_role(self, self._role, lambda: self._service.execution_role)
+        role = UserRole.of(self, self._role) if self._role is not None else self._service.execution_role
         in_vpc = self.network is not None
         role.permit(serving_statements(self.plan, self.artifact_store, self._registry, in_vpc=in_vpc))
         return role
@@ -102,7 +102,7 @@ class RecipeArtifact(Construct):
 
     @property
     def job_name(self) -> str:
-        """The name of the SageMaker job that makes or made the artifact (a token)."""
+        """The name of the SageMaker job that creates or created the artifact (a token)."""
         return self._last.job_name()
 
     @property

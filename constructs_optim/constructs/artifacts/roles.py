@@ -6,7 +6,7 @@ to use SageMaker execution roles" (CreateModel and job permissions), narrowed to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import cast
 
@@ -34,7 +34,7 @@ from .artifact_store import IArtifactStore, store_statements
 
 
 def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool) -> list[Statement]:
-    """All that a plan's jobs need of their role."""
+    """The permissions that a plan's jobs require."""
     trains = any(job.trains for job in plan.jobs)
     return [
         *model_source.read_statements(*plan.job_sources),
@@ -48,7 +48,7 @@ def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistr
 def serving_statements(
     plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool
 ) -> list[Statement]:
-    """All that a plan's model needs of its role; it writes nothing."""
+    """The permissions that a plan's model requires, none of them to write."""
     # An artifact whose job recommends the image is served with one of the repository that the job's own is of.
     images = [plan.container.image] if plan.container.image is not None else [job.image for job in plan.jobs]
     return [
@@ -66,7 +66,7 @@ def _image_statements(images: Sequence[str | None], registry: ContainerRegistry)
 
 
 def running_statements(*, in_vpc: bool) -> list[Statement]:
-    """The permissions of every job and model: logs and metrics, and network interfaces in a VPC."""
+    """Permissions for logs and metrics, and for network interfaces in a VPC."""
     return [*statements_of("running"), *(statements_of("running in a VPC") if in_vpc else ())]
 
 
@@ -122,7 +122,7 @@ class SageMakerRole(Construct):
 
 
 class ExecutionRole(SageMakerRole):
-    """A role that this library creates. Grants of other constructs are a separate policy."""
+    """A role that the stack creates. Grants of other constructs are in a separate policy."""
 
     def __init__(self, scope: Construct, id: str, *, description: str) -> None:
         room = MOST_INLINE_CHARACTERS - INLINE_CHARACTERS
@@ -160,7 +160,7 @@ class ExecutionRole(SageMakerRole):
 
 
 class UserRole(SageMakerRole):
-    """A role of the user's, with the one policy that a stack attaches to it."""
+    """A role that the user passes, with the single policy that the stack attaches to it."""
 
     def __init__(self, scope: Construct, id: str, role: iam.IRole) -> None:
         too_long = (
@@ -208,7 +208,7 @@ class UserRole(SageMakerRole):
 
 
 def _policy_name(scope: Construct, of: str) -> str:
-    """A name that no other stack uses for a policy of the same role, which CloudFormation would overwrite."""
+    """A name unique to the stack: CloudFormation would overwrite another stack's policy of the same role and name."""
     return f"constructs-optim-{sha256(of)[:8]}-{StackContext.of(scope).uuid}"
 
 
@@ -225,15 +225,10 @@ class SeveralRoles(iam.CompositePrincipal):
         return self._roles[0].principal_account
 
     def add_to_principal_policy(self, statement: iam.PolicyStatement) -> iam.AddToPrincipalPolicyResult:
-        """Add the statement to every role."""
+        """Add the statement to each role."""
         added = [role.add_to_principal_policy(statement.copy()) for role in self._roles]
         policies = [result.policy_dependable for result in added if result.policy_dependable is not None]
         return iam.AddToPrincipalPolicyResult(
             statement_added=all(result.statement_added for result in added),
             policy_dependable=DependencyGroup(*policies),
         )
-
-
-def sagemaker_role(scope: Construct, role: iam.IRole | None, own: Callable[[], ExecutionRole]) -> SageMakerRole:
-    """``role`` for SageMaker, or the stack's own without one."""
-    return own() if role is None else UserRole.of(scope, role)

@@ -18,7 +18,7 @@ from constructs_optim.constructs.artifacts.optimization_job import JobOptions
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.planned_recipe import ModelRecipe
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
-from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, sagemaker_role
+from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, UserRole
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
@@ -185,11 +185,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self._model_options = self._model_options.model_copy(update={"network": shared})
         self._network = Network.of(self, shared)
         self.models = tuple(create_model(pool_scope(self, recipe), recipe, self._model_options) for recipe in recipes)
-        self._role: SageMakerRole = (
-            self.models[0].artifact.execution_role
-            if self.models
-            else sagemaker_role(self, role, lambda: OptimizationService.of(self).execution_role)
-        )
+        self._role: SageMakerRole
+        if self.models:
+            self._role = self.models[0].artifact.execution_role
+        else:
+            self._role = UserRole.of(self, role) if role is not None else OptimizationService.of(self).execution_role
         self._role.permit(list(self._configuration.statements()))
         self._config = self._declare_config()
         self.alarms: EndpointAlarms | None = self._declare_alarms()

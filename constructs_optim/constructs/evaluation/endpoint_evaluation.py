@@ -71,7 +71,7 @@ class EvaluationTarget:
 class EvaluationOptions(TypedDict, total=False):
     """The options of ``evaluate``.
 
-    ``workload`` is the load that is sent (default: made-up prompts of 622 tokens, from 1, 8 and 32 users). It runs
+    ``workload`` is the load that is sent (default: synthetic prompts of 622 tokens, from 1, 8 and 32 users). It runs
     ``after_deployment`` when something else is served than before (default: it does), and besides on ``schedule``:
     ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC (default: never). The dashboard shows ``baseline`` beside it,
     for instance the same model without techniques (default: nothing). Prices are reckoned with

@@ -101,7 +101,7 @@ def workload_config(scope: Construct, workload: Workload, id: str = "Workload") 
     """Declare ``workload`` below ``scope``; an id other than the default is part of the name."""
     context, inline, prompts = StackContext.of(scope), workload.spec, workload.prompts
     spec = context.stack.resolve(inline)
-    # A configuration that differs has another name: the existing one is neither changed nor in the way.
+    # A changed configuration has another name: the existing one is neither updated nor in conflict.
     content = [path_of(scope), spec, *([id] if id != "Workload" else [])]
     name = sha256(json.dumps(content, sort_keys=True))[:_NAME_DIGITS]
     stack_digits = Fn.join("", Fn.split("-", context.uuid, 5))

@@ -42,7 +42,7 @@ class AlarmAction(Protocol):
     """An alarm's action: any ``aws_cloudwatch.IAlarmAction``, whatever the names of its ``bind``'s parameters."""
 
     def bind(self, scope: Construct, alarm: cloudwatch.IAlarm, /) -> cloudwatch.AlarmActionConfig:
-        """The action for one alarm."""
+        """The action's configuration for an alarm."""
         ...
 
 
@@ -97,7 +97,7 @@ class _ActingAlarm:
         )
 
     def change(self, alarm: Alarm, description: str) -> None:
-        """Tune the resource to another form of the same alarm."""
+        """Update the resource to changed settings of the same alarm."""
         self.alarm = alarm
         self.resource.alarm_description = description
         self.resource.datapoints_to_alarm = alarm.datapoints_to_alarm
@@ -105,7 +105,7 @@ class _ActingAlarm:
         self.resource.threshold = alarm.threshold
 
     def add(self, kind: str, actions: Sequence[AlarmAction]) -> None:
-        """Add actions; those that the alarm has are left out."""
+        """Add actions that the alarm does not have yet."""
         bound = self._bound[kind]
         added = [action for action in actions if all(action is not known for known, _ in bound)]
         if not added:
@@ -132,9 +132,9 @@ class _ActingAlarm:
 
 
 class EndpointAlarms(Construct):
-    """The alarms of an endpoint. Without actions they only show their state.
+    """The CloudWatch alarms of an endpoint. Without actions they only show their state.
 
-    Each is one ``AWS::CloudWatch::Alarm`` whose description explains it and names the first step.
+    The description of each ``AWS::CloudWatch::Alarm`` explains its cause and the first step of the runbook.
     """
 
     def __init__(
@@ -146,10 +146,8 @@ class EndpointAlarms(Construct):
         endpoint: str,
         capacity: float,
         alarms: Alarms | None = None,
-        scales_to_zero: bool = False,
         is_asynchronous: bool = False,
         runs_jobs: bool = True,
-        evaluation_concurrency: int | None = None,
         alarm_actions: Sequence[AlarmAction] = (),
         ok_actions: Sequence[AlarmAction] = (),
         name_prefix: str | None = None,
@@ -163,30 +161,26 @@ class EndpointAlarms(Construct):
             served: what serves the model.
             endpoint: its name in the alarms' descriptions, for instance its path.
             capacity: requests in flight that each instance or copy is sized for.
-            alarms: which there are, and how they are tuned. Default: all but the one on latency.
-            scales_to_zero: whether there may be no copy at all. Default: there is always one.
+            alarms: which alarms to create, and their settings. Default: all but the one on latency.
             is_asynchronous: whether requests wait in a queue. Default: they are served at once.
             runs_jobs: whether optimization jobs of the stack can fail. Default: they can.
-            evaluation_concurrency: users at the same time in one of the evaluations that are published; with it, an
-                alarm watches that they go on. Default: there are no evaluations.
-            alarm_actions: what to do when something is wrong, 5 at most. Default: nothing.
-            ok_actions: what to do when it is right again, 5 at most. Default: nothing.
+            alarm_actions: actions on the transition to ``ALARM``, 5 at most. Default: none.
+            ok_actions: actions on the transition to ``OK``, 5 at most. Default: none.
             name_prefix: what the alarms' names begin with. With one, the names are known before the endpoint is: the
                 endpoint's own updates may then be rolled back by its alarms. Default: CloudFormation generates them.
             runbook: the page that has a section on each alarm. Default: ``docs/alarms.md``.
 
         Raises:
-            RecipeError: when an alarm is tuned to what CloudWatch cannot do.
+            RecipeError: when an alarm has settings that CloudWatch does not support.
             ValueError: for more actions than CloudWatch allows.
         """
         self._settings = alarms if alarms is not None else Alarms()
         refuse(check(self._settings))
         super().__init__(scope, id)
         self._served, self._endpoint, self._runbook = served, endpoint, runbook
-        self._concurrency, self._name_prefix = evaluation_concurrency, name_prefix
-        self._watched = Watched(
-            served.is_component, capacity, scales_to_zero, evaluation_concurrency is not None, is_asynchronous
-        )
+        self._concurrency: int | None = None
+        self._name_prefix = name_prefix
+        self._watched = Watched(served.is_component, capacity, False, False, is_asynchronous)
         self._actions = {"alarm_actions": [*alarm_actions], "ok_actions": [*ok_actions]}
         self._alarms: dict[str, _ActingAlarm] = {}
         self.watch()
@@ -194,14 +188,14 @@ class EndpointAlarms(Construct):
         if not runs_jobs or settings is None:
             return
         context = StackContext.of(scope)
-        job_alarm = context.once(_JobAlarm, lambda: _JobAlarm(context.stack, settings, runbook))
-        if job_alarm.settings != settings:
+        shared, job_alarm = context.once(_job_alarm, lambda: (settings, _job_alarm(context.stack, settings, runbook)))
+        if shared != settings:
             raise ValueError(
-                f"{path_of(self)}: failed_job is {settings}, and another endpoint of the stack has "
-                f"{job_alarm.settings}; a stack has one alarm on failed jobs: give the same, or False for one of them"
+                f"{path_of(self)}: failed_job is {settings}, and another endpoint of the stack has {shared}; a stack "
+                "has one alarm on failed jobs: use the same settings, or False for one of them"
             )
         for kind, actions in self._actions.items():
-            job_alarm.acting.add(kind, actions)
+            job_alarm.add(kind, actions)
 
     @property
     def alarms(self) -> dict[str, cloudwatch.CfnAlarm]:
@@ -244,9 +238,13 @@ class EndpointAlarms(Construct):
         evaluation_concurrency: int | None = None,
         scales_to_zero: bool | None = None,
     ) -> None:
-        """Follow how the endpoint scales and is evaluated, which may be declared after it.
+        """Update the alarms for scaling or evaluations that are declared after the endpoint.
 
-        The arguments are the class's; those left out keep their values.
+        Args:
+            capacity: requests in flight that each instance or copy is sized for. Default: unchanged.
+            evaluation_concurrency: concurrent users of a published evaluation; with it, an alarm reports evaluations
+                that stop running. Default: unchanged.
+            scales_to_zero: whether the number of copies may be 0. Default: unchanged.
         """
         if evaluation_concurrency is not None:
             self._concurrency = evaluation_concurrency
@@ -280,21 +278,17 @@ class EndpointAlarms(Construct):
         }
 
 
-class _JobAlarm(Construct):
-    """The alarm on failed jobs, once a stack: the metric knows no stacks, and one page for a failure is enough."""
-
-    def __init__(self, scope: Construct, settings: AlarmSettings, runbook: str) -> None:
-        super().__init__(scope, "OptimizationJobAlarm")
-        self.settings = settings
-        alarm = configured_alarm("failed_job", settings, Watched(serves_components=False, capacity=0))
-        job_watcher = [{"name": "service", "value": "job_watcher"}]
-        self.acting = _ActingAlarm(
-            self,
-            "Resource",
-            alarm,
-            alarm.description("", runbook),
-            lambda query: {"dimensions": job_watcher, "metricName": query.metric, "namespace": NAMESPACE},
-        )
+def _job_alarm(stack: Construct, settings: AlarmSettings, runbook: str) -> _ActingAlarm:
+    """The stack's alarm on failed jobs, whose metric has no dimension for the endpoint."""
+    alarm = configured_alarm("failed_job", settings, Watched(serves_components=False, capacity=0))
+    job_watcher = [{"name": "service", "value": "job_watcher"}]
+    return _ActingAlarm(
+        Construct(stack, "OptimizationJobAlarm"),
+        "Resource",
+        alarm,
+        alarm.description("", runbook),
+        lambda query: {"dimensions": job_watcher, "metricName": query.metric, "namespace": NAMESPACE},
+    )
 
 
 def _data_query(alarm: Alarm, query: Query, series: Callable[[Query], dict[str, Any]]) -> dict[str, Any]:

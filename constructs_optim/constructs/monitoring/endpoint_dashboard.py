@@ -122,8 +122,8 @@ class EndpointDashboard(Dashboard):
         return " · ".join(str(part) for part in parts if part)
 
     def _links(self) -> dict[str, str]:
-        served, region = self.served, PSEUDO.region
-        console = next((host for start, host in _CONSOLES.items() if self._stack.region.startswith(start)), _CONSOLE)
+        served, region, known_region = self.served, PSEUDO.region, self._stack.known_region or ""
+        console = next((host for start, host in _CONSOLES.items() if known_region.startswith(start)), _CONSOLE)
         log_group = (
             f"InferenceComponents$252F{served.inference_component_name}"
             if served.is_component

@@ -37,7 +37,7 @@ _AXES: Mapping[Unit, str] = {
     Unit.PERCENT: "%",
     Unit.US_DOLLARS: "US$",
 }
-# An evaluation may be days old: its widgets cover more than the last hours of a viewer's time range.
+# Evaluations are rare: their widgets have a longer time range than the dashboard's.
 _EVALUATIONS_START = "-P3M"
 
 

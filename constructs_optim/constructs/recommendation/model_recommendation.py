@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class ModelRecommendation(Construct):
     """How SageMaker recommends to serve a model, from a recommendation job that runs when the stack is deployed.
 
-    The service tries instance types and optimizations on instances of its own, sends them the workload, and ranks them.
+    The service benchmarks instance types and optimizations with the workload on its own instances, and ranks them.
     The job runs once for each request: the same request, of this stack or of another with the same store, is served
     from the store, as long as the model's files are the same. While the job runs, resources that use what it recommends
     wait; when it fails, the stack rolls back with the service's own reason.
@@ -79,10 +79,10 @@ class ModelRecommendation(Construct):
             role: what SageMaker assumes for the job. It gets what the developer guide asks of it ("Get generative AI
                 inference deployment recommendations", prerequisites, and "Security in SageMaker AI inference
                 optimization"): to read the model and the workload's prompts and secret, to write results, logs and
-                metrics, and to run the training jobs, optimization jobs and endpoints by which the service finds out.
+                metrics, and to run the training jobs, optimization jobs and endpoints of the service's benchmarks.
                 Where a job fails for want of something else, its reason names it, and it is yours to grant. An
                 imported, immutable role is left as it is.
-            workload: the load that is sent. Default: made-up prompts of 622 tokens, from 1, 8 and 32 users.
+            workload: the load that is sent. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users.
             optimize_for: ``cost``, ``latency`` (the time to the first token, the API's ``ttft-ms``) or ``throughput``.
                 Default: cost.
             instance_types: those to try, three at most. Default: the service chooses.
@@ -200,7 +200,7 @@ class ModelRecommendation(Construct):
 
     @property
     def job_name(self) -> str:
-        """The name of the SageMaker job that recommends, or has recommended (a token)."""
+        """The name of the SageMaker recommendation job (a token)."""
         return self._resource.get_att("JobName").to_string()
 
     @property

@@ -167,7 +167,7 @@ MANAGE = ("Create", "Describe", "Stop")
 
 
 def job_statement(sid: str, kind: str, *verbs: str) -> Statement:
-    """Allow ``verbs`` on the jobs of a kind that this library names; to create them is to tag them, too."""
+    """Permissions for ``verbs`` on this library's jobs of a kind; ``Create`` includes adding tags."""
     name, reason = _JOBS[kind]
     tags = ("sagemaker:AddTags",) if "Create" in verbs else ()
     arn = sub(f"arn:${{AWS::Partition}}:sagemaker:${{AWS::Region}}:${{AWS::AccountId}}:{name}/optim-*")

@@ -87,12 +87,6 @@ class Statement:
             return self
         return replace(self, resources=self.resources + arns, prefixes=self.prefixes + prefixes)
 
-    def parts(self) -> list[Statement]:
-        """The statement in parts that fit into a policy, divided by its prefixes or its resources."""
-        name = "prefixes" if self.prefixes else "resources"
-        items: tuple[Any, ...] = getattr(self, name)
-        return [replace(self, **{name: items[i : i + _MOST_ITEMS]}) for i in range(0, len(items), _MOST_ITEMS)]
-
 
 def _one_or_all(items: tuple[Any, ...]) -> Any:
     (first, *others) = items
@@ -178,7 +172,7 @@ class StatementList:
         self._merged: dict[str, Statement] = {}
 
     def add(self, statements: Iterable[Statement]) -> bool:
-        """Add statements; whether that changed anything."""
+        """Add statements and return whether the list has changed."""
         wildcards: list[tuple[Arn, str]] = []
         changed = False
         for statement in statements:
@@ -203,17 +197,21 @@ class StatementList:
 
     @property
     def statements(self) -> list[Statement]:
-        """The statements as policies have them, each with an id of its own, as IAM requires."""
+        """The statements, divided so that each fits a policy; ``Sid`` is unique, as IAM requires."""
         numbers: Counter[str] = Counter()
         statements: list[Statement] = []
-        for part in (part for statement in self._merged.values() for part in statement.parts()):
-            numbers[part.sid] += 1
-            statements.append(part if numbers[part.sid] == 1 else replace(part, sid=f"{part.sid}{numbers[part.sid]}"))
+        for statement in self._merged.values():
+            name, sid = "prefixes" if statement.prefixes else "resources", statement.sid
+            items: tuple[Any, ...] = getattr(statement, name)
+            for start in range(0, len(items), _MOST_ITEMS):
+                numbers[sid] += 1
+                unique = sid if numbers[sid] == 1 else f"{sid}{numbers[sid]}"
+                statements.append(replace(statement, **{"sid": unique, name: items[start : start + _MOST_ITEMS]}))
         return statements
 
 
 class ServiceRole(StatementList):
-    """A role that a service assumes; managed policies hold the statements that its inline policy has no room for."""
+    """A service role; statements that exceed its inline policy are in managed policies."""
 
     def __init__(
         self,
@@ -226,9 +224,9 @@ class ServiceRole(StatementList):
         statements: Iterable[Statement] = (),
         always_sent: bool = True,
     ) -> None:
-        """Declare it, assumed only for this account and a resource like ``source_arn``: no confused deputy.
+        """Create the role, with conditions on account and ``source_arn`` against the confused deputy problem.
 
-        Unless both are documented as ``always_sent`` by the service, they count only if they are sent.
+        Without ``always_sent``, the conditions apply only where the service sends the keys.
         """
         super().__init__(scope)
         if_sent = "" if always_sent else "IfExists"

@@ -64,14 +64,10 @@ class StackContext:
         return known
 
     @cached_property
-    def region(self) -> str:
-        """The stack's region; a token where it may be deployed to any."""
-        return self.stack.region
-
-    @property
     def known_region(self) -> str | None:
-        """The stack's region; None where it may be deployed to any."""
-        return None if is_token(self.region) else self.region
+        """The stack's region; None for an environment-agnostic stack."""
+        region = self.stack.region
+        return None if is_token(region) else region
 
     @cached_property
     def name(self) -> str:
