@@ -49,7 +49,7 @@ class Timed(Scheduler):
                 assert self.current.error is None, self.current.error
 
 
-def test_a_hundred_stacks_join_one_claim_at_once() -> None:
+def test_a_hundred_stacks_join_one_claim_concurrently() -> None:
     scheduler = Timed(seed=1)
     world = World(scheduler)
     writes = collections.Counter[str]()
