@@ -135,7 +135,7 @@ def test_the_override_environment_is_the_sdks_plus_the_tensor_parallel_degree(sd
     assert ours == {**expected["OverrideEnvironment"], "OPTION_TENSOR_PARALLEL_DEGREE": "8"}
 
 
-def test_a_custom_draft_is_the_only_supported_case_a_recorded_sdk_refuses() -> None:
+def test_recorded_sdks_fail_only_for_refused_recipes_and_drafts() -> None:
     failed = {(sdk, case) for sdk, r in RECORDED.items() for case, calls in r["cases"].items() if "error" in calls[0]}
     refused = {(sdk, case) for sdk in RECORDED for case in (*REFUSED, "sharding_and_awq")}
     assert refused <= failed

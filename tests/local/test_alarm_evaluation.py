@@ -93,7 +93,7 @@ def test_missing_data_is_treated_as_the_alarm_is_configured(
         assert (found.state if found else None) == expected, treatment
 
 
-def test_m_out_of_n_breaching_datapoints_set_an_alarm_off() -> None:
+def test_m_out_of_n_breaching_datapoints_trigger_an_alarm() -> None:
     series = {5820: 1.0, 5880: 0.0, 5940: 1.0}
     for least, state in ((2, "ALARM"), (3, "OK")):
         found = evaluated(alarm(DatapointsToAlarm=least), lambda *_: series, NOW)

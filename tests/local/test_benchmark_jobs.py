@@ -315,7 +315,7 @@ def test_a_benchmark_job_that_cannot_run_is_refused_at_creation(sagemaker: Any) 
     assert code(create_job, **request(name, bare)) == "ValidationException"
 
 
-def test_a_benchmark_job_can_be_stopped_or_injected_to_fail_or_write_nothing(
+def test_a_benchmark_job_can_be_stopped_and_made_to_fail_or_write_nothing(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     name = serve(sagemaker, "struck")

@@ -75,7 +75,7 @@ def test_a_deployment_ends_with_the_new_fleet_in_full(config: dict[str, Any], ol
 
 
 @given(policy=rolling, old=counts, new=counts)
-def test_a_rolling_update_never_has_more_than_a_batch_above_the_larger_fleet_and_never_less_than_the_smaller(
+def test_a_rolling_update_never_exceeds_the_larger_fleet_by_more_than_a_batch(
     policy: dict[str, Any], old: int, new: int
 ) -> None:
     size = policy["MaximumBatchSize"]
@@ -86,7 +86,9 @@ def test_a_rolling_update_never_has_more_than_a_batch_above_the_larger_fleet_and
 
 
 @given(config=policies, old=counts, new=counts, fails=st.integers(0, 3))
-def test_a_launch_that_fails_brings_the_old_fleet_back(config: dict[str, Any], old: int, new: int, fails: int) -> None:
+def test_a_failed_instance_launch_restores_the_old_fleet(
+    config: dict[str, Any], old: int, new: int, fails: int
+) -> None:
     world = Scripted(fails=fails)
     deployment = deployed(config, old, new, world)
     if world.launches <= fails:
@@ -103,7 +105,7 @@ def test_a_launch_that_fails_brings_the_old_fleet_back(config: dict[str, Any], o
     trips=st.floats(0, 400),
     looks=st.lists(st.floats(0, 600), max_size=8),
 )
-def test_what_became_of_a_deployment_does_not_depend_on_when_it_was_looked_at(
+def test_the_outcome_of_a_deployment_does_not_depend_on_when_it_is_polled(
     config: dict[str, Any], old: int, new: int, trips: float, looks: list[float]
 ) -> None:
     moment = START + dt.timedelta(seconds=trips)

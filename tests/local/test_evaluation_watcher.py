@@ -155,7 +155,7 @@ def test_an_evaluation_ends_with_a_result_a_report_and_a_decision(evaluation: Ev
 
 
 @pytest.mark.parametrize("step", [1, 3, 4, 5, 6, 9, 12, 15, 17])
-def test_a_look_that_dies_after_any_call_is_made_up_for_by_the_next(
+def test_an_interrupted_poll_is_recovered_by_the_next_one(
     evaluation: Evaluation, after_call: Callable[[int, Callable[[], None]], None], step: int
 ) -> None:
     after_call(step, die)
@@ -166,7 +166,7 @@ def test_a_look_that_dies_after_any_call_is_made_up_for_by_the_next(
     assert len(jobs) == 1
 
 
-def test_a_job_that_is_created_after_its_evaluation_was_given_up_is_stopped(
+def test_a_benchmark_job_created_after_its_evaluation_was_abandoned_is_stopped(
     evaluation: Evaluation, after_call: Callable[[int, Callable[[], None]], None], cloud: LocalCloud
 ) -> None:
     cloud.inject("benchmark_never_finishes")
@@ -176,14 +176,14 @@ def test_a_job_that_is_created_after_its_evaluation_was_given_up_is_stopped(
     assert evaluation.job["AIBenchmarkJobStatus"] in ("Stopping", "Stopped")
 
 
-def test_what_was_given_up_is_not_begun(evaluation: Evaluation) -> None:
+def test_an_abandoned_evaluation_starts_no_run_until_it_is_requested_again(evaluation: Evaluation) -> None:
     evaluation.records.give_up(2000)
     assert evaluation.look(issued=1000)["Done"]
     assert evaluation.records.runs() == []
     assert not evaluation.look(issued=3000)["Done"], "asked for again later, it is wanted again"
 
 
-def test_an_event_that_is_delivered_twice_starts_one_execution(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_an_event_delivered_twice_starts_one_execution(evaluation: Evaluation, cloud: LocalCloud) -> None:
     event = evaluation.event("Create", "request-1")
     for _ in range(2):
         evaluation_handler.handler(event, LambdaContext(30))
@@ -194,7 +194,7 @@ def test_an_event_that_is_delivered_twice_starts_one_execution(evaluation: Evalu
     assert len([each for each in listed if each["name"].startswith(evaluation.records.key[:32])]) == 1
 
 
-def test_what_was_let_through_is_not_measured_again(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_an_accepted_endpoint_is_not_measured_again(evaluation: Evaluation, cloud: LocalCloud) -> None:
     evaluation.looked_to_the_end()
     event = evaluation.event("Update", "request-2", PhysicalResourceId=evaluation.records.key)
     evaluation_handler.handler(event, LambdaContext(30))
@@ -203,7 +203,9 @@ def test_what_was_let_through_is_not_measured_again(evaluation: Evaluation, clou
     assert not [each for each in listed if each["name"].startswith(evaluation.records.key[:32])]
 
 
-def test_a_deletion_waits_until_its_benchmark_has_stopped(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_deleting_an_evaluation_waits_until_its_benchmark_has_stopped(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
     cloud.inject("benchmark_never_finishes")
     evaluation.look(issued=0)
     event = evaluation.event("Delete", "request-3", PhysicalResourceId=evaluation.records.key)
@@ -212,7 +214,9 @@ def test_a_deletion_waits_until_its_benchmark_has_stopped(evaluation: Evaluation
     assert evaluation.job["AIBenchmarkJobStatus"] == "Stopped"
 
 
-def test_an_account_that_may_not_benchmark_is_told_what_to_do(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_an_account_without_access_to_benchmarks_gets_the_next_step_in_the_failure(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
     cloud.inject("access_denied", operation="CreateAIBenchmarkJob")
     signal = evaluation.looked_to_the_end()
     assert signal["Status"] == "FAILURE"
@@ -220,7 +224,7 @@ def test_an_account_that_may_not_benchmark_is_told_what_to_do(evaluation: Evalua
     assert "an account team or AWS Support can tell" in signal["Reason"]
 
 
-def test_without_the_price_list_prices_are_left_out_and_the_report_says_so(
+def test_an_evaluation_of_an_instance_type_without_a_price_has_a_note_and_no_prices(
     evaluation: Evaluation, cloud: LocalCloud
 ) -> None:
     evaluation.request["Subjects"][0]["InstanceType"] = "ml.g5.unheard"
@@ -232,14 +236,14 @@ def test_without_the_price_list_prices_are_left_out_and_the_report_says_so(
     assert "No price is known of ml.g5.unheard" in result["notes"][0]
 
 
-def test_a_benchmark_that_fails_fails_the_deployment_with_its_reason(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_a_failed_benchmark_fails_the_deployment_with_its_reason(evaluation: Evaluation, cloud: LocalCloud) -> None:
     cloud.inject("benchmark_fails", reason="the tokenizer is not to be had")
     signal = evaluation.looked_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "ended as Failed: the tokenizer is not to be had" in signal["Reason"]
 
 
-def test_what_misses_its_target_is_refused_without_anything_to_compare_with(
+def test_an_endpoint_beyond_a_gate_limit_fails_the_deployment_without_a_baseline(
     evaluation: Evaluation, cloud: LocalCloud
 ) -> None:
     evaluation.request["Gate"] = {
@@ -255,14 +259,14 @@ def test_what_misses_its_target_is_refused_without_anything_to_compare_with(
     assert not decision["accepted"]
 
 
-def test_output_that_is_not_there_is_told_of(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_a_benchmark_without_output_fails_the_deployment(evaluation: Evaluation, cloud: LocalCloud) -> None:
     cloud.inject("benchmark_writes_nothing")
     signal = evaluation.looked_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "wrote nothing to s3://" in signal["Reason"]
 
 
-def test_a_stack_that_has_waited_long_enough_is_told_why(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_a_stack_past_the_deadline_of_its_evaluation_gets_the_reason(evaluation: Evaluation, cloud: LocalCloud) -> None:
     cloud.inject("benchmark_never_finishes")
     evaluation.look()
     assert not evaluation.look(Deadline=1)["Done"]

@@ -45,7 +45,7 @@ def send(answers: Answers, kind: str, physical_id: str | None = None, **changed:
     return answers.received[-1]
 
 
-def test_a_model_gets_its_draft_as_a_channel(answers: Answers, sagemaker: Any) -> None:
+def test_a_created_model_has_its_draft_as_a_channel(answers: Answers, sagemaker: Any) -> None:
     answer = send(answers, "Create")
     assert answer["Status"] == "SUCCESS", answer
     model = sagemaker.describe_model(ModelName=answer["PhysicalResourceId"])
@@ -60,14 +60,14 @@ def test_a_model_gets_its_draft_as_a_channel(answers: Answers, sagemaker: Any) -
     send(answers, "Delete", answer["PhysicalResourceId"])
 
 
-def test_a_repeated_create_finds_the_model_it_made(answers: Answers) -> None:
+def test_a_repeated_create_reuses_the_model_it_created(answers: Answers) -> None:
     first, second = send(answers, "Create"), send(answers, "Create")
     assert first["PhysicalResourceId"] == second["PhysicalResourceId"]
     assert second["Status"] == "SUCCESS"
     send(answers, "Delete", first["PhysicalResourceId"])
 
 
-def test_a_changed_definition_is_another_model_and_rolling_back_finds_the_old_one(
+def test_a_changed_definition_creates_a_model_and_a_rollback_reuses_the_old_one(
     answers: Answers, sagemaker: Any
 ) -> None:
     before = send(answers, "Create")["PhysicalResourceId"]
@@ -82,7 +82,7 @@ def test_a_changed_definition_is_another_model_and_rolling_back_finds_the_old_on
             sagemaker.describe_model(ModelName=name)
 
 
-def test_changed_tags_are_changed_in_place(answers: Answers, sagemaker: Any) -> None:
+def test_changed_tags_update_the_model_in_place(answers: Answers, sagemaker: Any) -> None:
     before = send(answers, "Create")
     after = send(answers, "Update", before["PhysicalResourceId"], Tags=[{"Key": "stage", "Value": "test"}])
     assert after["PhysicalResourceId"] == before["PhysicalResourceId"]
@@ -92,11 +92,11 @@ def test_changed_tags_are_changed_in_place(answers: Answers, sagemaker: Any) -> 
 
 
 @pytest.mark.parametrize("name", ["not-created", "optim-never-was"])
-def test_deleting_what_is_not_there_succeeds(answers: Answers, name: str) -> None:
+def test_deleting_a_model_that_does_not_exist_succeeds(answers: Answers, name: str) -> None:
     assert send(answers, "Delete", name)["Status"] == "SUCCESS"
 
 
-def test_an_empty_draft_fails_with_its_place(answers: Answers) -> None:
+def test_an_empty_draft_prefix_fails_with_its_s3_uri(answers: Answers) -> None:
     channels = [{"Name": "draft_model", "Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/nothing/"}}]
     answer = send(answers, "Create", Channels=channels)
     assert answer["Status"] == "FAILED"
@@ -118,13 +118,15 @@ def test_an_empty_draft_fails_with_its_place(answers: Answers) -> None:
         ({"Environment": ["a"]}, "Environment"),
     ],
 )
-def test_malformed_properties_are_named(answers: Answers, changed: dict[str, Any], named: str) -> None:
+def test_malformed_resource_properties_are_reported_by_name(
+    answers: Answers, changed: dict[str, Any], named: str
+) -> None:
     answer = send(answers, "Create", **changed)
     assert answer["Status"] == "FAILED"
     assert named in answer["Reason"]
 
 
-def test_throttling_is_waited_out(answers: Answers, cloud: LocalCloud) -> None:
+def test_throttled_create_model_calls_are_retried(answers: Answers, cloud: LocalCloud) -> None:
     cloud.inject("throttled", operation="CreateModel", count=2)
     answer = send(answers, "Create")
     assert answer["Status"] == "SUCCESS"

@@ -149,7 +149,7 @@ def test_a_delete_that_overtakes_a_create_leaves_no_job_running(asked: Asked, cl
 
 
 @pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
-def test_a_create_whose_function_dies_is_repeated_with_one_job(asked: Asked, clients: Clients, step: int) -> None:
+def test_an_interrupted_create_is_retried_with_one_job(asked: Asked, clients: Clients, step: int) -> None:
     def die() -> None:
         raise Died
 
@@ -161,19 +161,19 @@ def test_a_create_whose_function_dies_is_repeated_with_one_job(asked: Asked, cli
     assert len(asked.jobs("InProgress")) == 1
 
 
-def test_nothing_is_called_beyond_the_steps_above(asked: Asked, clients: Clients) -> None:
+def test_a_create_makes_no_calls_beyond_the_interrupted_ones(asked: Asked, clients: Clients) -> None:
     beyond = fires(clients, CALLS_OF_A_CREATE, lambda: None)
     assert asked.send("Create", "create")["Status"] == "SUCCESS"
     assert not beyond()
 
 
-def test_a_stack_that_is_told_to_delete_what_it_never_got_an_answer_about_stops_its_job(asked: Asked) -> None:
+def test_deleting_a_resource_with_an_unknown_physical_id_stops_its_job(asked: Asked) -> None:
     asked.send("Create", "create")
     assert asked.send("Delete", "delete", "Chat-Recommendation-MADEUP")["Status"] == "SUCCESS"
     assert asked.jobs("InProgress") == []
 
 
-def test_a_job_that_is_not_open_to_the_account_says_whom_to_ask(asked: Asked, clients: Clients) -> None:
+def test_an_account_without_access_to_recommendation_jobs_gets_the_next_step(asked: Asked, clients: Clients) -> None:
     sagemaker = boto3.client("sagemaker", region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="x")
     stubbed = Stubber(sagemaker)
     stubbed.add_client_error("create_ai_recommendation_job", "ResourceLimitExceeded", "the limit is 0")
@@ -187,7 +187,7 @@ def test_a_job_that_is_not_open_to_the_account_says_whom_to_ask(asked: Asked, cl
     assert "an account team or AWS Support can tell" in answer["Reason"]
 
 
-def test_a_stack_that_has_waited_long_enough_is_told_and_the_job_is_watched_on(asked: Asked, answers: Answers) -> None:
+def test_a_stack_past_its_deadline_is_signalled_and_the_job_is_polled_further(asked: Asked, answers: Answers) -> None:
     asked.send("Create", "create")
     seen = asked.look(WaitHandle=f"{answers.url}handle", Deadline=0)
     assert seen["Done"] is False
@@ -196,7 +196,7 @@ def test_a_stack_that_has_waited_long_enough_is_told_and_the_job_is_watched_on(a
     assert "wait=False" in answers.received[-1]["Reason"]
 
 
-def test_a_job_that_somebody_stopped_fails_the_stack(asked: Asked, answers: Answers, cloud: LocalCloud) -> None:
+def test_a_job_stopped_outside_the_stack_fails_the_stack(asked: Asked, answers: Answers, cloud: LocalCloud) -> None:
     asked.send("Create", "create")
     (name,) = asked.jobs()
     cloud.client("sagemaker").stop_ai_recommendation_job(AIRecommendationJobName=name)
@@ -206,7 +206,7 @@ def test_a_job_that_somebody_stopped_fails_the_stack(asked: Asked, answers: Answ
     assert "it was stopped from outside this deployment" in answers.received[-1]["Reason"]
 
 
-def test_a_job_that_recommends_nothing_fails_the_stack_and_leaves_no_result(
+def test_a_job_without_recommendations_fails_the_stack_and_writes_no_result(
     asked: Asked, answers: Answers, cloud: LocalCloud
 ) -> None:
     key = asked.send("Create", "create")["PhysicalResourceId"]
@@ -226,7 +226,7 @@ def test_a_job_that_recommends_nothing_fails_the_stack_and_leaves_no_result(
     assert not [each["Key"] for each in found if each["Key"].endswith("result.json")]
 
 
-def test_what_the_state_machine_could_not_look_at_fails_the_stack(asked: Asked, answers: Answers) -> None:
+def test_an_error_caught_by_the_state_machine_fails_the_stack(asked: Asked, answers: Answers) -> None:
     asked.send("Create", "create")
     seen = asked.look(WaitHandle=f"{answers.url}handle", Error={"Error": "Lambda.Unknown"})
     assert seen["Done"] is True

@@ -44,7 +44,7 @@ def ended(states: Any, definition: dict[str, Any], name: str, given: dict[str, A
     return {**found, "events": states.get_execution_history(executionArn=arn, maxResults=1000)["events"]}
 
 
-def test_an_execution_whose_history_is_full_fails(forgetful: LocalCloud) -> None:
+def test_an_execution_that_reaches_the_event_limit_fails(forgetful: LocalCloud) -> None:
     found = ended(forgetful.client("stepfunctions"), LOOP, "endless", {"done": False})
     assert (found["status"], found["error"]) == ("FAILED", "States.Runtime")
     assert found["cause"] == "The execution reached the maximum number of history events (60)."
@@ -52,7 +52,7 @@ def test_an_execution_whose_history_is_full_fails(forgetful: LocalCloud) -> None
     assert found["events"][-1]["type"] == "ExecutionFailed"
 
 
-def test_nothing_catches_it(forgetful: LocalCloud) -> None:
+def test_the_event_limit_error_is_neither_retried_nor_caught(forgetful: LocalCloud) -> None:
     definition = json.loads(json.dumps(LOOP))
     definition["States"]["Look"] = {
         "Type": "Parallel",
@@ -66,13 +66,13 @@ def test_nothing_catches_it(forgetful: LocalCloud) -> None:
     assert (found["status"], found["error"]) == ("FAILED", "States.Runtime")
 
 
-def test_an_execution_that_ends_before_is_as_it_was(forgetful: LocalCloud) -> None:
+def test_an_execution_below_the_event_limit_succeeds(forgetful: LocalCloud) -> None:
     found = ended(forgetful.client("stepfunctions"), LOOP, "brief", {"done": True})
     assert found["status"] == "SUCCEEDED"
     assert found["events"][-1]["type"] == "ExecutionSucceeded"
 
 
-def test_a_look_of_a_function_with_its_choice_and_wait_has_nine_events(forgetful: LocalCloud) -> None:
+def test_one_poll_with_its_choice_and_wait_takes_nine_history_events(forgetful: LocalCloud) -> None:
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("index.py", "def handler(event, context):\n    return {'done': False}\n")

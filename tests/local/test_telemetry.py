@@ -129,7 +129,7 @@ def look(signed_url: str, key: str = "e" * 64, **changed: Any) -> dict[str, Any]
     return {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "WaitHandle": signed_url, **changed}
 
 
-def test_a_model_is_made_without_a_word_of_its_environment(said: Said, signed_url: str, sagemaker: Any) -> None:
+def test_creating_a_model_logs_nothing_of_its_environment(said: Said, signed_url: str, sagemaker: Any) -> None:
     model_handler.handler(model_request(signed_url), Context())
     name = said.line("created")["model_name"]
     container = sagemaker.describe_model(ModelName=name)["PrimaryContainer"]
@@ -138,7 +138,7 @@ def test_a_model_is_made_without_a_word_of_its_environment(said: Said, signed_ur
     assert MARK not in said.text()
 
 
-def test_a_job_s_life_is_told_and_counted_without_its_secrets(
+def test_a_job_is_logged_and_counted_without_its_secrets(
     said: Said, signed_url: str, state_machine: str, sagemaker: Any
 ) -> None:
     job_handler.handler(job_request(signed_url, state_machine, "1"), Context())
@@ -156,7 +156,7 @@ def test_a_job_s_life_is_told_and_counted_without_its_secrets(
     assert MARK not in said.text()
 
 
-def test_a_refused_model_is_a_failure_without_secrets(said: Said, signed_url: str) -> None:
+def test_a_refused_model_is_logged_without_secrets(said: Said, signed_url: str) -> None:
     nothing = {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/nothing/"}
     model_handler.handler(model_request(signed_url, Source=nothing), Context())
     assert f"s3://{BUCKET}/nothing/" in said.line("failed")["reason"]
@@ -164,7 +164,7 @@ def test_a_refused_model_is_a_failure_without_secrets(said: Said, signed_url: st
     assert MARK not in said.text()
 
 
-def test_what_the_service_says_of_a_request_is_told_without_what_it_quotes(
+def test_a_validation_error_is_logged_without_the_values_it_quotes(
     said: Said, signed_url: str, state_machine: str
 ) -> None:
     # The form of an instance type, so that the service is the first to see that it is none.
@@ -181,7 +181,7 @@ def test_what_the_service_says_of_a_request_is_told_without_what_it_quotes(
     assert secret not in said.text()
 
 
-def test_a_failed_job_is_told_without_the_handle(said: Said, signed_url: str) -> None:
+def test_a_failed_job_is_logged_without_the_wait_condition_handle(said: Said, signed_url: str) -> None:
     answer = job_watcher.handler(look(signed_url, Error={"Error": "States.TaskFailed", "Cause": signed_url}), Context())
     assert answer == {"Done": True}
     assert said.line("ended")["level"] == "ERROR"
@@ -190,7 +190,7 @@ def test_a_failed_job_is_told_without_the_handle(said: Said, signed_url: str) ->
 
 
 @pytest.mark.parametrize("module", [job_handler, model_handler])
-def test_a_crash_is_answered_and_told_without_secrets(
+def test_a_handler_crash_is_logged_without_secrets(
     said: Said, signed_url: str, state_machine: str, module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event = model_request(signed_url) if module is model_handler else job_request(signed_url, state_machine, "3")
@@ -209,7 +209,7 @@ def test_a_crash_is_answered_and_told_without_secrets(
     assert MARK not in said.text()
 
 
-def test_a_crashing_look_reaches_the_state_machine_without_secrets(
+def test_a_crashing_poll_reaches_the_state_machine_without_secrets(
     said: Said, signed_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event = look(signed_url)
@@ -267,7 +267,7 @@ def test_a_sampled_invocation_is_traced_with_its_calls_and_without_secrets(cloud
     assert MARK not in json.dumps(sent) + done.stdout + done.stderr
 
 
-def test_an_invocation_that_is_not_sampled_does_without_the_sdk() -> None:
+def test_an_invocation_that_is_not_sampled_does_not_import_the_xray_sdk() -> None:
     script = TRACED.replace('boto3.client("sts").get_caller_identity()', "") + (
         "\nimport sys; print([name for name in sys.modules if 'xray' in name])"
     )
@@ -280,7 +280,7 @@ def test_an_invocation_that_is_not_sampled_does_without_the_sdk() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_deployed_handler_has_powertools_and_its_lines_reach_its_log_group(cloud: LocalCloud) -> None:
+def test_a_deployed_handler_has_powertools_and_writes_to_its_log_group(cloud: LocalCloud) -> None:
     folder = Path(runtime.__file__).parent
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:

@@ -115,7 +115,7 @@ def created(training: Trainings, request: str = "create", **changed: Any) -> str
     return answer["PhysicalResourceId"]
 
 
-def test_a_training_reads_model_and_data_and_its_output_is_the_artifact(a_training: Callable[[str], Trainings]) -> None:
+def test_the_output_of_a_training_job_becomes_the_artifact(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(ONCE)
     key = created(training)
     assert training.ended(key) == "Completed"
@@ -130,7 +130,7 @@ def test_a_training_reads_model_and_data_and_its_output_is_the_artifact(a_traini
     assert body == b"weights{}"
 
 
-def test_an_artifact_that_is_there_is_not_trained_again(a_training: Callable[[str], Trainings]) -> None:
+def test_an_existing_artifact_is_not_trained_again(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(ONCE)
     key = created(training)
     training.ended(key)
@@ -139,14 +139,14 @@ def test_an_artifact_that_is_there_is_not_trained_again(a_training: Callable[[st
     assert SageMakerJobs(training.cloud.client("sagemaker"), TRAINING).describe(job_name(BUCKET, key, 2)) is None
 
 
-def test_other_data_make_another_artifact(a_training: Callable[[str], Trainings]) -> None:
+def test_changed_training_data_produce_another_artifact(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(ONCE)
     first = created(training)
     training.put_data('{"other": true}')
     assert created(training, "again") != first
 
 
-def test_an_unrelated_update_keeps_the_artifact_although_the_data_have_changed(
+def test_an_unrelated_update_keeps_the_artifact_even_if_the_data_changed(
     a_training: Callable[[str], Trainings],
 ) -> None:
     training = a_training(ONCE)
@@ -157,7 +157,7 @@ def test_an_unrelated_update_keeps_the_artifact_although_the_data_have_changed(
     assert training.answers.received[-1]["PhysicalResourceId"] == key
 
 
-def test_the_next_attempt_goes_on_from_the_checkpoints_of_the_one_that_failed(
+def test_the_next_attempt_resumes_from_the_checkpoints_of_the_failed_one(
     a_training: Callable[[str], Trainings],
 ) -> None:
     training = a_training(TWICE)
@@ -173,7 +173,7 @@ def test_the_next_attempt_goes_on_from_the_checkpoints_of_the_one_that_failed(
     assert training.store.manifest(key) is not None
 
 
-def test_a_training_that_nobody_wants_any_more_is_stopped(a_training: Callable[[str], Trainings]) -> None:
+def test_deleting_the_only_owner_stops_its_training_job(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(FOREVER)
     key = created(training)
     training.send("Delete", "delete", key)
@@ -181,7 +181,7 @@ def test_a_training_that_nobody_wants_any_more_is_stopped(a_training: Callable[[
     assert training.claims() == []
 
 
-def test_data_that_are_not_there_are_told_before_anything_runs(a_training: Callable[[str], Trainings]) -> None:
+def test_missing_training_data_fail_the_resource_before_a_job_runs(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(ONCE)
     answer = training.send("Create", "create", Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/none/"}])
     assert answer["Status"] == "FAILED"
