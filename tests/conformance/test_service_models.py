@@ -1,4 +1,4 @@
-"""Requests against botocore's models of the services: those that SDKs were recorded with, and some that are wrong."""
+"""Requests against botocore's models of the services: recorded requests of the SDKs, and some invalid ones."""
 
 from __future__ import annotations
 

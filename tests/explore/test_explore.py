@@ -1,4 +1,4 @@
-"""A sample of what ``make explore`` tries, and whether it would find what it looks for."""
+"""A sample of the lives of ``make explore``, and a check that it detects known bugs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _does_nothing(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class Unmended:
-    """The handlers as they were before a mend, what may happen then, and what is found."""
+    """The handlers as they were before a fix, the chances of the life, and the expected violation."""
 
     patches: tuple[tuple[Any, str, Any], ...]
     chances: Chances

@@ -1,4 +1,4 @@
-"""Many stacks that want one artifact at once agree on one job, each in a bounded number of tries."""
+"""Stacks that need the same artifact concurrently agree on one job, each in a bounded number of attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several accounts of one local cloud: what is theirs alone, and what they let each other have."""
+"""Several accounts of one local cloud: separate resources, and cross-account access."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def guarded() -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def bucket(guarded: LocalCloud) -> Bucket:
-    """Makes a bucket of the first account with an object in it, and statements about it in its policy."""
+    """Creates a bucket of the first account with an object in it, and the statements of its bucket policy."""
 
     def made(*statements: dict[str, Any], cloud: LocalCloud = guarded) -> str:
         s3, name = cloud.client("s3"), f"bucket-{uuid.uuid4().hex[:8]}"
@@ -169,7 +169,7 @@ def test_an_optimization_job_of_another_account_writes_only_where_the_bucket_pol
         assert (job["OptimizationJobStatus"], said in job["FailureReason"]) == ("FAILED", True)
         assert not written(guarded, name)
     assert guarded.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"] == []
-    assert guarded.function_calls() == [], "what SageMaker does is no function's call"
+    assert guarded.function_calls() == [], "SageMaker's own calls are not recorded as calls of a function"
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -1,5 +1,5 @@
-"""``Custom::OptimizedArtifact`` against the local cloud: what it finds, what it says of what it does not find, and its
-references through every order of requests."""
+"""``Custom::OptimizedArtifact`` against the local cloud: the artifacts it resolves, the errors it reports,
+and its references for every order of requests."""
 
 from __future__ import annotations
 
@@ -428,7 +428,7 @@ class Died(BaseException):
 
 @pytest.fixture
 def before_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], list[int]]:
-    """Has something done right before the n-th call to AWS from now on, once; counts the calls."""
+    """Runs an action right before the n-th call to AWS from now on, once; records the calls."""
 
     def arm(number: int, act: Callable[[], None]) -> list[int]:
         calls: list[int] = []
@@ -529,7 +529,7 @@ def test_deleting_the_reference_changes_neither_claim_nor_job_nor_artifact(
 
 
 def deny(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    """Have S3 deny an operation on the owners' records, as for a store that is not shared."""
+    """Make S3 deny an operation on the owner records, as in a store that is not shared."""
 
     def before_call(params: dict[str, Any], **_: Any) -> None:
         if "/owners/" in params["url_path"]:

@@ -1,4 +1,4 @@
-"""Claims contended for, on the local cloud's S3: it checks a condition and writes in one step, as S3 does.
+"""Concurrent writers of a claim, on the local cloud's S3: it checks a condition and writes in one step, as S3 does.
 
 (moto's does so in two, with room for another writer between them.)
 """

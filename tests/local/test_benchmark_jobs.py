@@ -1,4 +1,4 @@
-"""AI benchmark jobs: their workloads, their states, and what they leave behind."""
+"""AI benchmark jobs: their workloads, their statuses, and their output files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def inline(parameters: Mapping[str, Any], **more: Any) -> str:
 
 
 def config(sagemaker: Any, parameters: Mapping[str, Any], **more: Any) -> str:
-    """A workload configuration; its name."""
+    """Create a workload configuration; returns its name."""
     name = f"workload-{uuid.uuid4().hex[:8]}"
     sagemaker.create_ai_workload_config(
         AIWorkloadConfigName=name, AIWorkloadConfigs={"WorkloadSpec": {"Inline": inline(parameters)}}, **more
@@ -68,14 +68,14 @@ def ended(sagemaker: Any, name: str) -> dict[str, Any]:
 
 
 def run(sagemaker: Any, on: str, parameters: Mapping[str, Any], *components: str, **changed: Any) -> dict[str, Any]:
-    """A benchmark job that has come to its end."""
+    """Run a benchmark job to its end; returns its description."""
     asked = request(on, config(sagemaker, parameters), *components, **changed)
     sagemaker.create_ai_benchmark_job(**asked)
     return ended(sagemaker, asked["AIBenchmarkJobName"])
 
 
 def output(in_process: InProcessCloud, job: Mapping[str, Any]) -> dict[str, bytes]:
-    """The files that a job wrote, by name."""
+    """The output files of a job, by name."""
     bucket, _, prefix = job["OutputConfig"]["S3OutputLocation"].removeprefix("s3://").partition("/")
     packed = in_process.client("s3").get_object(Bucket=bucket, Key=f"{prefix}output/output.tar.gz")["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:

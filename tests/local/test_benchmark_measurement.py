@@ -1,4 +1,4 @@
-"""The made-up requests of a benchmark: whatever is asked for, they hang together."""
+"""The simulated requests of a benchmark are consistent for every workload."""
 
 from __future__ import annotations
 

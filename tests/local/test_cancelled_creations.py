@@ -1,4 +1,4 @@
-"""A stack that is deleted while it is being created: what waits is cancelled, and what exists is deleted.
+"""A stack that is deleted while it is being created: waiting resources are cancelled, existing ones are deleted.
 
 Sources: https://github.com/aws/aws-cdk/issues/13782, https://github.com/aws/aws-cdk/issues/26139
 """

@@ -1,4 +1,4 @@
-"""The local cloud's process: where it listens, when it ends, what it leaves."""
+"""The local cloud's process: the addresses it listens on, when it ends, and its clean-up."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_process_of_a_lambda_function_ends_when_its_stack_is_deleted(cloud: 
 
 
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Put a value into the environment by which all that is started from now on can be found."""
+    """Put a value into the environment that identifies all processes started from now on."""
     marker = uuid.uuid4().hex
     monkeypatch.setenv("LOCAL_CLOUD_TEST", marker)
     return marker

@@ -1,4 +1,4 @@
-"""What CloudFormation refuses, in its words."""
+"""Requests that CloudFormation refuses, with its error messages."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_an_update_without_changes_is_refused(cloud: LocalCloud) -> None:
 
 
 def answering(size: int) -> dict[str, Any]:
-    """A custom resource whose function answers in so many bytes."""
+    """A custom resource whose function sends a response of that many bytes."""
     return {
         "Function": {
             "Type": "AWS::Lambda::Function",

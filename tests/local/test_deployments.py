@@ -1,4 +1,4 @@
-"""Deployments as functions of time: whatever is asked for, the fleets end as they should."""
+"""Deployments as functions of time: the fleets end in the expected state for every configuration."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class Scripted:
         return (self.trips, "alarm") if self.trips is not None and start <= self.trips <= end else None
 
 
-def deployed(config: dict[str, Any], old: int, new: int, world: Scripted, looks: Sequence[float] = ()) -> Deployment:
-    """A deployment looked at after so many seconds each, and long after."""
+def deployed(config: dict[str, Any], old: int, new: int, world: Scripted, polls: Sequence[float] = ()) -> Deployment:
+    """A deployment polled after each number of seconds, and long after."""
     deployment = Deployment(plan(config, {"v": old}, {"v": new}, PACE), world, START)
-    for seconds in sorted(looks):
+    for seconds in sorted(polls):
         deployment.advance(START + dt.timedelta(seconds=seconds))
     deployment.advance(LONG_AFTER)
     return deployment
@@ -103,13 +103,13 @@ def test_a_failed_instance_launch_restores_the_old_fleet(
     old=counts,
     new=counts,
     trips=st.floats(0, 400),
-    looks=st.lists(st.floats(0, 600), max_size=8),
+    polls=st.lists(st.floats(0, 600), max_size=8),
 )
 def test_the_outcome_of_a_deployment_does_not_depend_on_when_it_is_polled(
-    config: dict[str, Any], old: int, new: int, trips: float, looks: list[float]
+    config: dict[str, Any], old: int, new: int, trips: float, polls: list[float]
 ) -> None:
     moment = START + dt.timedelta(seconds=trips)
-    once, often = (deployed(config, old, new, Scripted(trips=moment), when) for when in ((), looks))
+    once, often = (deployed(config, old, new, Scripted(trips=moment), when) for when in ((), polls))
     assert (once.outcome, once.history) == (often.outcome, often.history)
     if once.outcome == "rolled back":
         assert (once.history[-1]["new"], once.history[-1]["old"]) == ({"v": 0}, {"v": old})

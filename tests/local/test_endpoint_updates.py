@@ -37,7 +37,7 @@ def rolling(batch: int = 1, *, wait: int = 200, alarms: tuple[str, ...] = (), **
 
 
 def ended(sagemaker: Any, name: str) -> dict[str, Any]:
-    """The endpoint once its update has come to an end, whichever."""
+    """The endpoint once its update has succeeded or failed."""
     return until(
         lambda: sagemaker.describe_endpoint(EndpointName=name),
         lambda endpoint: endpoint["EndpointStatus"] not in ("Updating", "RollingBack"),
@@ -45,7 +45,7 @@ def ended(sagemaker: Any, name: str) -> dict[str, Any]:
 
 
 def stages(in_process: InProcessCloud, name: str) -> list[tuple[str, int, int]]:
-    """What its last update went through: what was done, and how many instances of the new and the old fleet served."""
+    """The stages of its last update: status, instances of the new fleet, instances of the old fleet."""
     history = in_process.deployments(f"endpoint/{name}")[-1]["history"]
     return [(stage["status"], stage["new"]["AllTraffic"], stage["old"]["AllTraffic"]) for stage in history]
 

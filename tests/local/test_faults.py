@@ -1,4 +1,4 @@
-"""Faults, asked for by name."""
+"""Faults injected by name."""
 
 from __future__ import annotations
 

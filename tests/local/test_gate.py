@@ -1,4 +1,4 @@
-"""Who may use a local cloud, which runs code: whoever holds its credentials, and no page, other user or other name."""
+"""Access to a local cloud, which runs code: only holders of its credentials, no web page, other user or host name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TRUST = {
 def ask(
     cloud: LocalCloud, method: str, path: str, headers: Mapping[str, str] = {}, body: bytes = b""
 ) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers (in lower case) and body of the answer to a request as a browser or another program sends it."""
+    """Status, headers (in lower case) and body of the response to a raw HTTP request."""
     connection = http.client.HTTPConnection("127.0.0.1", cloud.port, timeout=20)
     try:
         connection.request(method, path, body, dict(headers))
@@ -63,7 +63,7 @@ def secret_of(cloud: LocalCloud) -> str:
 def signed(
     cloud: LocalCloud, service: str, method: str, path: str, body: bytes = b"", **headers: str
 ) -> dict[str, str]:
-    """The headers of a request that is signed as it should be."""
+    """The headers of a correctly signed request."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     request = AWSRequest(method, f"{cloud.endpoint_url}{path}", headers=given, data=body)
     signer = S3SigV4Auth if service == "s3" else SigV4Auth
@@ -72,7 +72,7 @@ def signed(
 
 
 def function(name: str) -> bytes:
-    """The body of a request that brings code, as a page would send it."""
+    """The body of a CreateFunction request, as a web page could send it."""
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("index.py", "def handler(event, context): return 'ran'")

@@ -1,4 +1,4 @@
-"""Endpoints and inference components with CloudFormation, CloudWatch and functions, of a whole local cloud."""
+"""Endpoints and inference components with CloudFormation, CloudWatch and Lambda, on a running local cloud."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local cloud with IAM enforced: who may do what, and how a refusal reads."""
+"""The local cloud with IAM enforced: allowed and denied actions, and the error messages of denials."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def answering(guarded: LocalCloud) -> str:
-    """An endpoint in service; its name."""
+    """Deploy an endpoint; returns its name."""
     name, sagemaker = make_model(guarded, Role(guarded, *READ, *PULLING)), guarded.client("sagemaker")
     make_config(sagemaker, name, name)
     sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)

@@ -1,4 +1,4 @@
-"""Inference components: where their copies run, and the instances that come and go with them."""
+"""Inference components: placement of their copies, and the managed instances that scale with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invocations of endpoints: deterministic answers in the forms that LMI containers speak."""
+"""Invocations of endpoints: deterministic outputs in the formats of LMI containers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``Custom::OptimizationJob`` against the local cloud: requests that overtake, repeat and interrupt one another.
+"""``Custom::OptimizationJob`` against the local cloud: requests that overtake, retry and interrupt one another.
 
-CloudFormation's own part is played here, because it is what would have to misbehave.
+The tests send the requests of CloudFormation themselves, in orders that CloudFormation rarely produces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..support.waiting import until
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests look themselves."""
+    """A state machine that does nothing: these tests invoke the watcher themselves."""
     definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
     return cloud.client("stepfunctions").create_state_machine(
         name="watcher", definition=json.dumps(definition), roleArn=ROLE
@@ -57,7 +57,7 @@ def clients(cloud: LocalCloud) -> Clients:
 
 @pytest.fixture
 def at_call(clients: Clients) -> Iterator[Callable[[dict[int, Callable[[], None]]], None]]:
-    """Has something done right before the n-th call to AWS from now on."""
+    """Runs actions right before the n-th calls to AWS from now on."""
     yield clients.arm
     clients.arm({})
 
@@ -155,7 +155,7 @@ def test_a_late_retry_of_a_create_after_the_deletion_does_nothing(a_resource: Ca
     resource.send("Delete", "delete", created["PhysicalResourceId"])
     answered = len(resource.answers.received)
     resource.send("Create", "create")
-    assert len(resource.answers.received) == answered, "nobody waits for an answer"
+    assert len(resource.answers.received) == answered, "no response is expected"
     resource.assert_nothing_is_left()
 
 
@@ -213,8 +213,8 @@ def test_a_failed_update_keeps_the_previous_artifact(a_resource: Callable[..., R
 REPOSITORY = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi"
 
 
-def made_up(resource: Requests, key: str, image: str, place: str = "") -> None:
-    """A manifest that somebody wrote who may write to the store, of files that are there."""
+def forge_manifest(resource: Requests, key: str, image: str, place: str = "") -> None:
+    """Forge a manifest of existing files, as a principal with write access to the store could."""
     uri = f"s3://{BUCKET}/{place}" if place else resource.store.model_uri(key, 1)
     name = uri.removeprefix(f"s3://{BUCKET}/")
     resource.cloud.client("s3").put_object(Bucket=BUCKET, Key=f"{name}pytorch_model.bin", Body=b"pickle")
@@ -236,7 +236,7 @@ def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signalled(
     other.recipe, other.number = resource.recipe, resource.number
     key = resource.send("Create", "create", ServingRepositories=[REPOSITORY])["PhysicalResourceId"]
     assert other.send("Create", "create", ServingRepositories=[REPOSITORY])["Status"] == "SUCCESS"
-    made_up(resource, key, image, place)
+    forge_manifest(resource, key, image, place)
 
     # The other account's watcher follows the job by what the store says.
     watched = {
@@ -257,7 +257,7 @@ def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signalled(
     assert f"the artifact {key} in the store {BUCKET} is not what its manifest says" in answer["Reason"]
     assert problem in answer["Reason"]
 
-    made_up(resource, key, f"{REPOSITORY}:2")
+    forge_manifest(resource, key, f"{REPOSITORY}:2")
     answer = resource.send("Update", "again", key, ServingRepositories=[REPOSITORY])
     assert answer["Status"] == "SUCCESS", answer
 
@@ -270,11 +270,11 @@ def test_two_accounts_that_need_the_same_artifact_run_one_job(
     key = ours.send("Create", "create")["PhysicalResourceId"]
     assert theirs.send("Create", "theirs")["PhysicalResourceId"] == key
     assert len(ours.running) == 1
-    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1}
-    following = {**look, "Account": OTHER_ACCOUNT, "WaitHandle": theirs.answers.url}
+    poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1}
+    following = {**poll, "Account": OTHER_ACCOUNT, "WaitHandle": theirs.answers.url}
     assert not job_watcher.handler(following, LambdaContext())["Done"]
     cloud.clear_faults()
-    until(lambda: job_watcher.handler({**look, "Account": ACCOUNT}, LambdaContext()), lambda answer: answer["Done"])
+    until(lambda: job_watcher.handler({**poll, "Account": ACCOUNT}, LambdaContext()), lambda answer: answer["Done"])
     assert job_watcher.handler(following, LambdaContext())["Done"]
     assert theirs.answers.received[-1]["Status"] == "SUCCESS"
 
@@ -284,8 +284,8 @@ def test_a_job_of_another_account_without_a_waiting_stack_is_not_polled(
 ) -> None:
     ours = a_resource()
     key = ours.send("Create", "create")["PhysicalResourceId"]
-    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT}
-    assert job_watcher.handler(look, LambdaContext()) == {"Done": True}
+    poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT}
+    assert job_watcher.handler(poll, LambdaContext()) == {"Done": True}
 
 
 def test_a_sharding_job_reads_quantized_weights_without_option_quantize(
@@ -294,8 +294,8 @@ def test_a_sharding_job_reads_quantized_weights_without_option_quantize(
     quantized = a_resource()
     key = quantized.send("Create", "create")["PhysicalResourceId"]
     cloud.clear_faults()
-    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": ACCOUNT}
-    until(lambda: job_watcher.handler(look, LambdaContext()), lambda answer: answer["Done"])
+    poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": ACCOUNT}
+    until(lambda: job_watcher.handler(poll, LambdaContext()), lambda answer: answer["Done"])
     manifest = quantized.store.manifest(key)
     assert manifest is not None
     uri = manifest["model_data_uri"]
@@ -318,8 +318,8 @@ def test_a_sharding_job_reads_quantized_weights_without_option_quantize(
     source = job["ModelSource"]["S3"]["S3Uri"].removeprefix(f"s3://{BUCKET}/")
     read = cloud.client("s3").get_object(Bucket=BUCKET, Key=f"{source}serving.properties")["Body"].read().decode()
     assert "option.quantize" not in read
-    # A repeated look leaves the file alone, and the artifact stays what its manifest says.
-    assert job_watcher.handler(look, LambdaContext())["Done"]
+    # A repeated poll leaves the file alone, and the artifact stays what its manifest says.
+    assert job_watcher.handler(poll, LambdaContext())["Done"]
     assert quantized.store.manifest(key) is not None
 
 
@@ -333,8 +333,8 @@ def test_an_account_whose_shared_job_was_abandoned_is_signalled_and_can_run_it(
     ours.send("Delete", "delete", key)
     assert ours.running == []
     handle = theirs.answers.url
-    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT, "WaitHandle": handle}
-    assert job_watcher.handler(look, LambdaContext())["Done"]
+    poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT, "WaitHandle": handle}
+    assert job_watcher.handler(poll, LambdaContext())["Done"]
     told = theirs.answers.received[-1]
     assert told["Status"] == "FAILURE"
     assert f"account {ACCOUNT}" in told["Reason"]

@@ -1,4 +1,4 @@
-"""CloudWatch's metrics, which keep the dimensions they are published with."""
+"""CloudWatch metrics keep the dimensions they are published with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the local cloud replaces in ministack: each with a reason, and in the release alone that it was read in."""
+"""The local cloud's patches of ministack: each has a reason and applies to one tested release only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 def arguments_of(function: str) -> Iterator[Any]:
-    """The first argument of each call of a function of ``patches`` in the room, f-strings by their first part."""
+    """The first argument of each call of a ``patches`` function in the package; of f-strings, the first part."""
     for path in ROOM.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
@@ -99,7 +99,7 @@ def test_a_name_missing_from_the_patch_table_cannot_be_replaced() -> None:
 
 
 def test_no_module_patches_ministack_outside_the_patch_table() -> None:
-    """An assignment to an attribute of a module of ministack, which the room imports inside functions."""
+    """Looks for assignments to attributes of ministack modules, which are imported inside functions."""
     found = []
     for path in ROOM.glob("*.py"):
         tree = ast.parse(path.read_text())

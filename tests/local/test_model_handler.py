@@ -1,4 +1,4 @@
-"""``Custom::OptimizedModel`` against the local cloud's SageMaker: every step of its life, each of them twice."""
+"""``Custom::OptimizedModel`` against the local cloud's SageMaker: create, update and delete, each of them twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions whose SDK is older than the API."""
+"""Lambda functions whose SDK is older than the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimization jobs: through the real states, with the real errors."""
+"""Optimization jobs: SageMaker's statuses and error messages."""
 
 from __future__ import annotations
 

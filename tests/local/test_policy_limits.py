@@ -1,4 +1,4 @@
-"""How large policies may be, and how many a role has."""
+"""IAM quotas: the size of policies, and the number of policies of a role."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOGS_WORDS = "Invalid Logging Configuration: The CloudWatch Logs Resource Policy
 
 
 def policy(characters: int) -> dict[str, Any]:
-    """A policy of so many characters, white space apart."""
+    """A policy of that many characters, not counting white space."""
     statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::"}
     made: dict[str, Any] = {"Version": "2012-10-17", "Statement": [statement]}
     statement["Resource"] += "x" * (characters - len(json.dumps(made, separators=(",", ":"))))

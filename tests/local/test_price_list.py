@@ -1,4 +1,4 @@
-"""The AWS Price List, with prices of the local cloud's own."""
+"""The AWS Price List, with the local cloud's sample prices."""
 
 from __future__ import annotations
 

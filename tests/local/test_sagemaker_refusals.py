@@ -1,4 +1,4 @@
-"""What SageMaker refuses, or fails, beyond the model of its API."""
+"""Requests that SageMaker refuses, or fails, beyond its service model."""
 
 from __future__ import annotations
 

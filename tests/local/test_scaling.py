@@ -1,4 +1,4 @@
-"""Application Auto Scaling at work: ranges, schedules, step and target tracking policies, and what suspends them."""
+"""Application Auto Scaling at work: capacity ranges, schedules, step and target tracking policies, and suspension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EventBridge Scheduler: schedules of templates that fire at the local cloud's pace."""
+"""EventBridge Scheduler: schedules in templates that fire on the local cloud's clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def machine(brisk: LocalCloud) -> str:
 
 
 def inputs(cloud: LocalCloud, machine: str, of: str) -> list[dict[str, Any]]:
-    """What the executions that a schedule started were given, oldest first."""
+    """The inputs of the executions that a schedule started, oldest first."""
     states = cloud.client("stepfunctions")
     found = states.list_executions(stateMachineArn=machine)["executions"]
     described = [states.describe_execution(executionArn=execution["executionArn"]) for execution in found]

@@ -1,4 +1,4 @@
-"""How long the history of a state machine's execution may be."""
+"""The limit on history events of a state machine's execution."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..support.local_cloud import ROLE
 from ..support.waiting import until
 
 LOOP: dict[str, Any] = {
-    "StartAt": "Look",
+    "StartAt": "Poll",
     "States": {
-        "Look": {"Type": "Pass", "Next": "Done"},
+        "Poll": {"Type": "Pass", "Next": "Done"},
         "Done": {"Type": "Choice", "Choices": [{"Variable": "$.done", "BooleanEquals": True, "Next": "End"}]},
-        "Pause": {"Type": "Wait", "Seconds": 1, "Next": "Look"},
+        "Pause": {"Type": "Wait", "Seconds": 1, "Next": "Poll"},
         "End": {"Type": "Succeed"},
     },
 }
@@ -54,7 +54,7 @@ def test_an_execution_that_reaches_the_event_limit_fails(forgetful: LocalCloud) 
 
 def test_the_event_limit_error_is_neither_retried_nor_caught(forgetful: LocalCloud) -> None:
     definition = json.loads(json.dumps(LOOP))
-    definition["States"]["Look"] = {
+    definition["States"]["Poll"] = {
         "Type": "Parallel",
         "Branches": [{"StartAt": "Inner", "States": {"Inner": {"Type": "Pass", "End": True}}}],
         "ResultPath": None,
@@ -77,14 +77,14 @@ def test_one_poll_with_its_choice_and_wait_takes_nine_history_events(forgetful: 
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("index.py", "def handler(event, context):\n    return {'done': False}\n")
     function = forgetful.client("lambda").create_function(
-        FunctionName="look",
+        FunctionName="poll",
         Runtime="python3.12",
         Role=ROLE,
         Handler="index.handler",
         Code={"ZipFile": code.getvalue()},
     )
     definition = json.loads(json.dumps(LOOP))
-    definition["States"]["Look"] = {"Type": "Task", "Resource": function["FunctionArn"], "Next": "Done"}
-    found = ended(forgetful.client("stepfunctions"), definition, "looking", {})
-    looks = [n for n, event in enumerate(found["events"]) if event["type"] == "TaskStateEntered"]
-    assert {after - before for before, after in itertools.pairwise(looks)} == {9}
+    definition["States"]["Poll"] = {"Type": "Task", "Resource": function["FunctionArn"], "Next": "Done"}
+    found = ended(forgetful.client("stepfunctions"), definition, "polling", {})
+    polls = [n for n, event in enumerate(found["events"]) if event["type"] == "TaskStateEntered"]
+    assert {after - before for before, after in itertools.pairwise(polls)} == {9}

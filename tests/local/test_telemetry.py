@@ -1,4 +1,4 @@
-"""What the handlers say when they do their work, and what they never say."""
+"""Logs, metrics and traces of the handlers, which never contain secrets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Handler = Callable[[Mapping[str, Any], Any], Any]
 
 @pytest.fixture
 def signed_url() -> Iterator[str]:
-    """A pre-signed URL that accepts what is put there."""
+    """A pre-signed URL that accepts PUT requests."""
 
     class Receiver(http.server.BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
@@ -60,7 +60,7 @@ def signed_url() -> Iterator[str]:
     server.shutdown()
     server.server_close()
     assert answers, "CloudFormation would still be waiting"
-    # A reason is read by whoever may look at the stack.
+    # A reason is read by whoever may describe the stack.
     assert MARK not in json.dumps(answers)
 
 
@@ -125,7 +125,7 @@ def job_request(signed_url: str, state_machine: str, recipe: str, **properties: 
     return {**request(signed_url, **{**job, **properties}), "RequestId": f"request-{recipe}"}
 
 
-def look(signed_url: str, key: str = "e" * 64, **changed: Any) -> dict[str, Any]:
+def poll_event(signed_url: str, key: str = "e" * 64, **changed: Any) -> dict[str, Any]:
     return {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "WaitHandle": signed_url, **changed}
 
 
@@ -145,7 +145,7 @@ def test_a_job_is_logged_and_counted_without_its_secrets(
     started = said.line("created")
     assert started["stack_id"] == STACK
     key, job = started["artifact_key"], started["job_name"]
-    event = look(signed_url, key, Account="000000000000")
+    event = poll_event(signed_url, key, Account="000000000000")
     until(lambda: job_watcher.handler(event, Context()), lambda answer: answer["Done"])
     assert sagemaker.describe_optimization_job(OptimizationJobName=job)["OptimizationEnvironment"] == ENVIRONMENT
     job_handler.handler({**job_request(signed_url, state_machine, "1"), "LogicalResourceId": "Another"}, Context())
@@ -182,7 +182,9 @@ def test_a_validation_error_is_logged_without_the_values_it_quotes(
 
 
 def test_a_failed_job_is_logged_without_the_wait_condition_handle(said: Said, signed_url: str) -> None:
-    answer = job_watcher.handler(look(signed_url, Error={"Error": "States.TaskFailed", "Cause": signed_url}), Context())
+    answer = job_watcher.handler(
+        poll_event(signed_url, Error={"Error": "States.TaskFailed", "Cause": signed_url}), Context()
+    )
     assert answer == {"Done": True}
     assert said.line("ended")["level"] == "ERROR"
     assert said.metrics() == {"JobFailed": [1.0]}
@@ -212,13 +214,13 @@ def test_a_handler_crash_is_logged_without_secrets(
 def test_a_crashing_poll_reaches_the_state_machine_without_secrets(
     said: Said, signed_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = look(signed_url)
+    event = poll_event(signed_url)
 
     def crash(*arguments: Any) -> None:
-        raise RuntimeError(f"cannot look with {event}")
+        raise RuntimeError(f"cannot poll with {event}")
 
     monkeypatch.setattr(job_watcher, "SageMakerJobs", crash)
-    with pytest.raises(HandlerFailed, match="cannot look") as raised:
+    with pytest.raises(HandlerFailed, match="cannot poll") as raised:
         job_watcher.handler(event, Context())
     assert MARK not in str(raised.value)
     assert MARK not in said.text()
@@ -304,7 +306,7 @@ def test_a_deployed_handler_has_powertools_and_writes_to_its_log_group(cloud: Lo
         Layers=[f"arn:aws:lambda:{cloud.region}:{layer.accounts[cloud.region]}:layer:{layer.name}:{layer.version}"],
         TracingConfig={"Mode": "Active"},
     )
-    event = look("", "f" * 64, Attempt="one")
+    event = poll_event("", "f" * 64, Attempt="one")
     answer = cloud.client("lambda").invoke(FunctionName="watcher", Payload=json.dumps(event))
     assert answer["FunctionError"]
 

@@ -71,8 +71,8 @@ class Trainings(Requests):
         )
         return job["TrainingJobStatus"]
 
-    def look(self, key: str, attempt: int = 1) -> dict[str, Any]:
-        """What the watcher says."""
+    def poll(self, key: str, attempt: int = 1) -> dict[str, Any]:
+        """Poll the job; returns the watcher's output."""
         event = {
             "Kind": "TrainingJob",
             "Bucket": BUCKET,
@@ -101,7 +101,7 @@ def a_training(
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests look themselves."""
+    """A state machine that does nothing: these tests invoke the watcher themselves."""
     definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
     return cloud.client("stepfunctions").create_state_machine(
         name="watcher-of-trainings", definition=json.dumps(definition), roleArn=ROLE
@@ -119,7 +119,7 @@ def test_the_output_of_a_training_job_becomes_the_artifact(a_training: Callable[
     training = a_training(ONCE)
     key = created(training)
     assert training.ended(key) == "Completed"
-    assert training.look(key) == {"Done": True}
+    assert training.poll(key) == {"Done": True}
     manifest = training.store.manifest(key)
     assert manifest is not None
     assert [file["name"] for file in manifest["files"]] == ["weights"]
@@ -134,7 +134,7 @@ def test_an_existing_artifact_is_not_trained_again(a_training: Callable[[str], T
     training = a_training(ONCE)
     key = created(training)
     training.ended(key)
-    training.look(key)
+    training.poll(key)
     assert created(training, "again") == key
     assert SageMakerJobs(training.cloud.client("sagemaker"), TRAINING).describe(job_name(BUCKET, key, 2)) is None
 
@@ -163,13 +163,13 @@ def test_the_next_attempt_resumes_from_the_checkpoints_of_the_failed_one(
     training = a_training(TWICE)
     key = created(training)
     assert training.ended(key) == "Failed"
-    training.look(key)
+    training.poll(key)
     claim = training.store.claim(key)
     assert claim is not None
     assert "CUDA out of memory" in claim.failure
     assert created(training, "again") == key
     assert training.ended(key, attempt=2) == "Completed"
-    assert training.look(key, attempt=2) == {"Done": True}
+    assert training.poll(key, attempt=2) == {"Done": True}
     assert training.store.manifest(key) is not None
 
 

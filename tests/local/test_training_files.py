@@ -1,4 +1,4 @@
-"""What training jobs read and write, and the metrics in what they print, without a cloud."""
+"""Inputs and outputs of training jobs, and metrics in their logs, without a cloud."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training jobs: the instances they have, what is refused, and the processes they are."""
+"""Training jobs: their instances and warm pools, refused requests, and their processes."""
 
 from __future__ import annotations
 

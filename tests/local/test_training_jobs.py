@@ -1,4 +1,4 @@
-"""Training jobs: real processes, with inputs and outputs in S3, through the real states."""
+"""Training jobs: real processes with inputs and outputs in S3, and SageMaker's statuses."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ LASTING = """
 
 
 def lasting(cloud: LocalCloud, signals: str = "", **changed: Any) -> Training:
-    """A job whose code has begun, and would go on for a minute."""
+    """A job whose code has started, and would run for a minute."""
     training = Training(cloud, LASTING.format(signals=signals), **changed)
     until(training.log, bool)
     return training

@@ -1,4 +1,4 @@
-"""Training jobs while IAM is enforced: what their roles must be allowed, and who may create them."""
+"""Training jobs with IAM enforced: permissions of their roles and of the caller that creates them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRITING = "open('model/answer', 'w').write('42')"
 
 
 def as_role(cloud: LocalCloud, role: Role, code: str = WRITING, **changed: Any) -> Training:
-    """A job under a role that is just allowed to do what it must."""
+    """A job with a role that has the minimal permissions."""
     checkpoints = {"S3Uri": f"s3://{BUCKET}/checkpoints/{role.name}/"}
     return Training(cloud, code, RoleArn=role.arn, CheckpointConfig=checkpoints, **changed)
 

@@ -1,4 +1,4 @@
-"""The state of an artifact, told from its records, its files and its job."""
+"""The state of an artifact, derived from its records, its files and its job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_built_artifact_is_ready(store: Store, inventory: ArtifactInventory) -
     assert artifact.manifest is not None
     assert artifact.size_bytes == artifact.manifest["size_bytes"] > 0
     assert artifact.made_at == artifact.manifest["ended_at"]
-    assert artifact.job is None, "a ready artifact needs no look at its job"
+    assert artifact.job is None, "the job of a ready artifact is not described"
 
 
 def test_a_shared_store_shows_its_artifacts_and_only_the_visible_owners(

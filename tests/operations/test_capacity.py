@@ -16,7 +16,7 @@ def served(cloud: LocalCloud) -> Served:
     return Served.by_components(cloud)
 
 
-def look(served: Served) -> Endpoint:
+def described(served: Served) -> Endpoint:
     found = capacity(served).describe(served.name)
     assert found is not None
     return found
@@ -30,7 +30,7 @@ def test_an_endpoint_is_shown_with_its_instances_copies_range_and_schedules(serv
     name = served.component(copies=2)
     served.scale(name, 1, 4)
     served.schedule(name, "Day", 1, 4)
-    found = look(served)
+    found = described(served)
     (variant,), (component,) = found.variants, found.components
     assert (found.status, found.stopped) == ("InService", False)
     assert variant.managed_instances == (0, 4)
@@ -52,9 +52,9 @@ def test_describing_an_endpoint_that_does_not_exist_returns_none(served: Served)
 def test_stopping_an_endpoint_removes_its_copies_and_suspends_scaling(served: Served) -> None:
     names = [served.component("llama"), served.component("other", copies=1)]
     served.scale(names[0], 1, 4)
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     assert [served.copies(name) for name in names] == [0, 0]
-    found = look(served)
+    found = described(served)
     assert found.stopped
     scaling = {component.name: component.scaling for component in found.components}[names[0]]
     assert scaling is not None
@@ -64,10 +64,10 @@ def test_stopping_an_endpoint_removes_its_copies_and_suspends_scaling(served: Se
 def test_stopping_an_endpoint_twice_changes_nothing_more(served: Served, cloud: LocalCloud) -> None:
     name = served.component(copies=1)
     served.scale(name, 1, 4)
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     served.copies(name)
     before = len(cloud.calls("UpdateInferenceComponentRuntimeConfig"))
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     assert len(cloud.calls("UpdateInferenceComponentRuntimeConfig")) == before
 
 
@@ -77,11 +77,11 @@ def test_starting_an_endpoint_sets_its_copies_and_resumes_scaling(
 ) -> None:
     name = served.component(copies=1)
     served.scale(name, least, 4)
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     served.copies(name)
-    assert capacity(served).start(look(served), copies=asked) == {name: copies}
+    assert capacity(served).start(described(served), copies=asked) == {name: copies}
     assert served.copies(name) == copies
-    found = look(served)
+    found = described(served)
     (component,) = found.components
     assert not found.stopped
     assert component.scaling is not None
@@ -94,8 +94,8 @@ def test_an_endpoint_stopped_by_a_schedule_starts_with_the_range_of_its_start_sc
     served.schedule(name, "Stop", 0, 0)
     served.schedule(name, "Start", 2, 3)
     served.copies(name)
-    assert capacity(served).start(look(served)) == {name: 2}
-    (component,) = look(served).components
+    assert capacity(served).start(described(served)) == {name: 2}
+    (component,) = described(served).components
     assert component.scaling is not None
     assert (component.scaling.min_capacity, component.scaling.max_capacity) == (2, 3)
 
@@ -104,20 +104,20 @@ def test_starting_with_a_scaling_range_of_zero_and_no_schedule_is_an_error(serve
     name = served.component(copies=1)
     served.scale(name, 0, 0)
     with pytest.raises(DeploymentError, match="0 to 0"):
-        capacity(served).start(look(served))
+        capacity(served).start(described(served))
 
 
 def test_starting_more_copies_than_the_scaling_range_allows_is_an_error(served: Served) -> None:
     served.scale(served.component(copies=1), 1, 2)
     with pytest.raises(DeploymentError, match="its scaling range is 1 to 2"):
-        capacity(served).start(look(served), copies=5)
+        capacity(served).start(described(served), copies=5)
 
 
 def test_an_endpoint_without_scaling_starts_with_the_requested_copies(served: Served) -> None:
     name = served.component(copies=2)
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     served.copies(name)
-    assert capacity(served).start(look(served), copies=2) == {name: 2}
+    assert capacity(served).start(described(served), copies=2) == {name: 2}
     assert served.copies(name) == 2
 
 
@@ -125,9 +125,9 @@ def test_an_endpoint_without_scaling_starts_with_the_requested_copies(served: Se
 def test_an_endpoint_with_the_model_on_a_variant_cannot_be_stopped_or_started(cloud: LocalCloud, verb: str) -> None:
     served = Served.by_a_variant(cloud)
     with pytest.raises(DeploymentError, match="keeps at least one instance"):
-        getattr(capacity(served), verb)(look(served))
+        getattr(capacity(served), verb)(described(served))
 
 
 def test_an_endpoint_reports_whether_instances_keep_running_without_copies(cloud: LocalCloud, served: Served) -> None:
-    assert not look(served).keeps_instances
-    assert look(Served.by_components(cloud, least_instances=1)).keeps_instances
+    assert not described(served).keeps_instances
+    assert described(Served.by_components(cloud, least_instances=1)).keeps_instances

@@ -51,7 +51,7 @@ def test_a_training_job_is_listed_and_stopped_like_an_optimization_job(
     assert name in only
     assert name not in {found.name for found in list_jobs(store.sagemaker, statuses=[JobStatus.starting])}
     stop_job(store.sagemaker, name)
-    assert [look.status for look in watch_job(store.sagemaker, name, poll_seconds=0.1)][-1] == "STOPPED"
+    assert [poll.status for poll in watch_job(store.sagemaker, name, poll_seconds=0.1)][-1] == "STOPPED"
 
 
 def test_a_running_job_without_an_owner_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
@@ -108,10 +108,10 @@ def test_a_watched_job_is_polled_until_it_has_ended(store: Store) -> None:
 
 def test_watching_a_job_ends_when_the_job_is_deleted(store: Store) -> None:
     name = store.running(KEY, by=owner())
-    looks = watch_job(store.sagemaker, name, poll_seconds=0)
-    assert next(looks).name == name
+    polls = watch_job(store.sagemaker, name, poll_seconds=0)
+    assert next(polls).name == name
     stop_job(store.sagemaker, name)
-    assert list(looks)[-1].status == "STOPPED"
+    assert list(polls)[-1].status == "STOPPED"
     store.sagemaker.delete_optimization_job(OptimizationJobName=name)
     assert list(watch_job(store.sagemaker, name, poll_seconds=0)) == []
     assert describe_job(store.sagemaker, name) is None

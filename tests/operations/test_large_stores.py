@@ -1,4 +1,4 @@
-"""A large store costs as many requests as it has records, many of them at once, and no more memory than a small one."""
+"""A large store takes one request per record, sent concurrently, and no more memory than a small one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hosting costs, by the AWS Price List."""
+"""Hosting prices from the AWS Price List."""
 
 from __future__ import annotations
 

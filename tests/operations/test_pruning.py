@@ -1,4 +1,4 @@
-"""Pruning: what goes, what stays, and that no deployment beside it is ever left without its artifact."""
+"""Pruning: removed and kept artifacts, and that no concurrent deployment loses its artifact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LATER = dt.timedelta(days=40)
 
 
 def pruner(store: Store, *, s3: Any = None, later: dt.timedelta = LATER, cloudformation: Any = None) -> Pruner:
-    """One that finds everything 40 days old, and keeps what was used within 30."""
+    """A pruner to which everything is 40 days old, and which keeps artifacts used within 30 days."""
     chosen = s3 or store.s3
     return Pruner(
         chosen,
@@ -138,7 +138,7 @@ def test_an_artifact_whose_job_is_running_is_kept(store: Store, stopping: bool) 
         store.sagemaker.stop_optimization_job(OptimizationJobName=name)
     found = pruner(store).survey()
     assert found.removals == ()
-    assert found.gone_owners == (), "whoever owns a job that runs is left to it"
+    assert found.gone_owners == (), "the owner of a running job is kept"
     assert "job" in found.kept[KEY]
 
 
@@ -406,7 +406,7 @@ class Deployment:
         self._steps = self._run()
 
     def step(self) -> bool:
-        """Take the next step; False when there is none left."""
+        """Run the next step; False when none remains."""
         return next(self._steps, None) is not None
 
     def finish(self) -> None:
@@ -441,7 +441,7 @@ class Deployment:
         self._records.settle(self._owner, "request", KEY)
 
     def holds(self) -> bool:
-        """Whether what it was promised is there, whole."""
+        """Whether the artifact it deployed exists and is intact."""
         manifest = self._artifacts.manifest(KEY, self.attempt)
         return manifest is not None and [file["name"] for file in manifest["files"]] == list(self.FILES)
 
@@ -454,7 +454,7 @@ def write_manifest(artifacts: ArtifactStore, attempt: int) -> None:
 
 
 def abandoned(store: Store) -> set[int]:
-    """An artifact that is ready and that nobody refers to any more; the attempts that were made."""
+    """Build an artifact that is ready and no longer referenced; returns its attempts."""
     done: set[int] = set()
     first = Deployment(store, owner("First"), done)
     first.finish()
@@ -464,7 +464,7 @@ def abandoned(store: Store) -> set[int]:
 
 
 def pruned_with(store: Store, before: Callable[[int], None]) -> int:
-    """Prune, and call ``before`` ahead of each request that changes or decides anything; how many there were."""
+    """Prune, and call ``before`` ahead of each request that changes or decides anything; returns their number."""
     hooked = Hooked(store.s3)
     one = pruner(store, s3=hooked)
     surveyed = one.survey()
@@ -573,7 +573,7 @@ def test_a_reference_written_after_the_release_undoes_it(store: Store) -> None:
     pruned_with(store, between)
     assert taken == [True, True]
     deployment.finish()
-    assert deployment.attempt == 1, "the artifact was there all along"
+    assert deployment.attempt == 1, "the artifact existed throughout"
 
 
 def test_a_job_started_after_the_survey_keeps_its_artifact(store: Store) -> None:

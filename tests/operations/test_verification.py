@@ -1,4 +1,4 @@
-"""Whether files are still what their manifest says."""
+"""Verification of an artifact's files against its manifest."""
 
 from __future__ import annotations
 
