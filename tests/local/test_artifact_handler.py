@@ -118,10 +118,10 @@ def send(answers: Answers, *of_event: Any, **changed: Any) -> dict[str, Any]:
 def test_an_existing_artifact_is_resolved_and_a_reference_is_recorded(answers: Answers, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, MAKER)
     manifest = artifact.make()
-    answer = send(answers, "Create", artifact.key)
-    assert answer["Status"] == "SUCCESS", answer
-    assert answer["PhysicalResourceId"] == artifact.key
-    assert answer["Data"] == {
+    response = send(answers, "Create", artifact.key)
+    assert response["Status"] == "SUCCESS", response
+    assert response["PhysicalResourceId"] == artifact.key
+    assert response["Data"] == {
         "ArtifactKey": artifact.key,
         "ModelDataUri": manifest["model_data_uri"],
         "Image": "lmi:1",
@@ -157,11 +157,11 @@ def test_an_artifact_owned_by_another_account_is_resolved(answers: Answers, arti
 
 def failed(answers: Answers, artifact: Artifact, *of_event: Any, **changed: Any) -> str:
     """The reason of a failure, which leaves no reference behind."""
-    answer = send(answers, *(of_event or ("Create", artifact.key)), **changed)
-    assert answer["Status"] == "FAILED"
-    assert answer["PhysicalResourceId"].startswith("not-created-request-")
+    response = send(answers, *(of_event or ("Create", artifact.key)), **changed)
+    assert response["Status"] == "FAILED"
+    assert response["PhysicalResourceId"].startswith("not-created-request-")
     assert not artifact.references
-    return answer["Reason"]
+    return response["Reason"]
 
 
 def test_an_unknown_key_is_reported_with_its_store_its_recipe_and_the_next_step(
@@ -404,9 +404,9 @@ def test_a_failed_update_keeps_the_reference_to_the_served_artifact(
 ) -> None:
     artifact.make()
     before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
-    answer = send(answers, "Update", Artifact(cloud).key, before)
-    assert answer["Status"] == "FAILED"
-    assert answer["PhysicalResourceId"] == before
+    response = send(answers, "Update", Artifact(cloud).key, before)
+    assert response["Status"] == "FAILED"
+    assert response["PhysicalResourceId"] == before
     assert set(artifact.references) == {artifact.key}
     assert send(answers, "Update", artifact.key, before)["Status"] == "SUCCESS", "the rollback"
     assert artifact.is_referred_to
@@ -550,12 +550,12 @@ def test_a_store_that_is_not_shared_is_reported_and_the_stack_can_roll_back(
 ) -> None:
     artifact.make()
     deny(monkeypatch, operation)
-    answer = send(answers, "Create", artifact.key)
-    assert answer["Status"] == "FAILED"
-    assert f"{operation} failed with AccessDenied" in answer["Reason"]
+    response = send(answers, "Create", artifact.key)
+    assert response["Status"] == "FAILED"
+    assert f"{operation} failed with AccessDenied" in response["Reason"]
     shared = f"If the store {BUCKET} is another account's, that one has to share it with this one, {OWNER.account} ("
-    assert shared in answer["Reason"]
-    assert send(answers, "Delete", artifact.key, answer["PhysicalResourceId"])["Status"] == "SUCCESS"
+    assert shared in response["Reason"]
+    assert send(answers, "Delete", artifact.key, response["PhysicalResourceId"])["Status"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("operation", ["GetObject", "PutObject"])
@@ -565,29 +565,29 @@ def test_a_reference_that_cannot_be_removed_fails_the_deletion(
     artifact.make()
     send(answers, "Create", artifact.key)
     deny(monkeypatch, operation)
-    answer = send(answers, "Delete", artifact.key, artifact.key)
-    assert answer["Status"] == "FAILED"
-    assert "that one has to share it with this one" in answer["Reason"]
+    response = send(answers, "Delete", artifact.key, artifact.key)
+    assert response["Status"] == "FAILED"
+    assert "that one has to share it with this one" in response["Reason"]
     assert artifact.is_referred_to
 
 
 def test_deletion_succeeds_when_the_bucket_no_longer_exists(answers: Answers, artifact: Artifact) -> None:
-    answer = send(answers, "Delete", artifact.key, artifact.key, Bucket="no-such-bucket-anywhere")
-    assert answer["Status"] == "SUCCESS"
+    response = send(answers, "Delete", artifact.key, artifact.key, Bucket="no-such-bucket-anywhere")
+    assert response["Status"] == "SUCCESS"
 
 
 def test_a_missing_store_bucket_fails_the_creation(answers: Answers, artifact: Artifact) -> None:
-    answer = send(answers, "Create", artifact.key, Bucket="no-such-bucket-anywhere")
-    assert answer["Status"] == "FAILED"
-    assert "the artifact store's bucket is gone" in answer["Reason"]
+    response = send(answers, "Create", artifact.key, Bucket="no-such-bucket-anywhere")
+    assert response["Status"] == "FAILED"
+    assert "the artifact store's bucket is gone" in response["Reason"]
 
 
 def test_an_artifact_with_a_valid_manifest_is_deployed(answers: Answers, artifact: Artifact) -> None:
     uri = artifact.make()["model_data_uri"]
     artifact.make(files=artifact.store.files(uri, checksums=True), image=f"{REPOSITORY}:0.36.0-lmi25")
-    answer = send(answers, "Create", artifact.key, ServingRepositories=[f"{REPOSITORY}-other", REPOSITORY])
-    assert answer["Status"] == "SUCCESS", answer
-    assert answer["Data"]["Image"] == f"{REPOSITORY}:0.36.0-lmi25"
+    response = send(answers, "Create", artifact.key, ServingRepositories=[f"{REPOSITORY}-other", REPOSITORY])
+    assert response["Status"] == "SUCCESS", response
+    assert response["Data"]["Image"] == f"{REPOSITORY}:0.36.0-lmi25"
 
 
 @pytest.mark.parametrize("place", ["artifacts/{other}/model/1/", "artifacts/{key}/model/2/"])
@@ -599,9 +599,9 @@ def test_a_manifest_with_a_model_data_uri_outside_its_attempt_is_refused(
     artifact.s3.put_object(Bucket=BUCKET, Key=f"{place}pytorch_model.bin", Body=b"pickle")
     uri = f"s3://{BUCKET}/{place}"
     artifact.make(model_data_uri=uri, files=artifact.store.files(uri))
-    answer = send(answers, "Create", artifact.key)
-    assert answer["Status"] == "FAILED"
-    assert "is not what its manifest says: manifest.json changed (model_data_uri is" in answer["Reason"]
+    response = send(answers, "Create", artifact.key)
+    assert response["Status"] == "FAILED"
+    assert "is not what its manifest says: manifest.json changed (model_data_uri is" in response["Reason"]
     assert not artifact.references, "and nothing refers to it"
 
 
@@ -618,9 +618,9 @@ def test_a_manifest_with_an_image_of_another_repository_is_refused(
     answers: Answers, artifact: Artifact, image: str
 ) -> None:
     artifact.make(image=image)
-    answer = send(answers, "Create", artifact.key, ServingRepositories=[REPOSITORY])
-    assert answer["Status"] == "FAILED"
-    assert f"image is {image}, and this recipe is served with one of {REPOSITORY}" in answer["Reason"]
+    response = send(answers, "Create", artifact.key, ServingRepositories=[REPOSITORY])
+    assert response["Status"] == "FAILED"
+    assert f"image is {image}, and this recipe is served with one of {REPOSITORY}" in response["Reason"]
 
 
 def test_a_manifest_whose_checksums_differ_from_s3_is_refused(answers: Answers, artifact: Artifact) -> None:
@@ -629,7 +629,7 @@ def test_a_manifest_whose_checksums_differ_from_s3_is_refused(answers: Answers, 
     forged = dict.fromkeys(file["checksums"], "AAAAAA==")
     assert forged, "S3 keeps a checksum of each object"
     artifact.make(files=[{**file, "checksums": forged}])
-    answer = send(answers, "Create", artifact.key)
-    assert answer["Status"] == "FAILED"
-    assert "model changed (" in answer["Reason"]
-    assert "was AAAAAA==" in answer["Reason"]
+    response = send(answers, "Create", artifact.key)
+    assert response["Status"] == "FAILED"
+    assert "model changed (" in response["Reason"]
+    assert "was AAAAAA==" in response["Reason"]

@@ -94,8 +94,8 @@ def send(stack: Stack, answers: Answers, kind: str, **changed: Any) -> dict[str,
 
 
 def test_a_component_that_does_not_exist_yet_gets_the_initial_copies(stack: Stack, answers: Answers) -> None:
-    answer = send(stack, answers, "Create", ComponentLogicalId="NotYet")
-    assert (answer["Status"], answer["Data"]) == ("SUCCESS", {"CopyCount": "2"}), answer
+    response = send(stack, answers, "Create", ComponentLogicalId="NotYet")
+    assert (response["Status"], response["Data"]) == ("SUCCESS", {"CopyCount": "2"}), response
 
 
 def test_a_component_keeps_the_copies_set_by_scaling_on_create_and_update(
@@ -111,9 +111,9 @@ def test_a_failed_lookup_of_the_component_fails_the_deployment(
     stack: Stack, answers: Answers, cloud: LocalCloud
 ) -> None:
     cloud.inject("limit_exceeded", operation="DescribeInferenceComponent")
-    answer = send(stack, answers, "Update")
-    assert answer["Status"] == "FAILED"
-    assert "DescribeInferenceComponent" in answer["Reason"]
+    response = send(stack, answers, "Update")
+    assert response["Status"] == "FAILED"
+    assert "DescribeInferenceComponent" in response["Reason"]
     cloud.clear_faults()
 
 
@@ -148,6 +148,6 @@ def test_deleting_the_resource_makes_no_aws_calls(stack: Stack, answers: Answers
 def test_malformed_resource_properties_are_reported_by_name(
     stack: Stack, answers: Answers, changed: dict[str, Any], named: str
 ) -> None:
-    answer = send(stack, answers, "Create", **changed)
-    assert answer["Status"] == "FAILED"
-    assert named in answer["Reason"]
+    response = send(stack, answers, "Create", **changed)
+    assert response["Status"] == "FAILED"
+    assert named in response["Reason"]

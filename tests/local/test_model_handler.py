@@ -46,9 +46,9 @@ def send(answers: Answers, kind: str, physical_id: str | None = None, **changed:
 
 
 def test_a_created_model_has_its_draft_as_a_channel(answers: Answers, sagemaker: Any) -> None:
-    answer = send(answers, "Create")
-    assert answer["Status"] == "SUCCESS", answer
-    model = sagemaker.describe_model(ModelName=answer["PhysicalResourceId"])
+    response = send(answers, "Create")
+    assert response["Status"] == "SUCCESS", response
+    model = sagemaker.describe_model(ModelName=response["PhysicalResourceId"])
     container = model["PrimaryContainer"]
     (channel,) = container["AdditionalModelDataSources"]
     assert channel["ChannelName"] == "draft_model"
@@ -56,8 +56,8 @@ def test_a_created_model_has_its_draft_as_a_channel(answers: Answers, sagemaker:
     assert container["ModelDataSource"]["S3DataSource"]["S3Uri"] == f"s3://{BUCKET}/models/mine/"
     assert model["EnableNetworkIsolation"] is True
     assert sagemaker.list_tags(ResourceArn=model["ModelArn"])["Tags"] == [{"Key": "team", "Value": "chat"}]
-    assert answer["PhysicalResourceId"].startswith("optim-chat-")
-    send(answers, "Delete", answer["PhysicalResourceId"])
+    assert response["PhysicalResourceId"].startswith("optim-chat-")
+    send(answers, "Delete", response["PhysicalResourceId"])
 
 
 def test_a_repeated_create_reuses_the_model_it_created(answers: Answers) -> None:
@@ -98,10 +98,10 @@ def test_deleting_a_model_that_does_not_exist_succeeds(answers: Answers, name: s
 
 def test_an_empty_draft_prefix_fails_with_its_s3_uri(answers: Answers) -> None:
     channels = [{"Name": "draft_model", "Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/nothing/"}}]
-    answer = send(answers, "Create", Channels=channels)
-    assert answer["Status"] == "FAILED"
-    assert f"s3://{BUCKET}/nothing/" in answer["Reason"]
-    assert answer["PhysicalResourceId"].startswith("not-created-request-")
+    response = send(answers, "Create", Channels=channels)
+    assert response["Status"] == "FAILED"
+    assert f"s3://{BUCKET}/nothing/" in response["Reason"]
+    assert response["PhysicalResourceId"].startswith("not-created-request-")
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_an_empty_draft_prefix_fails_with_its_s3_uri(answers: Answers) -> None:
 def test_malformed_resource_properties_are_reported_by_name(
     answers: Answers, changed: dict[str, Any], named: str
 ) -> None:
-    answer = send(answers, "Create", **changed)
-    assert answer["Status"] == "FAILED"
-    assert named in answer["Reason"]
+    response = send(answers, "Create", **changed)
+    assert response["Status"] == "FAILED"
+    assert named in response["Reason"]
 
 
 def test_throttled_create_model_calls_are_retried(answers: Answers, cloud: LocalCloud) -> None:
     cloud.inject("throttled", operation="CreateModel", count=2)
-    answer = send(answers, "Create")
-    assert answer["Status"] == "SUCCESS"
-    send(answers, "Delete", answer["PhysicalResourceId"])
+    response = send(answers, "Create")
+    assert response["Status"] == "SUCCESS"
+    send(answers, "Delete", response["PhysicalResourceId"])
