@@ -88,7 +88,7 @@ calls: list[dict[str, Any]] = []
 
 
 def answer(model: Any, params: dict[str, Any], **_: Any) -> tuple[Any, dict[str, Any]]:
-    """Stand in for the service, whatever is called."""
+    """Stand in for the service, for every operation."""
     body = params.get("body")
     request = json.loads(body) if isinstance(body, bytes | str) and body[:1] in (b"{", "{") else {}
     # A name with the time of day in it would make every recording another one.

@@ -113,7 +113,7 @@ def test_both_generations_of_the_sdk_are_recorded() -> None:
 
 @every_recording
 @pytest.mark.parametrize("case", ["awq", "fp8", "sharding", *sorted(OF_LLAMA_2)])
-def test_a_jobs_request_is_the_sdks_but_for_what_is_intended(sdk: str, case: str) -> None:
+def test_a_job_request_equals_the_sdks_except_for_intended_differences(sdk: str, case: str) -> None:
     expected = theirs(sdk, case, "CreateOptimizationJob")
     (job,) = planned(case).jobs
     uri = expected["ModelSource"]["S3"]["S3Uri"]
@@ -127,7 +127,7 @@ def test_a_jobs_request_is_the_sdks_but_for_what_is_intended(sdk: str, case: str
 
 @every_recording
 @pytest.mark.parametrize("case", ["awq", "fp8", "sharding"])
-def test_the_variables_of_a_jobs_part_are_the_sdks_and_the_tensor_parallel_degree(sdk: str, case: str) -> None:
+def test_the_override_environment_is_the_sdks_plus_the_tensor_parallel_degree(sdk: str, case: str) -> None:
     (part,) = theirs(sdk, case, "CreateOptimizationJob")["OptimizationConfigs"]
     ((member, expected),) = part.items()
     (job,) = planned(case).jobs
@@ -135,7 +135,7 @@ def test_the_variables_of_a_jobs_part_are_the_sdks_and_the_tensor_parallel_degre
     assert ours == {**expected["OverrideEnvironment"], "OPTION_TENSOR_PARALLEL_DEGREE": "8"}
 
 
-def test_only_a_draft_of_ones_own_is_beyond_a_recorded_sdk() -> None:
+def test_recorded_sdks_fail_only_for_refused_recipes_and_drafts() -> None:
     failed = {(sdk, case) for sdk, r in RECORDED.items() for case, calls in r["cases"].items() if "error" in calls[0]}
     refused = {(sdk, case) for sdk in RECORDED for case in (*REFUSED, "sharding_and_awq")}
     assert refused <= failed
@@ -144,20 +144,20 @@ def test_only_a_draft_of_ones_own_is_beyond_a_recorded_sdk() -> None:
 
 @every_recording
 @pytest.mark.parametrize("case", sorted(REFUSED))
-def test_what_the_sdk_refuses_is_refused(sdk: str, case: str) -> None:
+def test_a_recipe_the_sdk_refuses_is_refused(sdk: str, case: str) -> None:
     assert RECORDED[sdk]["cases"][case][0]["error"].startswith("ValueError")
     with pytest.raises(RecipeError, match=REFUSED[case]):
         planned(case)
 
 
-def test_shards_of_quantized_weights_are_two_jobs_where_the_sdk_refuses_one() -> None:
+def test_sharding_quantized_weights_takes_two_jobs() -> None:
     assert [job.name for job in planned("sharding_and_awq").jobs] == [
         "awq",
         "fast-load",
     ]
 
 
-def test_a_draft_beside_quantized_weights_leaves_the_job_as_it_is() -> None:
+def test_adding_a_draft_to_quantized_weights_does_not_change_the_job() -> None:
     expected = theirs("sagemaker-2", "awq_and_custom_draft", "CreateOptimizationJob")
     (job,) = planned("awq_and_custom_draft").jobs
     source = ResolvedSource("", expected["ModelSource"]["S3"]["S3Uri"], accept_eula=True).model_source
@@ -166,7 +166,7 @@ def test_a_draft_beside_quantized_weights_leaves_the_job_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("sdk", sorted(s for s, r in RECORDED.items() if "error" not in r["cases"]["custom_draft"][0]))
-def test_a_model_with_a_draft_is_the_sdks_but_for_what_is_intended(sdk: str) -> None:
+def test_a_model_with_a_draft_equals_the_sdks_except_for_intended_differences(sdk: str) -> None:
     expected = theirs(sdk, "custom_draft", "CreateModel")["PrimaryContainer"]
     container = planned("custom_draft").container
     ours = [
@@ -208,7 +208,7 @@ def test_every_intended_difference_has_its_reason_in_the_docs() -> None:
         assert f"| `{path}` | {reason} |" in page, path
 
 
-def test_a_neuron_jobs_variables_are_those_of_the_sdks_own_test() -> None:
+def test_a_neuron_compilation_job_has_the_environment_of_the_sdks_test() -> None:
     # tests/unit/sagemaker/serve/builder/test_js_builder.py of the SDK: Llama 3 8B on ml.inf2.48xlarge.
     technique = Compilation.neuron(
         tensor_parallel_degree=2, maximum_sequence_length=2048, maximum_batch_size=4, dtype="fp16", optimize_level=2

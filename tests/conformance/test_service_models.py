@@ -1,4 +1,4 @@
-"""Requests against botocore's models of the services: those that SDKs were recorded with, and some that are wrong."""
+"""Requests against botocore's models of the services: recorded requests of the SDKs, and some invalid ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDED = sorted(Path(__file__).parent.glob("recorded/*.json"))
 
 
 @pytest.mark.parametrize("recording", RECORDED, ids=lambda path: path.stem)
-def test_what_an_sdk_was_recorded_with_is_what_the_api_allows(recording: Path) -> None:
+def test_recorded_sdk_requests_conform_to_the_service_models(recording: Path) -> None:
     calls = [call for case in json.loads(recording.read_text())["cases"].values() for call in case if "request" in call]
     assert len(calls) >= 5
     # A model's name is made up by the SDK, so that record.py leaves it out.
@@ -37,7 +37,7 @@ def test_what_an_sdk_was_recorded_with_is_what_the_api_allows(recording: Path) -
         ("pricing", "GetProducts", {"ServiceCode": "AmazonSageMaker", "MaxResults": 101}, "less than or equal to 100"),
     ],
 )
-def test_a_sentthat_breaks_its_model_would_be_found(
+def test_a_request_that_violates_its_service_model_is_detected(
     service: str, operation: str, sent: dict[str, Any], found: str
 ) -> None:
     (problem,) = problems([{"service": service, "operation": operation, "request": sent}])

@@ -13,7 +13,7 @@ _SHOWN = 20
 
 
 def main() -> int:
-    """Explore, print, and say whether everything held."""
+    """Explore and print; returns whether every invariant held."""
     parser = argparse.ArgumentParser(prog="python -m tests.explore", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first life's; the next ones' follow")
     parser.add_argument("--calls", type=int, default=5_000_000, help="how many calls to AWS to interleave")

@@ -1,4 +1,4 @@
-"""Who acts: CloudFormation with its stacks, Lambda that delivers their requests, the state machine, prune, users."""
+"""The actors: CloudFormation with its stacks, Lambda that delivers their requests, the state machine, prune, users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.store.artifact_store import artifact_key
 from constructs_optim.runtime.store.owner_records import Owner
 
-from .binding import HANDLERS, Context, look, pruner
+from .binding import HANDLERS, Context, poll_job, pruner
 from .scheduler import Died
 from .world import ACCOUNTS, MODEL, REGION, STORE, Execution, World
 
@@ -19,7 +19,7 @@ Answer = dict[str, Any]
 _TRIES = 3
 """Lambda's, of an asynchronous invocation."""
 _LOOKS = 9
-"""The state machine's, of a look that fails."""
+"""The state machine's, of a poll that fails."""
 _CONTEXT: Any = Context()
 
 
@@ -289,7 +289,7 @@ class Stack:
                 raise
 
     def takes(self, answer: Answer | None, properties: dict[str, Any]) -> bool:
-        """Wait for the artifact and serve it from now on; False where it comes to nothing."""
+        """Wait for the artifact and serve it from now on; False if the wait fails."""
         if self.kind == "reference":
             assert answer is not None
             self.serve(answer["Data"]["ModelDataUri"])
@@ -325,14 +325,14 @@ class Stack:
 
 
 def watch(world: World, execution: Execution) -> Callable[[], None]:
-    """The state machine's execution: looks until the job has ended."""
+    """The state machine's execution: polls until the job has ended."""
 
     def act() -> None:
         failures = 0
         while not execution.over:
             seen = world.scheduler.changes
             try:
-                answer = look(execution.event, _CONTEXT)
+                answer = poll_job(execution.event, _CONTEXT)
             except Died:
                 failures += 1
                 if failures >= _LOOKS:
@@ -342,7 +342,7 @@ def watch(world: World, execution: Execution) -> Callable[[], None]:
                 failures += 1
                 if failures < _LOOKS:
                     continue
-                answer = look({**execution.event, "Error": repr(error)}, _CONTEXT)
+                answer = poll_job({**execution.event, "Error": repr(error)}, _CONTEXT)
             execution.over = bool(answer["Done"])
             if not execution.over:
                 world.scheduler.wait(lambda seen=seen: world.scheduler.changes != seen)

@@ -23,7 +23,7 @@ HANDLERS: dict[str, Callable[..., Any]] = {
     "job": job_handler.handler.__wrapped__,
     "reference": artifact_handler.handler.__wrapped__,
 }
-look: Callable[..., dict[str, Any]] = job_watcher.handler.__wrapped__
+poll_job: Callable[..., dict[str, Any]] = job_watcher.handler.__wrapped__
 
 
 class Bound:

@@ -1,4 +1,4 @@
-"""Many lives: what they came to."""
+"""Many lives and their violations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def explore(
     until: str | None = None,
     trace: bool = False,
 ) -> Found:
-    """Live from every ``step``-th seed, until so many calls were made or so many lives lived.
+    """Run a life from every ``step``-th seed, until the number of calls or of lives is reached.
 
     With ``until``, no further than to a violation that has these words.
     """

@@ -1,4 +1,4 @@
-"""What must hold when nothing happens any more; docs/reliability.md says it in words."""
+"""Invariants that hold once no work is pending; docs/reliability.md describes them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _jobs_without_owner(world: World, claims: dict[str, Claim]) -> Iterator[Viol
 
 
 def _of_manifests(world: World, claims: dict[str, Claim]) -> Iterator[str]:
-    """What somebody refers to is as its manifest says, or the next deployment would make it again."""
+    """A referenced artifact matches its manifest, or the next deployment would build it again."""
     alive = {stack.owner for stack in world.stacks.values() if stack.is_deployed}
     for key, claim in claims.items():
         name = f"artifacts/{key}/manifest.json"

@@ -15,7 +15,7 @@ from .world import ACCOUNTS, World
 
 @dataclass(frozen=True)
 class Life:
-    """What came of a seed. ``exempted``: what does not hold, and nobody can know of."""
+    """The outcome of a seed. ``exempted``: violations that the protocol cannot detect."""
 
     seed: int
     calls: int

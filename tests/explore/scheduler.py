@@ -107,7 +107,7 @@ class Scheduler:
         return answer
 
     def changed(self) -> None:
-        """Somebody has changed something: whoever waits for a change may go on."""
+        """Something has changed: tasks that wait for a change may continue."""
         self.changes += 1
 
     def wait(self, ready: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""A sample of what ``make explore`` tries, and whether it would find what it looks for."""
+"""A sample of the lives of ``make explore``, and a check that it detects known bugs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SAMPLE = 60_000
 LONGEST_SEARCH = 400_000
 
 
-def test_a_sample_of_interleavings_holds() -> None:
+def test_a_sample_of_interleavings_violates_no_invariant() -> None:
     found = explore(first=1_000_000, step=1, calls=SAMPLE)
     assert found.violations == []
 
 
-def test_a_seed_is_the_same_life_each_time() -> None:
+def test_the_same_seed_replays_the_same_life() -> None:
     with bound() as binding:
         one, again = (live(7, binding, trace=True) for _ in range(2))
     assert one.lines
@@ -66,7 +66,7 @@ def _does_nothing(*_: Any) -> None:
 
 @dataclass(frozen=True)
 class Unmended:
-    """The handlers as they were before a mend, what may happen then, and what is found."""
+    """The handlers as they were before a fix, the chances of the life, and the expected violation."""
 
     patches: tuple[tuple[Any, str, Any], ...]
     chances: Chances
@@ -107,7 +107,7 @@ UNMENDED = {
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", UNMENDED)
-def test_a_fault_that_was_mended_would_be_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_explorer_detects_each_reintroduced_bug(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unmended = UNMENDED[fault]
     for place, name, before in unmended.patches:
         monkeypatch.setattr(place, name, before)

@@ -1,4 +1,4 @@
-"""Many stacks that want one artifact at once agree on one job, each in a bounded number of tries."""
+"""Stacks that need the same artifact concurrently agree on one job, each in a bounded number of attempts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Timed(Scheduler):
                 assert self.current.error is None, self.current.error
 
 
-def test_a_hundred_stacks_join_one_claim_at_once() -> None:
+def test_a_hundred_stacks_join_one_claim_concurrently() -> None:
     scheduler = Timed(seed=1)
     world = World(scheduler)
     writes = collections.Counter[str]()

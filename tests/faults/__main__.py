@@ -1,4 +1,4 @@
-"""``make faults``: every fault at every step, and the figures that come of it."""
+"""``make faults``: every fault at every step, and the resulting figures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Workers:
             self._mine.trials = Trials(cloud, place=str(len(self._clouds)))
 
     def submit(self, work: Callable[[Trials], Outcome]) -> Future[Outcome]:
-        """Have work done on one of the clouds."""
+        """Submit work to one of the clouds."""
         return self._pool.submit(lambda: work(self._mine.trials))
 
     def plan(self, phases: Iterable[str]) -> list[Callable[[Trials], Outcome]]:
@@ -54,7 +54,7 @@ class Workers:
 
 
 def main() -> int:
-    """Run, print, and say whether everything was survived."""
+    """Run and print; returns whether every deployment recovered."""
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--clouds", type=int, default=2, help="how many local clouds work side by side")
     parser.add_argument("--phase", action="append", choices=PHASES, help="only the calls of this phase")

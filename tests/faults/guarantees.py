@@ -1,4 +1,4 @@
-"""What must hold after every fault, asked of the services and not of the handlers."""
+"""Invariants that hold after every fault, read from the services and not from the handlers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Guarantees:
         self._sagemaker = cloud.client("sagemaker")
 
     def orphaned_jobs(self, seen: Seen | None = None) -> list[str]:
-        """Jobs that run although no stack that exists has a claim to them."""
+        """Running jobs whose claim no existing stack owns."""
         owned = {
             job_name(STORE, claim.artifact_key, claim.attempt)
             for claim in (seen or self.seen()).claims
@@ -49,13 +49,13 @@ class Guarantees:
         return [job["name"] for job in self.cloud.jobs() if job["status"] in RUNNING and job["name"] not in owned]
 
     def lost_artifacts(self, seen: Seen | None = None) -> list[str]:
-        """Artifacts that a stack refers to, whose manifest is there and whose files are not as it says."""
+        """Referenced artifacts whose files do not match their manifest."""
         records = (seen or self.seen()).records
         referred = {key for record in records for key in record.keys if self._lives(record.owner.stack_id)}
         return [key for key in sorted(referred) if self._is_lost(key)]
 
     def dead_owners(self, seen: Seen | None = None) -> list[str]:
-        """Stacks that are gone and still own a claim, or still refer to an artifact in their record."""
+        """Deleted stacks that still own a claim, or whose record still references an artifact."""
         seen = seen or self.seen()
         claimed = [owner.stack_id for claim in seen.claims for owner in claim.owners]
         recorded = [record.owner.stack_id for record in seen.records if record.keys]
@@ -67,7 +67,7 @@ class Guarantees:
         return [name for name in models if name not in self._resources()]
 
     def broken(self) -> list[str]:
-        """All that does not hold, as sentences."""
+        """Violated guarantees, one message each."""
         seen = self.seen()
         return [
             *(f"job {name} runs without an owner" for name in self.orphaned_jobs(seen)),
@@ -77,7 +77,7 @@ class Guarantees:
         ]
 
     def broken_for_good(self, known: Collection[str] = ()) -> list[str]:
-        """What does not hold, beside what is ``known``, and does not come to hold when what is on its way happens."""
+        """Violations, other than the ``known``, that remain after pending work has finished."""
         return settled(lambda: sorted(set(self.broken()) - set(known)), operator.not_, SETTLES_SECONDS)
 
     def seen(self) -> Seen:

@@ -16,11 +16,11 @@ from .trial import Step, Strike, Trial, Trials, kind_of
 
 _PLACES = ("owners/", "claim.json", "manifest.json", f"/{MODELS}", f"/{STORE}")
 _OF_INTEREST = {"model": ("Model",), "component": ("StackResource", "InferenceComponent")}
-# Longer than a watcher waits between its looks at a job, as fast as the local cloud's time goes.
+# Longer than a watcher waits between its polls of a job, on the local cloud's clock.
 _QUIET_SECONDS = 3.0
 # A watcher that a deletion overtakes makes another call now and then: what every run calls is tried.
 _CLEAN_RUNS = 2
-# The watcher looks as often as the job takes; more of its looks would show nothing new.
+# The watcher polls for as long as the job runs; further polls would show nothing new.
 _MOST_OF_A_KIND = 3
 
 

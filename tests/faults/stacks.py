@@ -128,7 +128,7 @@ def _template(name: str, group_size: int) -> str:
 
 
 def local_cloud() -> LocalCloud:
-    """A local cloud in which everything is over soon, with what the stacks need.
+    """A local cloud in which jobs and deployments take a fraction of a second, with the resources the stacks need.
 
     A job takes longer than the SDK's retries in one trial, so that a watcher polls it as often as in a clean run.
     """

@@ -1,6 +1,6 @@
 """Random lives of several stacks that share one store: deployments, changes, deletions and faults, in any order.
 
-What is random is what people and services do; what is checked is that the guarantees hold whenever all is quiet.
+Actions of users and services are random; the guarantees are checked whenever no stack operation is in progress.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def state_machine(cloud: Callable[[], LocalCloud]) -> type[RuleBasedStateMachine
 
         @initialize()
         def begin(self) -> None:
-            """Start with no stack, and models that nobody has optimized yet."""
+            """Start without stacks, and with models that are not optimized yet."""
             StacksOfOneStore.number += 1
             self.cloud = cloud()
             self.guarantees = Guarantees(self.cloud)
@@ -83,7 +83,7 @@ def state_machine(cloud: Callable[[], LocalCloud]) -> type[RuleBasedStateMachine
 
         @rule(fault=st.sampled_from(_LASTING))
         def jobs_fail(self, fault: str) -> None:
-            """The next job comes to nothing."""
+            """The next job fails."""
             self.cloud.inject(fault, count=1)
 
         @rule()

@@ -34,24 +34,24 @@ def trials(cloud: LocalCloud) -> Trials:
     return Trials(cloud)
 
 
-def test_a_fault_in_the_middle_of_a_deployment_is_survived(trials: Trials) -> None:
+def test_a_deployment_recovers_from_a_fault_in_the_middle(trials: Trials) -> None:
     dies = Trial("update", (Strike("function_dies_after", Step("update", "CreateOptimizationJob")),))
     assert trials.run(dies).problems == ()
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["deletion_fails", "quota_exceeded"])
-def test_what_happens_beside_a_deployment_is_survived(trials: Trials, name: str) -> None:
+def test_a_deployment_recovers_from_a_scenario_beside_it(trials: Trials, name: str) -> None:
     assert trials.judge(name, lambda: SCENARIOS[name](trials)).problems == ()
 
 
-def test_a_fault_that_never_strikes_is_reported(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_injected_fault_that_never_strikes_is_reported(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "SETTLES_SECONDS", 1)
     never = Trial("create", (Strike("throttled", Step("create", "DeleteModel")),))
     assert "did not strike" in " ".join(trials.run(never).problems)
 
 
-def test_a_job_that_nobody_owns_and_an_artifact_that_is_lost_are_seen(trials: Trials, cloud: LocalCloud) -> None:
+def test_the_guarantees_detect_an_orphaned_job_and_a_lost_artifact(trials: Trials, cloud: LocalCloud) -> None:
     s3 = cloud.client("s3")
     cloud.inject("job_never_finishes", count=None)
     orphan = trials.stack("unwaited")
@@ -73,7 +73,7 @@ def test_a_job_that_nobody_owns_and_an_artifact_that_is_lost_are_seen(trials: Tr
 
 
 @pytest.mark.exhaustive
-def test_several_stacks_of_one_store_survive_whatever_happens(cloud: LocalCloud) -> None:
+def test_stacks_sharing_a_store_survive_random_operations_and_faults(cloud: LocalCloud) -> None:
     few = settings(
         max_examples=2,
         stateful_step_count=8,
@@ -84,12 +84,12 @@ def test_several_stacks_of_one_store_survive_whatever_happens(cloud: LocalCloud)
     run_state_machine_as_test(state_machine(lambda: cloud), settings=few)
 
 
-def test_the_reliability_table_names_every_scenario_and_none_that_is_not_there() -> None:
+def test_the_reliability_table_lists_exactly_the_existing_scenarios() -> None:
     named = set(re.findall(r"`faults: ([a-z_]+)`", TABLE.read_text()))
     assert named == set(SCENARIOS)
 
 
-def test_the_tests_the_reliability_table_names_are_there() -> None:
+def test_every_test_listed_in_the_reliability_table_exists() -> None:
     checkout = TABLE.parent.parent
     for file, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", TABLE.read_text()):
         assert f"def {name}" in (checkout / file).read_text(), f"{file}::{name}"

@@ -1,4 +1,4 @@
-"""Faults at a step of a stack's life, and what became of it."""
+"""Faults at a step of a stack's life, and the outcome of the deployment."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class Trials:
                 self.problem(f"no event says {pattern!r}: {stack.reasons[:4]}")
 
     def check(self) -> None:
-        """Wait for what is on its way to happen, then ask whether the guarantees hold."""
+        """Wait for pending work, then check the guarantees."""
         broken = self.guarantees.broken_for_good(self._known)
         for problem in broken:
             self.problem(problem)

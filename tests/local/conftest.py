@@ -14,7 +14,7 @@ from ..support.waiting import by_the_clock
 
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[LocalCloud]:
-    """A local cloud in which everything is over soon."""
+    """A local cloud in which jobs and deployments take a fraction of a second."""
     with LocalCloud(job_seconds=(0.3, 0.3), endpoint_seconds=0.2) as running:
         running.client("s3").create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": running.region}
@@ -25,14 +25,14 @@ def cloud() -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def brisk() -> Iterator[LocalCloud]:
-    """A local cloud in which a thousand seconds of a deployment or a policy are one; each file has its own."""
+    """A local cloud in which a thousand seconds of a deployment or a policy are one; one per test file."""
     with LocalCloud(job_seconds=(0.3, 0.3), endpoint_seconds=0.1, time_scale=0.001) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def in_process() -> Iterator[InProcessCloud]:
-    """SageMaker in this process, where waiting advances a clock; each file has its own."""
+    """SageMaker in this process, where waiting advances a clock; one per test file."""
     cloud = InProcessCloud()
     cloud.client("s3").create_bucket(Bucket=BUCKET)
     with by_the_clock(cloud.clock):

@@ -1,4 +1,4 @@
-"""Several accounts of one local cloud: what is theirs alone, and what they let each other have."""
+"""Several accounts of one local cloud: separate resources, and cross-account access."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def guarded() -> Iterator[LocalCloud]:
 
 @pytest.fixture
 def bucket(guarded: LocalCloud) -> Bucket:
-    """Makes a bucket of the first account with an object in it, and statements about it in its policy."""
+    """Creates a bucket of the first account with an object in it, and the statements of its bucket policy."""
 
     def made(*statements: dict[str, Any], cloud: LocalCloud = guarded) -> str:
         s3, name = cloud.client("s3"), f"bucket-{uuid.uuid4().hex[:8]}"
@@ -60,7 +60,7 @@ def of_bucket(bucket: str, *actions: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("at_home", "abroad"), [(True, True), (True, False), (False, True)])
-def test_across_accounts_the_roles_policy_and_the_buckets_have_to_allow(
+def test_cross_account_access_needs_the_roles_policy_and_the_bucket_policy_to_allow(
     guarded: LocalCloud, bucket: Bucket, at_home: bool, abroad: bool
 ) -> None:
     name = bucket(*([allow("s3:GetObject", "/models/*", Principal=OF_THE_OTHER)] if abroad else []))
@@ -76,7 +76,7 @@ def test_across_accounts_the_roles_policy_and_the_buckets_have_to_allow(
     assert (found["account"], found["decision"]) == (OTHER, "Allow" if at_home and abroad else "ImplicitDeny")
 
 
-def test_an_object_that_is_not_there_is_missed_by_those_who_may_list_and_denied_to_all_others(
+def test_a_missing_object_is_no_such_key_with_list_permission_and_access_denied_without(
     guarded: LocalCloud, bucket: Bucket
 ) -> None:
     name = bucket(
@@ -88,7 +88,7 @@ def test_an_object_that_is_not_there_is_missed_by_those_who_may_list_and_denied_
     assert refused(s3.get_object, Bucket=name, Key="elsewhere/none")[0] == "AccessDenied"
 
 
-def test_a_buckets_policy_may_name_one_role_of_another_account(guarded: LocalCloud, bucket: Bucket) -> None:
+def test_a_bucket_policy_may_allow_one_role_of_another_account(guarded: LocalCloud, bucket: Bucket) -> None:
     roles = [Role(guarded, allow("s3:GetObject", "*"), home=OTHER) for _ in range(2)]
     name = bucket(allow("s3:GetObject", "/*", Principal={"AWS": roles[0].arn}))
     named, another = (role.client("s3").get_object for role in roles)
@@ -96,14 +96,14 @@ def test_a_buckets_policy_may_name_one_role_of_another_account(guarded: LocalClo
     assert refused(another, Bucket=name, Key="models/weights") == ("AccessDenied", "Access Denied")
 
 
-def test_a_buckets_policy_knows_the_account_of_whoever_asks(guarded: LocalCloud, bucket: Bucket) -> None:
+def test_a_bucket_policy_resolves_the_principal_account_of_the_caller(guarded: LocalCloud, bucket: Bucket) -> None:
     name = bucket(allow("s3:PutObject", "/owners/${aws:PrincipalAccount}/*", Principal=OF_THE_OTHER))
     s3 = Role(guarded, of_bucket(name, "s3:PutObject"), home=OTHER).client("s3")
     s3.put_object(Bucket=name, Key=f"owners/{OTHER}/mine", Body=b"")
     assert refused(s3.put_object, Bucket=name, Key=f"owners/{ACCOUNT}/mine", Body=b"")[0] == "AccessDenied"
 
 
-def test_a_public_policy_lets_no_other_account_in_where_public_access_is_blocked(
+def test_block_public_access_keeps_a_public_bucket_policy_from_allowing_another_account(
     guarded: LocalCloud, bucket: Bucket
 ) -> None:
     name, s3 = bucket(), guarded.client("s3")
@@ -117,7 +117,9 @@ def test_a_public_policy_lets_no_other_account_in_where_public_access_is_blocked
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_key_of_another_account_takes_its_policy_as_well(guarded: LocalCloud, bucket: Bucket, shared: bool) -> None:
+def test_a_kms_key_of_another_account_needs_its_key_policy_to_allow(
+    guarded: LocalCloud, bucket: Bucket, shared: bool
+) -> None:
     through_s3 = {"StringEquals": {"kms:ViaService": "s3.us-west-2.amazonaws.com"}}
     theirs = allow(["kms:Decrypt", "kms:GenerateDataKey"], "*", Principal=OF_THE_OTHER, Condition=through_s3)
     own = allow("kms:*", "*", Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:root"})
@@ -149,7 +151,7 @@ def test_a_key_of_another_account_takes_its_policy_as_well(guarded: LocalCloud, 
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_job_of_another_account_writes_where_the_bucket_lets_it(
+def test_an_optimization_job_of_another_account_writes_only_where_the_bucket_policy_allows(
     guarded: LocalCloud, bucket: Bucket, shared: bool
 ) -> None:
     name = bucket(
@@ -167,11 +169,11 @@ def test_a_job_of_another_account_writes_where_the_bucket_lets_it(
         assert (job["OptimizationJobStatus"], said in job["FailureReason"]) == ("FAILED", True)
         assert not written(guarded, name)
     assert guarded.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"] == []
-    assert guarded.function_calls() == [], "what SageMaker does is no function's call"
+    assert guarded.function_calls() == [], "SageMaker's own calls are not recorded as calls of a function"
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_without_enforcement_a_bucket_lets_in_whom_its_policy_names_all_the_same(
+def test_without_iam_enforcement_cross_account_access_still_needs_the_bucket_policy(
     cloud: LocalCloud, bucket: Bucket, shared: bool
 ) -> None:
     name = bucket(*([allow("s3:*", "/*", Principal=OF_THE_OTHER)] if shared else []), cloud=cloud)
@@ -197,7 +199,7 @@ def written(cloud: LocalCloud, bucket: str) -> list[Any]:
     return cloud.client("s3").list_objects_v2(Bucket=bucket, Prefix="out/").get("Contents", [])
 
 
-def test_sagemaker_takes_on_no_role_of_another_account(guarded: LocalCloud, bucket: Bucket) -> None:
+def test_sagemaker_refuses_an_execution_role_of_another_account(guarded: LocalCloud, bucket: Bucket) -> None:
     # Its trust policy would let it.
     role = Role(guarded, home=ACCOUNT, account=OTHER)
     _, message = refused(run_job, guarded, bucket(), role.arn)
@@ -211,7 +213,7 @@ WHO = """
 """
 
 
-def test_a_training_job_acts_and_logs_in_its_own_account(guarded: LocalCloud) -> None:
+def test_a_training_job_calls_aws_and_writes_logs_in_its_own_account(guarded: LocalCloud) -> None:
     statements = [of_bucket("training", "s3:GetObject", "s3:ListBucket", "s3:PutObject")]
     shared = {**statements[0], "Principal": OF_THE_OTHER}
     guarded.client("s3").put_bucket_policy(Bucket="training", Policy=document(shared))
@@ -224,7 +226,7 @@ def test_a_training_job_acts_and_logs_in_its_own_account(guarded: LocalCloud) ->
     assert {decision for _, decision in role.decisions} == {"Allow"}
 
 
-def test_without_enforcement_a_training_jobs_code_is_the_administrator_of_its_account(cloud: LocalCloud) -> None:
+def test_without_iam_enforcement_training_code_is_the_administrator_of_its_account(cloud: LocalCloud) -> None:
     s3, name = cloud.client("s3", OTHER), "code-of-the-other"
     s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": cloud.region})
     s3.put_object(Bucket=name, Key="code/main.py", Body=textwrap.dedent(WHO).encode())
@@ -241,7 +243,7 @@ def test_without_enforcement_a_training_jobs_code_is_the_administrator_of_its_ac
     assert answer.decode() == OTHER
 
 
-def test_accounts_have_resources_of_one_name_each_their_own(cloud: LocalCloud) -> None:
+def test_two_accounts_may_each_have_an_endpoint_of_the_same_name(cloud: LocalCloud) -> None:
     clients = [cloud.client("sagemaker", account) for account in (ACCOUNT, OTHER)]
     for sagemaker, count in zip(clients, (1, 2), strict=True):
         serving(sagemaker, "of-both", count=count)
@@ -254,7 +256,7 @@ def test_accounts_have_resources_of_one_name_each_their_own(cloud: LocalCloud) -
     assert clients[1].describe_endpoint(EndpointName="of-both")["EndpointArn"].split(":")[4] == OTHER
 
 
-def test_an_alarm_scales_the_endpoint_of_its_own_account(cloud: LocalCloud) -> None:
+def test_an_alarm_scales_only_the_endpoint_of_its_own_account(cloud: LocalCloud) -> None:
     accounts, of = (ACCOUNT, OTHER), variant("scaled-in-two-accounts")
     for account in accounts:
         serving(cloud.client("sagemaker", account), "scaled-in-two-accounts", count=1)

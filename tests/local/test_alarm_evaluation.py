@@ -38,7 +38,7 @@ M1, M2 = dict(zip(TIMES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], strict=True)), {5880: 1
         ("AVG(METRICS('m2'))", {5880: 10.0, 5940: 20.0}),
     ],
 )
-def test_an_expression_comes_to_a_series(expression: str, expected: dict[int, float]) -> None:
+def test_a_metric_math_expression_evaluates_to_a_time_series(expression: str, expected: dict[int, float]) -> None:
     assert evaluate(expression, {"m1": M1, "m2": M2}, TIMES, 60) == pytest.approx(expected)
 
 
@@ -53,7 +53,7 @@ def test_an_expression_comes_to_a_series(expression: str, expected: dict[int, fl
         ("(lambda: 1)()", "is not known here"),
     ],
 )
-def test_what_is_no_expression_or_is_not_known_is_refused(expression: str, said: str) -> None:
+def test_an_invalid_or_unsupported_metric_math_expression_is_refused(expression: str, said: str) -> None:
     with pytest.raises(MathError, match=said):
         evaluate(expression, {"m1": M1, "m2": M2}, TIMES, 60)
 
@@ -81,7 +81,7 @@ def alarm(**more: Any) -> dict[str, Any]:
         ("- - -", None, None, None, None),
     ],
 )
-def test_missing_data_is_treated_as_the_alarm_says(
+def test_missing_data_is_treated_as_the_alarm_is_configured(
     datapoints: str, missing: str | None, breaching: str | None, ignored: str | None, not_breaching: str | None
 ) -> None:
     values = zip(TIMES[-3:], datapoints.split(), strict=True)
@@ -93,7 +93,7 @@ def test_missing_data_is_treated_as_the_alarm_says(
         assert (found.state if found else None) == expected, treatment
 
 
-def test_m_out_of_n_datapoints_are_enough_for_an_alarm() -> None:
+def test_m_out_of_n_breaching_datapoints_trigger_an_alarm() -> None:
     series = {5820: 1.0, 5880: 0.0, 5940: 1.0}
     for least, state in ((2, "ALARM"), (3, "OK")):
         found = evaluated(alarm(DatapointsToAlarm=least), lambda *_: series, NOW)
@@ -101,14 +101,14 @@ def test_m_out_of_n_datapoints_are_enough_for_an_alarm() -> None:
         assert found.state == state
 
 
-def test_the_period_under_way_counts_once_it_has_a_datapoint() -> None:
+def test_the_current_period_counts_once_it_has_a_datapoint() -> None:
     series = {6000: 1.0, 5940: 0.0}
     found = evaluated(alarm(EvaluationPeriods=1), lambda *_: series, NOW)
     assert found is not None
     assert (found.state, found.value) == ("ALARM", 1.0)
 
 
-def test_metrics_of_an_alarm_have_one_that_returns_data_and_ids_that_exist() -> None:
+def test_alarm_metrics_need_one_element_that_returns_data_and_existing_ids() -> None:
     found = problems([{"Id": "a", "Expression": "b + 1"}, {"Id": "c", "Expression": "1", "ReturnData": True}])
     assert found == [
         "Exactly one element of the metrics list should return data",
@@ -141,18 +141,20 @@ def test_a_percentage_of_a_capacity_is_rounded_as_the_guide_says(adjustment: int
 
 
 @given(capacity=st.integers(1, 1000), value=st.floats(0, 1000, allow_subnormal=False), target=st.floats(0.1, 1000))
-def test_tracking_a_target_leaves_the_metric_at_or_below_it(capacity: int, value: float, target: float) -> None:
+def test_target_tracking_scales_so_that_the_metric_is_at_or_below_the_target(
+    capacity: int, value: float, target: float
+) -> None:
     wanted = tracked(target, capacity, value)
     assert wanted is not None
     assert capacity * value <= wanted * target * (1 + 1e-9)
     assert (wanted - 1) * target <= capacity * value * (1 + 1e-9)
 
 
-def test_tracking_cannot_leave_zero() -> None:
+def test_target_tracking_cannot_scale_out_from_zero() -> None:
     assert tracked(1.0, 0, 100.0) is None
 
 
-def test_schedules_are_due_in_their_time_zone() -> None:
+def test_scheduled_actions_are_due_in_their_time_zone() -> None:
     noon = dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC)
 
     def due(schedule: str, **more: Any) -> dt.datetime | None:

@@ -21,7 +21,7 @@ def scaling(in_process: InProcessCloud) -> Any:
     return in_process.client("application-autoscaling")
 
 
-def test_a_target_is_registered_changed_and_deregistered(scaling: Any) -> None:
+def test_a_scalable_target_is_registered_updated_and_deregistered(scaling: Any) -> None:
     scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
     scaling.register_scalable_target(**TARGET, MaxCapacity=8)
     (found,) = scaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[TARGET["ResourceId"]])[
@@ -34,7 +34,7 @@ def test_a_target_is_registered_changed_and_deregistered(scaling: Any) -> None:
     assert caught.value.response["Error"]["Code"] == "ObjectNotFoundException"
 
 
-def test_a_policy_tracks_a_target(scaling: Any) -> None:
+def test_a_target_tracking_policy_is_stored_and_described(scaling: Any) -> None:
     scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
     made = scaling.put_scaling_policy(
         **TARGET,
@@ -57,7 +57,7 @@ def test_a_policy_tracks_a_target(scaling: Any) -> None:
     scaling.deregister_scalable_target(**TARGET)
 
 
-def test_an_inference_component_is_a_target_as_well(scaling: Any) -> None:
+def test_an_inference_component_can_be_a_scalable_target(scaling: Any) -> None:
     component = {
         "ServiceNamespace": "sagemaker",
         "ResourceId": "inference-component/chat",
@@ -67,7 +67,7 @@ def test_an_inference_component_is_a_target_as_well(scaling: Any) -> None:
     scaling.deregister_scalable_target(**component)
 
 
-def test_a_dimension_that_is_none_is_refused(scaling: Any) -> None:
+def test_an_invalid_scalable_dimension_is_refused(scaling: Any) -> None:
     with pytest.raises(ClientError) as caught:
         scaling.register_scalable_target(
             **{**TARGET, "ScalableDimension": "sagemaker:variant:Colour"}, MinCapacity=1, MaxCapacity=4
@@ -75,7 +75,9 @@ def test_a_dimension_that_is_none_is_refused(scaling: Any) -> None:
     assert caught.value.response["Error"]["Code"] == "ValidationException"
 
 
-def test_calls_are_logged_like_those_of_sagemaker(in_process: InProcessCloud, scaling: Any) -> None:
+def test_application_auto_scaling_calls_are_recorded_like_those_of_sagemaker(
+    in_process: InProcessCloud, scaling: Any
+) -> None:
     scaling.describe_scalable_targets(ServiceNamespace="sagemaker")
     assert in_process.calls("DescribeScalableTargets")[-1]["service"] == "application-autoscaling"
 
@@ -84,20 +86,20 @@ def test_calls_are_logged_like_those_of_sagemaker(in_process: InProcessCloud, sc
     ("limits", "said"),
     [({"MinCapacity": 3, "MaxCapacity": 2}, "Maximum capacity"), ({"MaxCapacity": 2}, "MinCapacity and MaxCapacity")],
 )
-def test_a_range_that_is_none_is_refused(scaling: Any, limits: dict[str, int], said: str) -> None:
+def test_an_invalid_capacity_range_is_refused(scaling: Any, limits: dict[str, int], said: str) -> None:
     with pytest.raises(ClientError, match=said):
         scaling.register_scalable_target(**TARGET, **limits)
 
 
 @pytest.mark.parametrize("schedule", ["at(tomorrow)", "cron(0 8)", "every(5 minutes)"])
-def test_a_schedule_that_is_none_is_refused(scaling: Any, schedule: str) -> None:
+def test_a_scheduled_action_with_an_invalid_schedule_is_refused(scaling: Any, schedule: str) -> None:
     scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
     with pytest.raises(ClientError, match="Invalid schedule"):
         scaling.put_scheduled_action(**TARGET, ScheduledActionName="odd", Schedule=schedule)
     scaling.deregister_scalable_target(**TARGET)
 
 
-def test_policies_and_schedules_need_a_registered_target(scaling: Any) -> None:
+def test_scaling_policies_and_scheduled_actions_need_a_registered_target(scaling: Any) -> None:
     for call, more in (
         (scaling.put_scheduled_action, {"ScheduledActionName": "a", "Schedule": "rate(1 hour)"}),
         (scaling.put_scaling_policy, {"PolicyName": "p", "PolicyType": "StepScaling"}),
@@ -108,7 +110,7 @@ def test_policies_and_schedules_need_a_registered_target(scaling: Any) -> None:
         assert caught.value.response["Error"]["Code"] == "ObjectNotFoundException"
 
 
-def test_a_policy_tracks_one_metric(scaling: Any) -> None:
+def test_a_target_tracking_policy_needs_exactly_one_metric(scaling: Any) -> None:
     scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
     with pytest.raises(ClientError, match="Exactly one"):
         scaling.put_scaling_policy(
@@ -120,7 +122,7 @@ def test_a_policy_tracks_one_metric(scaling: Any) -> None:
     scaling.deregister_scalable_target(**TARGET)
 
 
-def test_a_policy_that_is_put_again_keeps_its_arn(scaling: Any) -> None:
+def test_a_scaling_policy_that_is_put_again_keeps_its_arn(scaling: Any) -> None:
     scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
     policy = {
         "PolicyName": "again",

@@ -1,5 +1,5 @@
-"""``Custom::OptimizedArtifact`` against the local cloud: what it finds, what it says of what it does not find, and its
-references through every order of requests."""
+"""``Custom::OptimizedArtifact`` against the local cloud: the artifacts it resolves, the errors it reports,
+and its references for every order of requests."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def send(answers: Answers, *of_event: Any, **changed: Any) -> dict[str, Any]:
     return answers.received[-1]
 
 
-def test_an_artifact_that_is_there_is_found_and_referred_to(answers: Answers, artifact: Artifact) -> None:
+def test_an_existing_artifact_is_resolved_and_a_reference_is_recorded(answers: Answers, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, MAKER)
     manifest = artifact.make()
-    answer = send(answers, "Create", artifact.key)
-    assert answer["Status"] == "SUCCESS", answer
-    assert answer["PhysicalResourceId"] == artifact.key
-    assert answer["Data"] == {
+    response = send(answers, "Create", artifact.key)
+    assert response["Status"] == "SUCCESS", response
+    assert response["PhysicalResourceId"] == artifact.key
+    assert response["Data"] == {
         "ArtifactKey": artifact.key,
         "ModelDataUri": manifest["model_data_uri"],
         "Image": "lmi:1",
@@ -130,7 +130,7 @@ def test_an_artifact_that_is_there_is_found_and_referred_to(answers: Answers, ar
     assert artifact.is_referred_to
 
 
-def test_nothing_of_the_artifact_is_written(answers: Answers, artifact: Artifact) -> None:
+def test_creating_and_deleting_a_reference_writes_nothing_to_the_artifact(answers: Answers, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.make()
 
@@ -144,12 +144,12 @@ def test_nothing_of_the_artifact_is_written(answers: Answers, artifact: Artifact
     assert written() == before
 
 
-def test_an_artifact_whose_claim_was_lost_is_there_by_its_manifest(answers: Answers, artifact: Artifact) -> None:
+def test_an_artifact_without_a_claim_is_resolved_from_its_manifest(answers: Answers, artifact: Artifact) -> None:
     artifact.make()
     assert send(answers, "Create", artifact.key)["Status"] == "SUCCESS"
 
 
-def test_an_artifact_of_another_account_is_found_as_well(answers: Answers, artifact: Artifact) -> None:
+def test_an_artifact_owned_by_another_account_is_resolved(answers: Answers, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, ABROAD)
     artifact.make()
     assert send(answers, "Create", artifact.key)["Status"] == "SUCCESS"
@@ -157,14 +157,14 @@ def test_an_artifact_of_another_account_is_found_as_well(answers: Answers, artif
 
 def failed(answers: Answers, artifact: Artifact, *of_event: Any, **changed: Any) -> str:
     """The reason of a failure, which leaves no reference behind."""
-    answer = send(answers, *(of_event or ("Create", artifact.key)), **changed)
-    assert answer["Status"] == "FAILED"
-    assert answer["PhysicalResourceId"].startswith("not-created-request-")
+    response = send(answers, *(of_event or ("Create", artifact.key)), **changed)
+    assert response["Status"] == "FAILED"
+    assert response["PhysicalResourceId"].startswith("not-created-request-")
     assert not artifact.references
-    return answer["Reason"]
+    return response["Reason"]
 
 
-def test_a_key_nobody_knows_is_reported_with_key_store_recipe_and_what_would_make_it(
+def test_an_unknown_key_is_reported_with_its_store_its_recipe_and_the_next_step(
     answers: Answers, artifact: Artifact
 ) -> None:
     reason = failed(answers, artifact)
@@ -173,7 +173,7 @@ def test_a_key_nobody_knows_is_reported_with_key_store_recipe_and_what_would_mak
     assert "Next: deploy a stack with an OptimizationJob of this recipe on this store" in reason
 
 
-def test_a_running_job_of_the_account_is_named_with_its_status_and_how_to_watch_it(
+def test_a_running_job_of_the_same_account_is_reported_with_its_status_and_the_watch_command(
     answers: Answers, artifact: Artifact, cloud: LocalCloud, sagemaker: Any
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
@@ -190,7 +190,7 @@ def test_a_running_job_of_the_account_is_named_with_its_status_and_how_to_watch_
     sagemaker.stop_optimization_job(OptimizationJobName=name)
 
 
-def test_a_job_that_failed_without_its_watcher_noticing_gives_the_services_reason(
+def test_a_failed_job_that_its_watcher_has_not_polled_is_reported_with_sagemakers_reason(
     answers: Answers, artifact: Artifact, cloud: LocalCloud, sagemaker: Any
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
@@ -203,7 +203,7 @@ def test_a_job_that_failed_without_its_watcher_noticing_gives_the_services_reaso
     assert "deploy the stack that makes it again" in reason
 
 
-def test_a_job_that_has_just_completed_is_no_artifact_before_its_manifest(
+def test_a_completed_job_is_no_artifact_until_its_manifest_is_written(
     answers: Answers, artifact: Artifact, sagemaker: Any
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
@@ -214,12 +214,14 @@ def test_a_job_that_has_just_completed_is_no_artifact_before_its_manifest(
     assert f"{name} has completed, and its manifest is not written yet. Next: deploy again in a few minutes" in reason
 
 
-def test_a_job_that_was_never_created_is_said_not_to_exist(answers: Answers, artifact: Artifact) -> None:
+def test_a_claim_whose_job_was_never_created_is_reported(answers: Answers, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, MAKER)
     assert f"its optimization job {job_name(BUCKET, artifact.key, 1)} does not exist" in failed(answers, artifact)
 
 
-def test_of_another_accounts_job_is_told_who_makes_it_and_by_when(answers: Answers, artifact: Artifact) -> None:
+def test_a_job_of_another_account_is_reported_with_its_account_stack_and_deadline(
+    answers: Answers, artifact: Artifact
+) -> None:
     artifact.store.join(artifact.key, ABROAD, due=1_900_000_000)
     reason = failed(answers, artifact)
     assert "account 444455556666 makes it for the stack Heads, by 2030-03-17 17:46 UTC at the latest" in reason
@@ -227,7 +229,7 @@ def test_of_another_accounts_job_is_told_who_makes_it_and_by_when(answers: Answe
 
 
 @pytest.mark.parametrize("maker", [MAKER, ABROAD])
-def test_an_attempt_that_came_to_nothing_is_reported_as_its_maker_wrote_it_down(
+def test_a_failed_attempt_is_reported_with_the_recorded_reason_and_the_next_step(
     answers: Answers, artifact: Artifact, maker: Owner
 ) -> None:
     artifact.store.join(artifact.key, maker)
@@ -237,13 +239,15 @@ def test_an_attempt_that_came_to_nothing_is_reported_as_its_maker_wrote_it_down(
     assert "Next: deploy the stack that makes it again" in reason, "a long reason leaves room for the next step"
 
 
-def test_a_job_that_was_given_up_is_no_promise(answers: Answers, artifact: Artifact) -> None:
+def test_an_artifact_that_was_abandoned_before_it_was_complete_is_reported(
+    answers: Answers, artifact: Artifact
+) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.store.leave(artifact.key, MAKER, finished=False)
     assert "the stacks that had it made gave it up before it was there" in failed(answers, artifact)
 
 
-def test_an_artifact_that_is_being_removed_is_not_there_any_more(answers: Answers, artifact: Artifact) -> None:
+def test_an_artifact_that_is_being_pruned_is_refused(answers: Answers, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.make()
     artifact.store.leave(artifact.key, MAKER, finished=True)
@@ -252,7 +256,7 @@ def test_an_artifact_that_is_being_removed_is_not_there_any_more(answers: Answer
 
 
 @pytest.mark.parametrize("claimed", [True, False])
-def test_an_artifact_with_a_file_missing_is_not_there(answers: Answers, artifact: Artifact, claimed: bool) -> None:
+def test_an_artifact_with_a_missing_file_is_refused(answers: Answers, artifact: Artifact, claimed: bool) -> None:
     if claimed:
         artifact.store.join(artifact.key, MAKER)
     uri = artifact.make()["model_data_uri"]
@@ -260,16 +264,16 @@ def test_an_artifact_with_a_file_missing_is_not_there(answers: Answers, artifact
     assert "its manifest is there, but files were removed or changed since" in failed(answers, artifact)
 
 
-def test_the_manifest_of_an_earlier_attempt_does_not_count(
-    answers: Answers, artifact: Artifact, cloud: LocalCloud
-) -> None:
+def test_the_manifest_of_an_earlier_attempt_is_ignored(answers: Answers, artifact: Artifact, cloud: LocalCloud) -> None:
     claim = artifact.store.join(artifact.key, ABROAD)
     artifact.make(attempt=1)
     artifact.store.next_attempt(artifact.key, claim, maker=ABROAD.account)
     assert "account 444455556666 makes it" in failed(answers, artifact)
 
 
-def test_an_artifact_of_another_recipe_is_refused_with_what_it_is(answers: Answers, artifact: Artifact) -> None:
+def test_an_artifact_of_another_recipe_is_refused_and_its_recipe_is_reported(
+    answers: Answers, artifact: Artifact
+) -> None:
     artifact.make()
     reason = failed(answers, artifact, RecipeKey="f" * 64)
     assert "is another recipe's: it is llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
@@ -290,7 +294,7 @@ def test_an_artifact_of_another_model_is_refused(answers: Answers, artifact: Art
     assert f"made of {artifact.identity}" in failed(answers, artifact, Source=source)
 
 
-def test_files_in_s3_are_the_same_model_whatever_they_contain_now(answers: Answers, artifact: Artifact) -> None:
+def test_an_s3_model_matches_its_artifact_whatever_its_files_contain_now(answers: Answers, artifact: Artifact) -> None:
     identity = f"s3:s3://models/{artifact.version}/#fingerprint"
     artifact.key = artifact_key(RECIPE, identity)
     artifact.make(source={"identity": identity})
@@ -298,7 +302,7 @@ def test_files_in_s3_are_the_same_model_whatever_they_contain_now(answers: Answe
     assert send(answers, "Create", artifact.key, Source=source)["Status"] == "SUCCESS"
 
 
-def test_an_artifact_of_unknown_origin_is_refused_unless_no_recipe_is_asked_for(
+def test_an_artifact_of_unknown_source_is_refused_unless_no_recipe_is_required(
     answers: Answers, artifact: Artifact
 ) -> None:
     artifact.make(source={})
@@ -306,7 +310,7 @@ def test_an_artifact_of_unknown_origin_is_refused_unless_no_recipe_is_asked_for(
     assert send(answers, "Create", artifact.key, RecipeKey="", Source="")["Status"] == "SUCCESS"
 
 
-def test_a_key_that_is_none_is_refused_with_its_value(answers: Answers, artifact: Artifact) -> None:
+def test_an_invalid_artifact_key_is_refused_with_its_value(answers: Answers, artifact: Artifact) -> None:
     assert "ArtifactKey ('latest', where a key is 64 hexadecimal digits" in failed(
         answers, artifact, "Create", "latest"
     )
@@ -322,13 +326,13 @@ def test_a_key_that_is_none_is_refused_with_its_value(answers: Answers, artifact
         ({"Description": "text"}, "Description"),
     ],
 )
-def test_malformed_properties_are_named(
+def test_malformed_resource_properties_are_reported_by_name(
     answers: Answers, artifact: Artifact, changed: dict[str, Any], named: str
 ) -> None:
     assert f"missing or malformed: {named}" in failed(answers, artifact, **changed)
 
 
-def test_a_store_of_another_region_is_refused(
+def test_an_artifact_store_in_another_region_is_refused(
     answers: Answers, artifact: Artifact, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifact.make()
@@ -337,7 +341,7 @@ def test_a_store_of_another_region_is_refused(
     assert "is in us-west-2 and this stack in eu-west-1" in failed(answers, artifact)
 
 
-def test_a_repeated_create_is_one_reference(answers: Answers, artifact: Artifact) -> None:
+def test_a_repeated_create_request_records_one_reference(answers: Answers, artifact: Artifact) -> None:
     artifact.make()
     once = event(answers, "Create", artifact.key)
     for _ in range(2):
@@ -347,16 +351,14 @@ def test_a_repeated_create_is_one_reference(answers: Answers, artifact: Artifact
     assert artifact.references == {artifact.key: Reference(request=once["RequestId"], state=APPLIED)}
 
 
-def test_a_create_that_failed_once_may_be_repeated_when_the_artifact_is_there(
-    answers: Answers, artifact: Artifact
-) -> None:
+def test_a_failed_create_succeeds_when_repeated_once_the_artifact_exists(answers: Answers, artifact: Artifact) -> None:
     failed(answers, artifact)
     artifact.make()
     assert send(answers, "Create", artifact.key)["Status"] == "SUCCESS"
     assert artifact.is_referred_to
 
 
-def test_a_superseded_request_answers_nothing_and_changes_nothing(answers: Answers, artifact: Artifact) -> None:
+def test_a_superseded_request_sends_no_response_and_changes_nothing(answers: Answers, artifact: Artifact) -> None:
     artifact.make()
     create = event(answers, "Create", artifact.key)
     artifact_handler.handler(create, LambdaContext())
@@ -366,7 +368,7 @@ def test_a_superseded_request_answers_nothing_and_changes_nothing(answers: Answe
     assert not artifact.references
 
 
-def test_a_request_that_is_superseded_while_it_looks_leaves_its_reference_to_the_later_one(
+def test_a_request_superseded_while_it_reads_the_manifest_keeps_the_later_reference(
     answers: Answers, artifact: Artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifact.make()
@@ -383,7 +385,7 @@ def test_a_request_that_is_superseded_while_it_looks_leaves_its_reference_to_the
     assert artifact.references == {artifact.key: Reference(request="later", state=APPLIED)}
 
 
-def test_another_key_is_a_replacement_and_the_old_reference_goes_with_the_old_resource(
+def test_a_changed_key_replaces_the_resource_and_the_old_reference_is_deleted_with_it(
     answers: Answers, artifact: Artifact, cloud: LocalCloud
 ) -> None:
     other = Artifact(cloud)
@@ -397,20 +399,20 @@ def test_another_key_is_a_replacement_and_the_old_reference_goes_with_the_old_re
     assert set(artifact.references) == {other.key}
 
 
-def test_a_failed_update_keeps_the_reference_to_what_is_served(
+def test_a_failed_update_keeps_the_reference_to_the_served_artifact(
     answers: Answers, artifact: Artifact, cloud: LocalCloud
 ) -> None:
     artifact.make()
     before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
-    answer = send(answers, "Update", Artifact(cloud).key, before)
-    assert answer["Status"] == "FAILED"
-    assert answer["PhysicalResourceId"] == before
+    response = send(answers, "Update", Artifact(cloud).key, before)
+    assert response["Status"] == "FAILED"
+    assert response["PhysicalResourceId"] == before
     assert set(artifact.references) == {artifact.key}
     assert send(answers, "Update", artifact.key, before)["Status"] == "SUCCESS", "the rollback"
     assert artifact.is_referred_to
 
 
-def test_a_failing_update_of_the_same_key_keeps_its_reference(answers: Answers, artifact: Artifact) -> None:
+def test_a_failed_update_with_the_same_key_keeps_its_reference(answers: Answers, artifact: Artifact) -> None:
     artifact.make()
     before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
     assert send(answers, "Update", artifact.key, before, RecipeKey="f" * 64)["Status"] == "FAILED"
@@ -426,7 +428,7 @@ class Died(BaseException):
 
 @pytest.fixture
 def before_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], list[int]]:
-    """Has something done right before the n-th call to AWS from now on, once; counts the calls."""
+    """Runs an action right before the n-th call to AWS from now on, once; records the calls."""
 
     def arm(number: int, act: Callable[[], None]) -> list[int]:
         calls: list[int] = []
@@ -451,7 +453,9 @@ def die() -> None:
     raise Died
 
 
-def test_a_create_makes_as_many_calls_as_are_tried(answers: Answers, artifact: Artifact, before_call: Any) -> None:
+def test_a_create_request_makes_the_number_of_calls_the_tests_interrupt(
+    answers: Answers, artifact: Artifact, before_call: Any
+) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.make()
     calls = before_call(99, die)
@@ -461,7 +465,7 @@ def test_a_create_makes_as_many_calls_as_are_tried(answers: Answers, artifact: A
 
 @pytest.mark.parametrize("repeated", [True, False])
 @pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
-def test_a_create_that_dies_is_made_up_for_by_its_repetition_and_its_deletion(
+def test_an_interrupted_create_is_recovered_by_a_retry_or_a_deletion(
     answers: Answers, artifact: Artifact, before_call: Any, step: int, repeated: bool
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
@@ -490,7 +494,9 @@ def test_a_delete_that_overtakes_a_create_leaves_no_reference(
     assert not artifact.references
 
 
-def test_what_an_unanswered_request_referred_to_is_given_up_by_the_next(answers: Answers, artifact: Artifact) -> None:
+def test_a_reference_of_a_request_without_response_is_dropped_by_the_next_request(
+    answers: Answers, artifact: Artifact
+) -> None:
     artifact.make()
     artifact.records.begin(OWNER, "died")
     artifact.records.refer(OWNER, "died", "a" * 64)
@@ -498,7 +504,7 @@ def test_what_an_unanswered_request_referred_to_is_given_up_by_the_next(answers:
     assert set(artifact.references) == {artifact.key}
 
 
-def test_deleting_a_create_that_was_never_answered_takes_its_reference_back(
+def test_deleting_a_resource_whose_create_sent_no_response_removes_its_reference(
     answers: Answers, artifact: Artifact
 ) -> None:
     artifact.records.begin(OWNER, "died")
@@ -507,7 +513,7 @@ def test_deleting_a_create_that_was_never_answered_takes_its_reference_back(
     assert not artifact.references
 
 
-def test_deleting_touches_neither_claim_nor_job_nor_artifact(
+def test_deleting_the_reference_changes_neither_claim_nor_job_nor_artifact(
     answers: Answers, artifact: Artifact, cloud: LocalCloud
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
@@ -523,7 +529,7 @@ def test_deleting_touches_neither_claim_nor_job_nor_artifact(
 
 
 def deny(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    """Have S3 deny an operation on the owners' records, as for a store that is not shared."""
+    """Make S3 deny an operation on the owner records, as in a store that is not shared."""
 
     def before_call(params: dict[str, Any], **_: Any) -> None:
         if "/owners/" in params["url_path"]:
@@ -539,63 +545,64 @@ def deny(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["GetObject", "PutObject"])
-def test_a_store_that_is_not_shared_is_said_to_be_and_the_stack_can_be_rolled_back(
+def test_a_store_that_is_not_shared_is_reported_and_the_stack_can_roll_back(
     answers: Answers, artifact: Artifact, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     artifact.make()
     deny(monkeypatch, operation)
-    answer = send(answers, "Create", artifact.key)
-    assert answer["Status"] == "FAILED"
-    assert f"{operation} failed with AccessDenied" in answer["Reason"]
+    response = send(answers, "Create", artifact.key)
+    assert response["Status"] == "FAILED"
+    assert f"{operation} failed with AccessDenied" in response["Reason"]
     shared = f"If the store {BUCKET} is another account's, that one has to share it with this one, {OWNER.account} ("
-    assert shared in answer["Reason"]
-    assert send(answers, "Delete", artifact.key, answer["PhysicalResourceId"])["Status"] == "SUCCESS"
+    assert shared in response["Reason"]
+    assert send(answers, "Delete", artifact.key, response["PhysicalResourceId"])["Status"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("operation", ["GetObject", "PutObject"])
-def test_a_reference_that_cannot_be_taken_back_fails_the_deletion(
+def test_a_reference_that_cannot_be_removed_fails_the_deletion(
     answers: Answers, artifact: Artifact, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     artifact.make()
     send(answers, "Create", artifact.key)
     deny(monkeypatch, operation)
-    answer = send(answers, "Delete", artifact.key, artifact.key)
-    assert answer["Status"] == "FAILED"
-    assert "that one has to share it with this one" in answer["Reason"]
+    response = send(answers, "Delete", artifact.key, artifact.key)
+    assert response["Status"] == "FAILED"
+    assert "that one has to share it with this one" in response["Reason"]
     assert artifact.is_referred_to
 
 
-def test_deleting_when_the_bucket_is_gone_succeeds(answers: Answers, artifact: Artifact) -> None:
-    answer = send(answers, "Delete", artifact.key, artifact.key, Bucket="no-such-bucket-anywhere")
-    assert answer["Status"] == "SUCCESS"
+def test_deletion_succeeds_when_the_bucket_no_longer_exists(answers: Answers, artifact: Artifact) -> None:
+    response = send(answers, "Delete", artifact.key, artifact.key, Bucket="no-such-bucket-anywhere")
+    assert response["Status"] == "SUCCESS"
 
 
-def test_a_bucket_that_is_gone_is_reported_when_it_is_needed(answers: Answers, artifact: Artifact) -> None:
-    answer = send(answers, "Create", artifact.key, Bucket="no-such-bucket-anywhere")
-    assert answer["Status"] == "FAILED"
-    assert "the artifact store's bucket is gone" in answer["Reason"]
+def test_a_missing_store_bucket_fails_the_creation(answers: Answers, artifact: Artifact) -> None:
+    response = send(answers, "Create", artifact.key, Bucket="no-such-bucket-anywhere")
+    assert response["Status"] == "FAILED"
+    assert "the artifact store's bucket is gone" in response["Reason"]
 
 
-def test_a_manifest_that_holds_is_deployed(answers: Answers, artifact: Artifact) -> None:
+def test_an_artifact_with_a_valid_manifest_is_deployed(answers: Answers, artifact: Artifact) -> None:
     uri = artifact.make()["model_data_uri"]
-    artifact.make(
-        files=artifact.store.with_checksums(uri, artifact.store.files(uri)), image=f"{REPOSITORY}:0.36.0-lmi25"
-    )
-    answer = send(answers, "Create", artifact.key, ServingRepositories=[f"{REPOSITORY}-other", REPOSITORY])
-    assert answer["Status"] == "SUCCESS", answer
-    assert answer["Data"]["Image"] == f"{REPOSITORY}:0.36.0-lmi25"
+    files = artifact.store.with_checksums(uri, artifact.store.files(uri))
+    artifact.make(files=files, image=f"{REPOSITORY}:0.36.0-lmi25")
+    response = send(answers, "Create", artifact.key, ServingRepositories=[f"{REPOSITORY}-other", REPOSITORY])
+    assert response["Status"] == "SUCCESS", response
+    assert response["Data"]["Image"] == f"{REPOSITORY}:0.36.0-lmi25"
 
 
 @pytest.mark.parametrize("place", ["artifacts/{other}/model/1/", "artifacts/{key}/model/2/"])
-def test_a_manifest_that_names_another_place_is_refused(answers: Answers, artifact: Artifact, place: str) -> None:
+def test_a_manifest_with_a_model_data_uri_outside_its_attempt_is_refused(
+    answers: Answers, artifact: Artifact, place: str
+) -> None:
     artifact.make()
     place = place.format(other="e" * 64, key=artifact.key)
     artifact.s3.put_object(Bucket=BUCKET, Key=f"{place}pytorch_model.bin", Body=b"pickle")
     uri = f"s3://{BUCKET}/{place}"
     artifact.make(model_data_uri=uri, files=artifact.store.files(uri))
-    answer = send(answers, "Create", artifact.key)
-    assert answer["Status"] == "FAILED"
-    assert "is not what its manifest says: manifest.json changed (model_data_uri is" in answer["Reason"]
+    response = send(answers, "Create", artifact.key)
+    assert response["Status"] == "FAILED"
+    assert "is not what its manifest says: manifest.json changed (model_data_uri is" in response["Reason"]
     assert not artifact.references, "and nothing refers to it"
 
 
@@ -612,19 +619,19 @@ def test_a_manifest_with_an_image_of_another_repository_is_refused(
     answers: Answers, artifact: Artifact, image: str
 ) -> None:
     artifact.make(image=image)
-    answer = send(answers, "Create", artifact.key, ServingRepositories=[REPOSITORY])
-    assert answer["Status"] == "FAILED"
-    assert f"image is {image}, and this recipe is served with one of {REPOSITORY}" in answer["Reason"]
+    response = send(answers, "Create", artifact.key, ServingRepositories=[REPOSITORY])
+    assert response["Status"] == "FAILED"
+    assert f"image is {image}, and this recipe is served with one of {REPOSITORY}" in response["Reason"]
 
 
-def test_a_manifest_with_other_checksums_than_s3_has_is_refused(answers: Answers, artifact: Artifact) -> None:
+def test_a_manifest_whose_checksums_differ_from_s3_is_refused(answers: Answers, artifact: Artifact) -> None:
     manifest = artifact.make()
     uri = manifest["model_data_uri"]
     (file,) = artifact.store.with_checksums(uri, artifact.store.files(uri))
     forged = dict.fromkeys(file["checksums"], "AAAAAA==")
     assert forged, "S3 keeps a checksum of each object"
     artifact.make(files=[{**file, "checksums": forged}])
-    answer = send(answers, "Create", artifact.key)
-    assert answer["Status"] == "FAILED"
-    assert "model changed (" in answer["Reason"]
-    assert "was AAAAAA==" in answer["Reason"]
+    response = send(answers, "Create", artifact.key)
+    assert response["Status"] == "FAILED"
+    assert "model changed (" in response["Reason"]
+    assert "was AAAAAA==" in response["Reason"]

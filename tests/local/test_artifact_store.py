@@ -1,4 +1,4 @@
-"""Claims contended for, on the local cloud's S3: it checks a condition and writes in one step, as S3 does.
+"""Concurrent writers of a claim, on the local cloud's S3: it checks a condition and writes in one step, as S3 does.
 
 (moto's does so in two, with room for another writer between them.)
 """
@@ -16,7 +16,7 @@ KEY = "c" * 64
 OWNERS = [Owner(f"stack/{number}", "Job") for number in range(8)]
 
 
-def test_many_stacks_that_join_at_once_agree_on_one_attempt_and_none_is_lost(cloud: LocalCloud) -> None:
+def test_stacks_that_join_concurrently_share_one_attempt_and_all_own_the_claim(cloud: LocalCloud) -> None:
     store = ArtifactStore(cloud.client("s3"), BUCKET)
     with ThreadPoolExecutor(len(OWNERS)) as threads:
         joined = list(threads.map(lambda owner: store.join(KEY, owner), OWNERS))
@@ -26,7 +26,7 @@ def test_many_stacks_that_join_at_once_agree_on_one_attempt_and_none_is_lost(clo
     assert claim.owners == tuple(OWNERS)
 
 
-def test_of_many_stacks_that_leave_at_once_exactly_one_releases_the_job(cloud: LocalCloud) -> None:
+def test_when_all_stacks_leave_concurrently_exactly_one_releases_the_job(cloud: LocalCloud) -> None:
     store = ArtifactStore(cloud.client("s3"), BUCKET)
     key = "d" * 64
     for owner in OWNERS:

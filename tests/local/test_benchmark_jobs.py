@@ -1,4 +1,4 @@
-"""AI benchmark jobs: their workloads, their states, and what they leave behind."""
+"""AI benchmark jobs: their workloads, their statuses, and their output files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def inline(parameters: Mapping[str, Any], **more: Any) -> str:
 
 
 def config(sagemaker: Any, parameters: Mapping[str, Any], **more: Any) -> str:
-    """A workload configuration; its name."""
+    """Create a workload configuration; returns its name."""
     name = f"workload-{uuid.uuid4().hex[:8]}"
     sagemaker.create_ai_workload_config(
         AIWorkloadConfigName=name, AIWorkloadConfigs={"WorkloadSpec": {"Inline": inline(parameters)}}, **more
@@ -68,14 +68,14 @@ def ended(sagemaker: Any, name: str) -> dict[str, Any]:
 
 
 def run(sagemaker: Any, on: str, parameters: Mapping[str, Any], *components: str, **changed: Any) -> dict[str, Any]:
-    """A benchmark job that has come to its end."""
+    """Run a benchmark job to its end; returns its description."""
     asked = request(on, config(sagemaker, parameters), *components, **changed)
     sagemaker.create_ai_benchmark_job(**asked)
     return ended(sagemaker, asked["AIBenchmarkJobName"])
 
 
 def output(in_process: InProcessCloud, job: Mapping[str, Any]) -> dict[str, bytes]:
-    """The files that a job wrote, by name."""
+    """The output files of a job, by name."""
     bucket, _, prefix = job["OutputConfig"]["S3OutputLocation"].removeprefix("s3://").partition("/")
     packed = in_process.client("s3").get_object(Bucket=bucket, Key=f"{prefix}output/output.tar.gz")["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
@@ -93,7 +93,7 @@ def code(call: Any, **given: Any) -> str:
     return caught.value.response["Error"]["Code"]
 
 
-def test_a_benchmark_goes_through_its_states_and_writes_what_aiperf_writes(
+def test_a_benchmark_job_completes_and_writes_the_output_files_of_aiperf(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     name = serve(sagemaker, "measured")
@@ -125,7 +125,7 @@ def test_a_benchmark_goes_through_its_states_and_writes_what_aiperf_writes(
     assert b"Time to First Token (ms)" in files["profile_export_aiperf.csv"]
 
 
-def test_the_figures_of_a_benchmark_agree_with_each_other_and_with_its_records(
+def test_the_metrics_of_a_benchmark_are_consistent_with_each_other_and_with_its_records(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     job = run(sagemaker, serve(sagemaker, "agreeing"), SMALL)
@@ -152,7 +152,7 @@ def test_the_figures_of_a_benchmark_agree_with_each_other_and_with_its_records(
     assert most == 4
 
 
-def test_a_sweep_has_a_folder_for_each_number_of_users_and_more_users_wait_longer(
+def test_a_concurrency_sweep_has_a_folder_per_level_and_latency_rises_with_concurrency(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     job = run(sagemaker, serve(sagemaker, "swept"), {**SMALL, "concurrency": [1, 8]})
@@ -161,7 +161,7 @@ def test_a_sweep_has_a_folder_for_each_number_of_users_and_more_users_wait_longe
     assert alone["output_token_throughput"]["avg"] < crowded["output_token_throughput"]["avg"]
 
 
-def test_one_artifact_can_be_slow_and_another_fast(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_performance_can_be_configured_per_artifact(in_process: InProcessCloud, sagemaker: Any) -> None:
     def data(prefix: str) -> dict[str, Any]:
         source = {"S3Uri": f"s3://{BUCKET}/{prefix}/", "S3DataType": "S3Prefix", "CompressionType": "None"}
         return {"ModelDataSource": {"S3DataSource": source}}
@@ -178,14 +178,16 @@ def test_one_artifact_can_be_slow_and_another_fast(in_process: InProcessCloud, s
     assert [said["match"] for said in in_process.performances()] == [f"{BUCKET}/baseline", "OPTION_QUANTIZE=awq"]
 
 
-def test_what_is_no_performance_is_refused(in_process: InProcessCloud) -> None:
+def test_an_invalid_performance_configuration_is_refused(in_process: InProcessCloud) -> None:
     with pytest.raises(ApiError, match="error_rate is 2, and must be a share from 0 to 1"):
         in_process.set_performance(error_rate=2)
     with pytest.raises(ApiError, match="ttft_ms is 0, and must be a number above zero"):
         in_process.set_performance(ttft_ms=0)
 
 
-def test_failed_requests_are_counted_and_not_measured(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_failed_requests_are_counted_and_excluded_from_latency_metrics(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     name = serve(sagemaker, "failing")
     in_process.set_performance(name, error_rate=0.25)
     job = run(sagemaker, name, SMALL)
@@ -197,7 +199,7 @@ def test_failed_requests_are_counted_and_not_measured(in_process: InProcessCloud
     assert sum(record["error"] is not None for record in records) == 5
 
 
-def test_requests_that_take_too_long_fail_and_none_may_be_left(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_requests_beyond_the_timeout_fail_even_if_none_succeeds(in_process: InProcessCloud, sagemaker: Any) -> None:
     job = run(sagemaker, serve(sagemaker, "late"), {**SMALL, "request_timeout_seconds": 0.001})
     found = summary(in_process, job)
     assert found["request_count"]["avg"] == 0
@@ -205,14 +207,16 @@ def test_requests_that_take_too_long_fail_and_none_may_be_left(in_process: InPro
     assert found["error_summary"][0]["error_details"]["type"] == "TimeoutError"
 
 
-def test_without_streaming_there_is_no_first_token_to_wait_for(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_without_streaming_a_benchmark_reports_no_time_to_first_token(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     found = summary(in_process, run(sagemaker, serve(sagemaker, "whole"), {**SMALL, "streaming": False}))
     assert "time_to_first_token" not in found
     assert "inter_token_latency" not in found
     assert found["request_latency"]["avg"] > 0
 
 
-def test_goodput_counts_the_requests_that_keep_every_objective(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_goodput_counts_the_requests_that_meet_every_slo(in_process: InProcessCloud, sagemaker: Any) -> None:
     name = serve(sagemaker, "good")
     in_process.set_performance(name, ttft_ms=100, itl_ms=10, contention=0)
     found = summary(
@@ -222,7 +226,9 @@ def test_goodput_counts_the_requests_that_keep_every_objective(in_process: InPro
     assert found["goodput"]["avg"] == pytest.approx(found["request_throughput"]["avg"] / 2)
 
 
-def test_a_benchmark_by_time_sends_requests_until_it_is_over(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_benchmark_with_a_duration_sends_requests_until_it_elapses(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     name = serve(sagemaker, "timed")
     in_process.set_performance(name, ttft_ms=100, itl_ms=10, contention=0, spread=0)
     given = {"concurrency": 2, "benchmark_duration": 10, "output_tokens_mean": 91, "request_rate_mode": "constant"}
@@ -231,7 +237,9 @@ def test_a_benchmark_by_time_sends_requests_until_it_is_over(in_process: InProce
     assert summary(in_process, run(sagemaker, name, {**given, "request_rate": 5}))["request_count"]["avg"] == 50
 
 
-def test_the_most_users_within_an_agreement_are_searched_for(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_benchmark_searches_for_the_highest_concurrency_within_an_sla(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     name = serve(sagemaker, "agreed")
     in_process.set_performance(name, ttft_ms=100, itl_ms=10, contention=0.1, spread=0)
     given = {
@@ -252,7 +260,9 @@ def test_the_most_users_within_an_agreement_are_searched_for(in_process: InProce
     assert "concurrency_16/profile_export_aiperf.json" in files
 
 
-def test_prompts_come_from_the_file_of_a_channel(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_benchmark_prompts_are_read_from_the_file_of_an_input_channel(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     prompts = ["What is a token?", "Why is the sky blue?"]
     lines = "\n".join(json.dumps({"text": prompt}) for prompt in prompts)
     in_process.client("s3").put_object(Bucket=BUCKET, Key="prompts/set.jsonl", Body=lines.encode())
@@ -269,7 +279,9 @@ def test_prompts_come_from_the_file_of_a_channel(in_process: InProcessCloud, sag
     assert "input_file is in channel prompts" in job["FailureReason"]
 
 
-def test_an_endpoint_of_components_is_benchmarked_by_component(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_an_endpoint_with_inference_components_is_benchmarked_per_component(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     endpoint(sagemaker, "shared", count=1)
     for name in ("first", "second"):
         create(sagemaker, name, "shared", needing(2))
@@ -288,7 +300,7 @@ def test_an_endpoint_of_components_is_benchmarked_by_component(in_process: InPro
     assert "not found" in run(sagemaker, "shared", SMALL, "third")["FailureReason"]
 
 
-def test_what_cannot_be_benchmarked_is_refused_at_once(sagemaker: Any) -> None:
+def test_a_benchmark_job_that_cannot_run_is_refused_at_creation(sagemaker: Any) -> None:
     name, workload = serve(sagemaker, "known"), config(sagemaker, SMALL)
     create_job = sagemaker.create_ai_benchmark_job
     assert code(create_job, **request("unknown", workload)) == "ResourceNotFound"
@@ -303,7 +315,7 @@ def test_what_cannot_be_benchmarked_is_refused_at_once(sagemaker: Any) -> None:
     assert code(create_job, **request(name, bare)) == "ValidationException"
 
 
-def test_a_job_is_stopped_or_fails_or_loses_its_output_when_asked_to(
+def test_a_benchmark_job_can_be_stopped_and_made_to_fail_or_write_nothing(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     name = serve(sagemaker, "struck")
@@ -333,7 +345,7 @@ def test_a_job_is_stopped_or_fails_or_loses_its_output_when_asked_to(
     sagemaker.delete_ai_workload_config(AIWorkloadConfigName=workload)
 
 
-def test_jobs_and_configurations_are_listed_by_name_status_and_order(sagemaker: Any) -> None:
+def test_benchmark_jobs_and_workload_configs_are_listed_by_name_status_and_order(sagemaker: Any) -> None:
     name = serve(sagemaker, "listed")
     prefix = f"listing-{uuid.uuid4().hex[:6]}"
     for place in ("a", "b"):
@@ -358,7 +370,7 @@ def test_jobs_and_configurations_are_listed_by_name_status_and_order(sagemaker: 
     assert "NextToken" in page
 
 
-def test_a_configuration_with_a_capital_letter_can_be_read_and_never_deleted(sagemaker: Any) -> None:
+def test_a_workload_config_with_an_uppercase_name_can_be_described_but_not_deleted(sagemaker: Any) -> None:
     spec = {"WorkloadSpec": {"Inline": inline(SMALL)}}
     sagemaker.create_ai_workload_config(AIWorkloadConfigName="Capital", AIWorkloadConfigs=spec)
     assert sagemaker.describe_ai_workload_config(AIWorkloadConfigName="Capital")["AIWorkloadConfigs"] == spec
@@ -390,12 +402,12 @@ def test_a_configuration_with_a_capital_letter_can_be_read_and_never_deleted(sag
         (inline({}, extra=1), "extra is not allowed"),
     ],
 )
-def test_a_bad_document_is_refused_with_what_is_wrong(document: str, said: str) -> None:
+def test_an_invalid_workload_document_is_refused_with_the_reason(document: str, said: str) -> None:
     with pytest.raises(BadWorkload, match=said):
         parsed(document)
 
 
-def test_a_document_may_be_yaml_and_is_checked_when_the_configuration_is_created(sagemaker: Any) -> None:
+def test_a_workload_document_may_be_yaml_and_is_validated_at_creation(sagemaker: Any) -> None:
     text = "benchmark: {type: aiperf}\nparameters:\n  concurrency: [1, 2]\n  extra_inputs: 'temperature:0 top_p:1'\n"
     assert parsed(text).concurrencies == (1, 2)
     assert parsed(text).pairs("extra_inputs") == {"temperature": "0", "top_p": "1"}
@@ -407,7 +419,7 @@ def test_a_document_may_be_yaml_and_is_checked_when_the_configuration_is_created
     assert code(create_config, AIWorkloadConfigName="no_underscores") == "ValidationException"
 
 
-def test_a_recommendation_ranks_instance_types_by_the_metric_it_is_asked_for(
+def test_a_recommendation_job_ranks_instance_types_by_its_target_metric(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     types = ["ml.g5.2xlarge", "ml.g5.12xlarge", "ml.g5.48xlarge"]

@@ -1,4 +1,4 @@
-"""The made-up requests of a benchmark: whatever is asked for, they hang together."""
+"""The simulated requests of a benchmark are consistent for every workload."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def always(performance: Performance) -> Callable[[Served, float], Performance]:
     error_rate=st.floats(0, 1),
     seed=st.integers(0, 9),
 )
-def test_no_user_sends_two_requests_at_once_and_the_share_that_fails_is_the_one_asked_for(
+def test_concurrency_and_error_rate_are_those_of_the_configuration(
     users: int, count: int, spread: float, error_rate: float, seed: int
 ) -> None:
     asked = workload(request_count=count, output_tokens_mean=20, output_tokens_stddev=5, random_seed=seed)
@@ -55,7 +55,9 @@ def test_no_user_sends_two_requests_at_once_and_the_share_that_fails_is_the_one_
 
 
 @given(count=st.integers(1, 200), ttft=st.floats(1, 5000), itl=st.floats(0.1, 500), spread=st.floats(0, 0.2))
-def test_the_mean_is_what_was_set_however_few_the_requests(count: int, ttft: float, itl: float, spread: float) -> None:
+def test_mean_latencies_equal_the_configured_ones_for_any_request_count(
+    count: int, ttft: float, itl: float, spread: float
+) -> None:
     asked = workload(request_count=count)
     metrics = aggregated(asked, measured(asked, 1, [HERE], always(Performance(ttft, itl, 0.02, spread))))
     assert metrics["time_to_first_token"]["avg"] == pytest.approx(ttft)
@@ -64,7 +66,7 @@ def test_the_mean_is_what_was_set_however_few_the_requests(count: int, ttft: flo
 
 @given(limit=st.integers(100, 2000), most=st.integers(1, 200), least=st.integers(1, 20))
 @settings(max_examples=40)
-def test_a_search_finds_the_boundary_that_trying_every_number_of_users_would(limit: int, most: int, least: int) -> None:
+def test_a_concurrency_search_finds_the_same_boundary_as_an_exhaustive_one(limit: int, most: int, least: int) -> None:
     if least > most:
         least, most = most, least
     asked = workload(
@@ -88,14 +90,14 @@ def test_a_search_finds_the_boundary_that_trying_every_number_of_users_would(lim
 
 
 @given(st.lists(st.floats(0, 1000), min_size=1, max_size=30))
-def test_percentiles_lie_between_the_least_and_the_most(values: list[float]) -> None:
+def test_percentiles_are_ordered_between_minimum_and_maximum(values: list[float]) -> None:
     ordered = sorted(values)
     found = [percentile(ordered, share) for share in (0, 1, 50, 99, 100)]
     assert found == sorted(found)
     assert (found[0], found[-1]) == (ordered[0], ordered[-1])
 
 
-def test_a_benchmark_of_nothing_but_errors_can_be_written() -> None:
+def test_a_benchmark_with_only_failed_requests_still_writes_its_report() -> None:
     asked = workload(request_count=3)
     found = measured(asked, 1, [HERE], always(Performance(100, 10, error_rate=1)))
     written = files(asked, found, model="here", started=dt.datetime.now(dt.UTC))
@@ -104,7 +106,7 @@ def test_a_benchmark_of_nothing_but_errors_can_be_written() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_a_message_of_an_event_stream_is_read_as_it_was_written(payload: bytes) -> None:
+def test_an_event_stream_message_is_decoded_by_botocore_as_it_was_encoded(payload: bytes) -> None:
     message = event_message("PayloadPart", payload)
     assert struct.unpack("!I", message[-4:])[0] == zlib.crc32(message[:-4])
     buffer = EventStreamBuffer()

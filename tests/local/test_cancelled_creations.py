@@ -1,4 +1,4 @@
-"""A stack that is deleted while it is being created: what waits is cancelled, and what exists is deleted.
+"""A stack that is deleted while it is being created: waiting resources are cancelled, existing ones are deleted.
 
 Sources: https://github.com/aws/aws-cdk/issues/13782, https://github.com/aws/aws-cdk/issues/26139
 """
@@ -72,7 +72,7 @@ def deleted_while_waiting(cloud: LocalCloud, name: str, resources: dict[str, Any
     return events()
 
 
-def test_a_custom_resource_is_deleted_while_its_creation_waits(cloud: LocalCloud) -> None:
+def test_deleting_a_stack_cancels_and_deletes_a_custom_resource_in_creation(cloud: LocalCloud) -> None:
     events = deleted_while_waiting(cloud, "cancelled-custom-resource", WAITING_CUSTOM_RESOURCE)
     assert [event for event in events if event[0] == "Waiting"] == [
         ("Waiting", "CREATE_IN_PROGRESS", ""),
@@ -84,14 +84,14 @@ def test_a_custom_resource_is_deleted_while_its_creation_waits(cloud: LocalCloud
     assert deletions[:2] == ["Waiting", "Function"]
 
 
-def test_a_wait_condition_is_cancelled(cloud: LocalCloud) -> None:
+def test_deleting_a_stack_cancels_its_wait_condition(cloud: LocalCloud) -> None:
     events = deleted_while_waiting(cloud, "cancelled-wait-condition", WAITING_CONDITION)
     assert "Resource creation cancelled" in next(
         reason for logical_id, status, reason in events if (logical_id, status) == ("Waiting", "CREATE_FAILED")
     )
 
 
-def test_nothing_more_is_created(cloud: LocalCloud) -> None:
+def test_no_further_resource_is_created_once_the_stack_is_being_deleted(cloud: LocalCloud) -> None:
     events = deleted_while_waiting(cloud, "cancelled-deployment", WAITING_CONDITION)
     assert "After" not in {logical_id for logical_id, _, _ in events}
     assert events[-1][:2] == ("cancelled-deployment", "DELETE_COMPLETE")

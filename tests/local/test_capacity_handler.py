@@ -93,12 +93,12 @@ def send(stack: Stack, answers: Answers, kind: str, **changed: Any) -> dict[str,
     return answers.received[-1]
 
 
-def test_a_component_that_is_not_there_yet_gets_the_initial_copies(stack: Stack, answers: Answers) -> None:
-    answer = send(stack, answers, "Create", ComponentLogicalId="NotYet")
-    assert (answer["Status"], answer["Data"]) == ("SUCCESS", {"CopyCount": "2"}), answer
+def test_a_component_that_does_not_exist_yet_gets_the_initial_copies(stack: Stack, answers: Answers) -> None:
+    response = send(stack, answers, "Create", ComponentLogicalId="NotYet")
+    assert (response["Status"], response["Data"]) == ("SUCCESS", {"CopyCount": "2"}), response
 
 
-def test_a_component_keeps_the_copies_that_scaling_has_set_whatever_the_request_is(
+def test_a_component_keeps_the_copies_set_by_scaling_on_create_and_update(
     stack: Stack, answers: Answers, sagemaker: Any
 ) -> None:
     set_copies(stack, sagemaker, 3)
@@ -107,22 +107,22 @@ def test_a_component_keeps_the_copies_that_scaling_has_set_whatever_the_request_
     assert first["PhysicalResourceId"] == second["PhysicalResourceId"]
 
 
-def test_a_look_up_that_fails_fails_the_deployment_and_is_no_reason_to_set_copies_back(
+def test_a_failed_lookup_of_the_component_fails_the_deployment(
     stack: Stack, answers: Answers, cloud: LocalCloud
 ) -> None:
     cloud.inject("limit_exceeded", operation="DescribeInferenceComponent")
-    answer = send(stack, answers, "Update")
-    assert answer["Status"] == "FAILED"
-    assert "DescribeInferenceComponent" in answer["Reason"]
+    response = send(stack, answers, "Update")
+    assert response["Status"] == "FAILED"
+    assert "DescribeInferenceComponent" in response["Reason"]
     cloud.clear_faults()
 
 
-def test_a_component_that_was_stopped_stays_so(stack: Stack, answers: Answers, sagemaker: Any) -> None:
+def test_a_stopped_component_stays_at_zero_copies(stack: Stack, answers: Answers, sagemaker: Any) -> None:
     set_copies(stack, sagemaker, 0)
     assert send(stack, answers, "Update")["Data"] == {"CopyCount": "0"}
 
 
-def test_a_component_that_somebody_has_deleted_gets_the_initial_copies(
+def test_a_component_deleted_outside_the_stack_gets_the_initial_copies(
     stack: Stack, answers: Answers, sagemaker: Any
 ) -> None:
     deleted = {**COMPONENT, "Properties": {**COMPONENT["Properties"], "RuntimeConfig": {"CopyCount": 0}}}
@@ -135,7 +135,7 @@ def test_a_component_that_somebody_has_deleted_gets_the_initial_copies(
     )
 
 
-def test_a_deletion_needs_nothing(stack: Stack, answers: Answers, cloud: LocalCloud) -> None:
+def test_deleting_the_resource_makes_no_aws_calls(stack: Stack, answers: Answers, cloud: LocalCloud) -> None:
     before = len(cloud.calls())
     assert send(stack, answers, "Delete")["Status"] == "SUCCESS"
     assert len(cloud.calls()) == before
@@ -145,7 +145,9 @@ def test_a_deletion_needs_nothing(stack: Stack, answers: Answers, cloud: LocalCl
     ("changed", "named"),
     [({"ComponentLogicalId": "a/b"}, "ComponentLogicalId"), ({"InitialCopyCount": "some"}, "InitialCopyCount")],
 )
-def test_malformed_properties_are_named(stack: Stack, answers: Answers, changed: dict[str, Any], named: str) -> None:
-    answer = send(stack, answers, "Create", **changed)
-    assert answer["Status"] == "FAILED"
-    assert named in answer["Reason"]
+def test_malformed_resource_properties_are_reported_by_name(
+    stack: Stack, answers: Answers, changed: dict[str, Any], named: str
+) -> None:
+    response = send(stack, answers, "Create", **changed)
+    assert response["Status"] == "FAILED"
+    assert named in response["Reason"]

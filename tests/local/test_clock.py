@@ -10,7 +10,7 @@ from constructs_optim_local.cloud import LocalCloud, LocalCloudError
 from ..support.hosting import make_config, make_model
 
 
-def test_a_clock_that_stands_still_is_as_late_as_it_was_advanced_to() -> None:
+def test_a_stopped_clock_moves_only_by_advances_and_sleeps() -> None:
     clock = Clock(runs=False)
     at, since = clock.now(), clock.monotonic()
     assert (clock.now(), clock.monotonic()) == (at, since)
@@ -19,13 +19,13 @@ def test_a_clock_that_stands_still_is_as_late_as_it_was_advanced_to() -> None:
     assert (clock.now() - at).total_seconds() == clock.monotonic() - since == 60.5
 
 
-def test_a_clock_that_runs_is_ahead_of_the_machines_by_what_it_was_advanced() -> None:
+def test_a_running_clock_is_ahead_of_the_machine_by_its_advances() -> None:
     clock, machine = Clock(), Clock()
     clock.advance(3600)
     assert 3599 < (clock.now() - machine.now()).total_seconds() < 3601
 
 
-def test_whoever_waits_is_told_of_an_advance() -> None:
+def test_subscribers_are_notified_when_the_clock_is_advanced() -> None:
     clock, told = Clock(runs=False), list[float]()
     clock.subscribe(lambda: told.append(clock.monotonic()))
     began = clock.monotonic()
@@ -34,12 +34,12 @@ def test_whoever_waits_is_told_of_an_advance() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan")])
-def test_time_does_not_go_back(seconds: float) -> None:
+def test_a_clock_cannot_be_advanced_by_a_negative_time(seconds: float) -> None:
     with pytest.raises(ValueError, match="from zero on"):
         Clock().advance(seconds)
 
 
-def test_the_clock_of_a_local_cloud_is_advanced_by_its_control_interface(cloud: LocalCloud) -> None:
+def test_the_clock_of_a_local_cloud_is_advanced_through_its_control_api(cloud: LocalCloud) -> None:
     sagemaker = cloud.client("sagemaker")
     make_model(sagemaker, "advanced")
     make_config(sagemaker, "advanced", "advanced")

@@ -1,4 +1,4 @@
-"""The local cloud's process: where it listens, when it ends, what it leaves."""
+"""The local cloud's process: the addresses it listens on, when it ends, and its clean-up."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..support.waiting import until
 pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 
 
-def test_it_listens_on_loopback_and_nowhere_else(cloud: LocalCloud) -> None:
+def test_the_local_cloud_listens_on_loopback_only(cloud: LocalCloud) -> None:
     assert cloud.pid is not None
     assert listening_addresses(cloud.pid) == {f"127.0.0.1:{cloud.port}"}
 
 
-def test_what_it_starts_is_pointed_at_it_with_its_own_credentials(
+def test_child_processes_get_the_local_endpoint_and_credentials_only(
     cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "production")
@@ -39,9 +39,7 @@ def test_what_it_starts_is_pointed_at_it_with_its_own_credentials(
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & set(environment)
 
 
-def test_it_ends_with_its_block_and_leaves_no_process_and_no_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_leaving_the_context_leaves_no_process_and_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     marker = mark(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with LocalCloud() as cloud:
@@ -52,7 +50,7 @@ def test_it_ends_with_its_block_and_leaves_no_process_and_no_file(
     assert not list(tmp_path.iterdir())
 
 
-def test_it_ends_when_the_process_that_started_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_cloud_ends_when_its_parent_process_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     marker = mark(monkeypatch)
     script = (
         "import time; from constructs_optim_local.cloud import LocalCloud\n"
@@ -67,7 +65,7 @@ def test_it_ends_when_the_process_that_started_it_is_killed(monkeypatch: pytest.
     assert none_left(marker)
 
 
-def test_what_a_killed_cloud_leaves_is_removed_by_the_next_and_nothing_else(
+def test_files_of_a_killed_local_cloud_are_removed_at_the_next_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -87,7 +85,7 @@ def test_what_a_killed_cloud_leaves_is_removed_by_the_next_and_nothing_else(
     assert all(other.is_dir() for other in others)
 
 
-def test_it_can_be_stopped_twice_and_started_again() -> None:
+def test_a_local_cloud_can_be_stopped_twice_and_restarted() -> None:
     cloud = LocalCloud()
     cloud.start()
     cloud.stop()
@@ -96,17 +94,17 @@ def test_it_can_be_stopped_twice_and_started_again() -> None:
         assert cloud.jobs() == []
 
 
-def test_a_taken_port_is_an_error_and_not_a_wait() -> None:
+def test_starting_on_a_port_in_use_fails_at_once() -> None:
     with LocalCloud() as first, pytest.raises(LocalCloudError, match=str(first.port)):
         LocalCloud(port=first.port).start()
 
 
-def test_an_unknown_path_of_its_own_interface_is_refused(cloud: LocalCloud) -> None:
+def test_an_unknown_path_of_the_control_api_is_refused(cloud: LocalCloud) -> None:
     with pytest.raises(LocalCloudError, match="GET nothing is not there"):
         cloud._control("GET", "nothing")
 
 
-def test_the_process_of_a_function_ends_with_its_stack(cloud: LocalCloud) -> None:
+def test_the_process_of_a_lambda_function_ends_when_its_stack_is_deleted(cloud: LocalCloud) -> None:
     cloudformation = cloud.client("cloudformation")
     properties = {
         "Runtime": "python3.14",
@@ -126,7 +124,7 @@ def test_the_process_of_a_function_ends_with_its_stack(cloud: LocalCloud) -> Non
 
 
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Put a value into the environment by which all that is started from now on can be found."""
+    """Put a value into the environment that identifies all processes started from now on."""
     marker = uuid.uuid4().hex
     monkeypatch.setenv("LOCAL_CLOUD_TEST", marker)
     return marker

@@ -1,4 +1,4 @@
-"""What CloudFormation refuses, in its words."""
+"""Requests that CloudFormation refuses, with its error messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def template(**sections: Any) -> str:
     return json.dumps({"Resources": {"Topic": TOPIC}, **sections})
 
 
-def test_a_logical_id_keeps_its_type(cloud: LocalCloud) -> None:
+def test_an_update_that_changes_a_resource_type_is_refused(cloud: LocalCloud) -> None:
     stack = Stack(cloud, "type-change")
     assert stack.deploy({"Same": TOPIC, "Other": TOPIC, "Changed": TOPIC}) == "CREATE_COMPLETE"
     changed = json.dumps({"Resources": {"Same": TOPIC, "Other": QUEUE, "Changed": QUEUE}})
@@ -83,7 +83,7 @@ def test_a_logical_id_keeps_its_type(cloud: LocalCloud) -> None:
         ("eu-west-3", ["AWS::SageMaker::AIWorkloadConfig", "AWS::SageMaker::InferenceComponent"]),
     ],
 )
-def test_a_stack_has_only_types_of_its_region(cloud: LocalCloud, region: str, refused: list[str]) -> None:
+def test_a_resource_type_the_region_lacks_is_refused(cloud: LocalCloud, region: str, refused: list[str]) -> None:
     types = ["AWS::SageMaker::AIWorkloadConfig", "AWS::SageMaker::InferenceComponent"]
     body = json.dumps({"Resources": {"Topic": TOPIC, **{name[16:]: {"Type": name} for name in types}}})
     calls = client_of(cloud, region)
@@ -98,7 +98,7 @@ def test_a_stack_has_only_types_of_its_region(cloud: LocalCloud, region: str, re
         calls.describe_stacks(StackName="elsewhere")
 
 
-def test_a_resource_whose_condition_does_not_hold_may_be_of_any_region(cloud: LocalCloud) -> None:
+def test_a_resource_with_a_false_condition_may_have_a_type_the_region_lacks(cloud: LocalCloud) -> None:
     calls = client_of(cloud, "eu-west-3")
     made: dict[str, Any] = {"Type": "AWS::SageMaker::AIWorkloadConfig", "Condition": "Evaluated"}
     conditions = {"Evaluated": {"Fn::Equals": [{"Ref": "AWS::Region"}, "us-west-2"]}}
@@ -111,7 +111,7 @@ def test_a_resource_whose_condition_does_not_hold_may_be_of_any_region(cloud: Lo
     calls.delete_stack(StackName="conditional")
 
 
-def test_regions_have_the_types_that_the_registry_lists() -> None:
+def test_resource_types_of_a_region_are_those_of_the_registry() -> None:
     assert "AWS::SageMaker::Endpoint" in (resource_types("eu-west-3") or ())
     assert resource_types("nowhere-1") is None
 
@@ -145,19 +145,21 @@ def test_regions_have_the_types_that_the_registry_lists() -> None:
         ),
     ],
 )
-def test_a_template_has_limits(cloud: LocalCloud, sections: dict[str, Any], words: str) -> None:
+def test_a_template_beyond_a_cloudformation_quota_is_refused(
+    cloud: LocalCloud, sections: dict[str, Any], words: str
+) -> None:
     calls = cloud.client("cloudformation")
     assert words in refusal(calls.create_stack, StackName="large", TemplateBody=template(**sections))
 
 
-def test_a_template_in_s3_has_less_than_a_megabyte(cloud: LocalCloud) -> None:
+def test_a_template_in_s3_beyond_one_megabyte_is_refused(cloud: LocalCloud) -> None:
     cloud.client("s3").put_object(Bucket=BUCKET, Key="large.json", Body=template(Metadata={"Text": "x" * 1_000_000}))
     url = f"{cloud.endpoint_url}/{BUCKET}/large.json"
     words = refusal(cloud.client("cloudformation").create_stack, StackName="large", TemplateURL=url)
     assert words == "Template may not exceed 1000000 bytes in size."
 
 
-def test_an_update_without_changes_is_none(cloud: LocalCloud) -> None:
+def test_an_update_without_changes_is_refused(cloud: LocalCloud) -> None:
     stack = Stack(cloud, "unchanged")
     stack.deploy({"Topic": TOPIC})
     body = json.dumps({"Resources": {"Topic": TOPIC}, "Outputs": {}})
@@ -174,7 +176,7 @@ def test_an_update_without_changes_is_none(cloud: LocalCloud) -> None:
 
 
 def answering(size: int) -> dict[str, Any]:
-    """A custom resource whose function answers in so many bytes."""
+    """A custom resource whose function sends a response of that many bytes."""
     return {
         "Function": {
             "Type": "AWS::Lambda::Function",
@@ -192,7 +194,7 @@ def answering(size: int) -> dict[str, Any]:
     }
 
 
-def test_a_custom_resource_answers_in_4096_bytes(cloud: LocalCloud) -> None:
+def test_a_custom_resource_response_above_4096_bytes_fails_the_stack(cloud: LocalCloud) -> None:
     stack = Stack(cloud, "answers")
     assert stack.deploy(answering(4096)) == "CREATE_COMPLETE"
     assert stack.physical_id("Custom") == "long"
@@ -202,7 +204,7 @@ def test_a_custom_resource_answers_in_4096_bytes(cloud: LocalCloud) -> None:
     assert "Response object is too long." in stack.reasons()
 
 
-def test_a_signal_has_4096_bytes(cloud: LocalCloud) -> None:
+def test_a_wait_condition_signal_above_4096_bytes_is_refused(cloud: LocalCloud) -> None:
     stack = Stack(cloud, "signals")
     stack.deploy({"Handle": {"Type": "AWS::CloudFormation::WaitConditionHandle"}})
 
@@ -221,7 +223,7 @@ def test_a_signal_has_4096_bytes(cloud: LocalCloud) -> None:
     stack.delete()
 
 
-def test_events_are_in_the_order_of_their_times(cloud: LocalCloud) -> None:
+def test_stack_events_are_ordered_by_timestamp(cloud: LocalCloud) -> None:
     stack = Stack(cloud, "ordered")
     stack.deploy({f"Topic{n}": TOPIC for n in range(30)})
     newest_first = stack.cloudformation.describe_stack_events(StackName=stack.name)["StackEvents"]

@@ -1,4 +1,4 @@
-"""Deployments as functions of time: whatever is asked for, the fleets end as they should."""
+"""Deployments as functions of time: the fleets end in the expected state for every configuration."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class Scripted:
         return (self.trips, "alarm") if self.trips is not None and start <= self.trips <= end else None
 
 
-def deployed(config: dict[str, Any], old: int, new: int, world: Scripted, looks: Sequence[float] = ()) -> Deployment:
-    """A deployment looked at after so many seconds each, and long after."""
+def deployed(config: dict[str, Any], old: int, new: int, world: Scripted, polls: Sequence[float] = ()) -> Deployment:
+    """A deployment polled after each number of seconds, and long after."""
     deployment = Deployment(plan(config, {"v": old}, {"v": new}, PACE), world, START)
-    for seconds in sorted(looks):
+    for seconds in sorted(polls):
         deployment.advance(START + dt.timedelta(seconds=seconds))
     deployment.advance(LONG_AFTER)
     return deployment
@@ -75,7 +75,7 @@ def test_a_deployment_ends_with_the_new_fleet_in_full(config: dict[str, Any], ol
 
 
 @given(policy=rolling, old=counts, new=counts)
-def test_a_rolling_update_never_has_more_than_a_batch_above_the_larger_fleet_and_never_less_than_the_smaller(
+def test_a_rolling_update_never_exceeds_the_larger_fleet_by_more_than_a_batch(
     policy: dict[str, Any], old: int, new: int
 ) -> None:
     size = policy["MaximumBatchSize"]
@@ -86,7 +86,9 @@ def test_a_rolling_update_never_has_more_than_a_batch_above_the_larger_fleet_and
 
 
 @given(config=policies, old=counts, new=counts, fails=st.integers(0, 3))
-def test_a_launch_that_fails_brings_the_old_fleet_back(config: dict[str, Any], old: int, new: int, fails: int) -> None:
+def test_a_failed_instance_launch_restores_the_old_fleet(
+    config: dict[str, Any], old: int, new: int, fails: int
+) -> None:
     world = Scripted(fails=fails)
     deployment = deployed(config, old, new, world)
     if world.launches <= fails:
@@ -101,13 +103,13 @@ def test_a_launch_that_fails_brings_the_old_fleet_back(config: dict[str, Any], o
     old=counts,
     new=counts,
     trips=st.floats(0, 400),
-    looks=st.lists(st.floats(0, 600), max_size=8),
+    polls=st.lists(st.floats(0, 600), max_size=8),
 )
-def test_what_became_of_a_deployment_does_not_depend_on_when_it_was_looked_at(
-    config: dict[str, Any], old: int, new: int, trips: float, looks: list[float]
+def test_the_outcome_of_a_deployment_does_not_depend_on_when_it_is_polled(
+    config: dict[str, Any], old: int, new: int, trips: float, polls: list[float]
 ) -> None:
     moment = START + dt.timedelta(seconds=trips)
-    once, often = (deployed(config, old, new, Scripted(trips=moment), when) for when in ((), looks))
+    once, often = (deployed(config, old, new, Scripted(trips=moment), when) for when in ((), polls))
     assert (once.outcome, once.history) == (often.outcome, often.history)
     if once.outcome == "rolled back":
         assert (once.history[-1]["new"], once.history[-1]["old"]) == ({"v": 0}, {"v": old})

@@ -37,7 +37,7 @@ def rolling(batch: int = 1, *, wait: int = 200, alarms: tuple[str, ...] = (), **
 
 
 def ended(sagemaker: Any, name: str) -> dict[str, Any]:
-    """The endpoint once its update has come to an end, whichever."""
+    """The endpoint once its update has succeeded or failed."""
     return until(
         lambda: sagemaker.describe_endpoint(EndpointName=name),
         lambda endpoint: endpoint["EndpointStatus"] not in ("Updating", "RollingBack"),
@@ -45,12 +45,12 @@ def ended(sagemaker: Any, name: str) -> dict[str, Any]:
 
 
 def stages(in_process: InProcessCloud, name: str) -> list[tuple[str, int, int]]:
-    """What its last update went through: what was done, and how many instances of the new and the old fleet served."""
+    """The stages of its last update: status, instances of the new fleet, instances of the old fleet."""
     history = in_process.deployments(f"endpoint/{name}")[-1]["history"]
     return [(stage["status"], stage["new"]["AllTraffic"], stage["old"]["AllTraffic"]) for stage in history]
 
 
-def test_a_canary_bakes_before_the_rest_of_the_traffic_follows(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_canary_bakes_before_the_remaining_traffic_shifts(in_process: InProcessCloud, sagemaker: Any) -> None:
     serving(sagemaker, "canary")
     update(sagemaker, "canary", blue_green({**CANARY, "WaitIntervalInSeconds": 2000}))
     canary = baking(sagemaker, "canary")
@@ -74,14 +74,14 @@ def test_a_canary_bakes_before_the_rest_of_the_traffic_follows(in_process: InPro
     ]
 
 
-def test_linear_traffic_moves_in_steps_of_equal_size(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_linear_traffic_shifting_moves_in_equal_steps(in_process: InProcessCloud, sagemaker: Any) -> None:
     serving(sagemaker, "linear", count=4)
     update(sagemaker, "linear", blue_green(LINEAR, termination=200))
     ended(sagemaker, "linear")
     assert [counts for status, *counts in stages(in_process, "linear") if status == "Baking"] == [[2, 4], [4, 4]]
 
 
-def test_a_rolling_update_ends_old_instances_as_new_ones_come(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_rolling_update_replaces_instances_batch_by_batch(in_process: InProcessCloud, sagemaker: Any) -> None:
     serving(sagemaker, "rolling", count=4)
     update(sagemaker, "rolling", rolling(2))
     assert ended(sagemaker, "rolling")["EndpointConfigName"] == "rolling-2"
@@ -98,7 +98,7 @@ def test_a_rolling_update_ends_old_instances_as_new_ones_come(in_process: InProc
         ("rolling-trips", rolling(1, wait=3000, alarms=("rolling-trips",))),
     ],
 )
-def test_an_alarm_that_trips_while_a_deployment_bakes_rolls_it_back(
+def test_an_alarm_during_baking_rolls_the_deployment_back(
     in_process: InProcessCloud, sagemaker: Any, cloudwatch: Any, name: str, config: dict[str, Any]
 ) -> None:
     make_alarm(cloudwatch, name)
@@ -115,7 +115,7 @@ def test_an_alarm_that_trips_while_a_deployment_bakes_rolls_it_back(
     assert [stage["rolling_back"] for stage in deployment["history"]][-1]
 
 
-def test_a_rollback_of_a_rolling_update_brings_the_old_instances_back_in_its_own_batches(
+def test_a_rollback_of_a_rolling_update_restores_the_old_instances_in_rollback_batches(
     in_process: InProcessCloud, sagemaker: Any, cloudwatch: Any
 ) -> None:
     make_alarm(cloudwatch, "halfway")
@@ -131,7 +131,7 @@ def test_a_rollback_of_a_rolling_update_brings_the_old_instances_back_in_its_own
     assert back == [("Creating", 4, 2), ("Creating", 3, 3), ("Deleting", 0, 4)]
 
 
-def test_an_alarm_that_has_recovered_before_anybody_looked_counts_all_the_same(sagemaker: Any, cloudwatch: Any) -> None:
+def test_an_alarm_that_recovered_during_baking_still_rolls_the_deployment_back(sagemaker: Any, cloudwatch: Any) -> None:
     make_alarm(cloudwatch, "blip")
     serving(sagemaker, "blip")
     update(sagemaker, "blip", blue_green(AT_ONCE, alarms=("blip",), termination=600))
@@ -141,7 +141,7 @@ def test_an_alarm_that_has_recovered_before_anybody_looked_counts_all_the_same(s
     assert settled(sagemaker, "blip")["EndpointConfigName"] == "blip"
 
 
-def test_an_alarm_without_data_lets_a_deployment_pass(sagemaker: Any, cloudwatch: Any) -> None:
+def test_an_alarm_without_data_does_not_roll_a_deployment_back(sagemaker: Any, cloudwatch: Any) -> None:
     make_alarm(cloudwatch, "silent")
     serving(sagemaker, "silent")
     update(sagemaker, "silent", blue_green(AT_ONCE, alarms=("silent",)))
@@ -164,7 +164,7 @@ def test_an_alarm_without_data_lets_a_deployment_pass(sagemaker: Any, cloudwatch
         (rolling(1, MaximumExecutionTimeoutInSeconds=599), "600"),
     ],
 )
-def test_a_deployment_that_the_api_forbids_is_refused(
+def test_an_invalid_deployment_configuration_is_refused(
     in_process: InProcessCloud, config: dict[str, Any], said: str
 ) -> None:
     client = in_process.client("sagemaker", parameter_validation=False)
@@ -176,7 +176,7 @@ def test_a_deployment_that_the_api_forbids_is_refused(
     assert client.describe_endpoint(EndpointName="strict")["EndpointStatus"] == "InService"
 
 
-def test_a_deployment_configuration_given_at_creation_is_reused_when_it_is_retained(
+def test_a_retained_deployment_configuration_from_creation_is_reused(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     serving(sagemaker, "retained", DeploymentConfig=rolling(1))
@@ -186,7 +186,7 @@ def test_a_deployment_configuration_given_at_creation_is_reused_when_it_is_retai
     assert sagemaker.describe_endpoint(EndpointName="retained")["LastDeploymentConfig"] == rolling(1)
 
 
-def test_an_excluded_property_is_not_retained(sagemaker: Any) -> None:
+def test_an_excluded_variant_property_is_not_retained(sagemaker: Any) -> None:
     serving(sagemaker, "excluded", count=1)
     desired = [{"VariantName": "AllTraffic", "DesiredInstanceCount": 5, "DesiredWeight": 0.5}]
     sagemaker.update_endpoint_weights_and_capacities(EndpointName="excluded", DesiredWeightsAndCapacities=desired)
@@ -197,7 +197,7 @@ def test_an_excluded_property_is_not_retained(sagemaker: Any) -> None:
     assert (variant["CurrentInstanceCount"], variant["CurrentWeight"]) == (1, 0.5)
 
 
-def test_a_deployment_that_takes_too_long_rolls_back(sagemaker: Any) -> None:
+def test_a_deployment_beyond_its_maximum_execution_timeout_rolls_back(sagemaker: Any) -> None:
     serving(sagemaker, "slow")
     update(sagemaker, "slow", rolling(1, wait=500, MaximumExecutionTimeoutInSeconds=600))
     endpoint = settled(sagemaker, "slow")
@@ -205,7 +205,7 @@ def test_a_deployment_that_takes_too_long_rolls_back(sagemaker: Any) -> None:
     assert "MaximumExecutionTimeoutInSeconds" in endpoint["FailureReason"]
 
 
-def test_an_update_can_be_made_to_fail_and_its_rollback_as_well(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_failures_of_an_update_and_of_its_rollback_can_be_injected(in_process: InProcessCloud, sagemaker: Any) -> None:
     serving(sagemaker, "doomed")
     in_process.inject("update_fails", count=1, reason="The container crashed.")
     update(sagemaker, "doomed", {})
@@ -224,7 +224,7 @@ def test_an_update_can_be_made_to_fail_and_its_rollback_as_well(in_process: InPr
     assert "FailureReason" not in done
 
 
-def test_an_endpoint_is_neither_updated_nor_scaled_nor_deleted_while_it_changes(sagemaker: Any) -> None:
+def test_an_updating_endpoint_cannot_be_updated_scaled_or_deleted(sagemaker: Any) -> None:
     serving(sagemaker, "busy")
     update(sagemaker, "busy", blue_green(AT_ONCE, termination=3000))
     for operation, more in (
@@ -236,14 +236,14 @@ def test_an_endpoint_is_neither_updated_nor_scaled_nor_deleted_while_it_changes(
             getattr(sagemaker, operation)(EndpointName="busy", **more)
 
 
-def test_an_update_needs_the_configuration_it_may_have_to_go_back_to(sagemaker: Any) -> None:
+def test_an_update_needs_the_previous_endpoint_configuration_to_exist(sagemaker: Any) -> None:
     serving(sagemaker, "rootless")
     sagemaker.delete_endpoint_config(EndpointConfigName="rootless")
     with pytest.raises(ClientError, match=r'Could not find endpoint configuration ".*rootless"'):
         update(sagemaker, "rootless", {})
 
 
-def test_a_deployments_start_is_told(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_the_start_time_of_a_pending_deployment_is_described(in_process: InProcessCloud, sagemaker: Any) -> None:
     serving(sagemaker, "dated")
     update(sagemaker, "dated", {})
     summary = sagemaker.describe_endpoint(EndpointName="dated")["PendingDeploymentSummary"]

@@ -1,6 +1,6 @@
-"""Evaluations against the local cloud: looks that die, repeat and are overtaken by the end of their stack.
+"""Evaluations against the local cloud: polls that die, are retried, or are overtaken by the deletion of their stack.
 
-The state machine's and CloudFormation's own parts are played here, because it is they that would have to misbehave.
+The tests play the parts of the state machine and of CloudFormation, to send polls and requests in rare orders.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class Evaluation:
     def job(self) -> dict[str, Any]:
         return self.sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=run_job_name(self.records.key, self.run))
 
-    def look(self, issued: int = 1000, **more: Any) -> dict[str, Any]:
+    def poll(self, issued: int = 1000, **more: Any) -> dict[str, Any]:
         event = {"Request": self.request, "Run": self.run, "Issued": issued, "WaitHandle": self.answers.url, **more}
         return evaluation_watcher.handler(event, LambdaContext(120))
 
-    def looked_to_the_end(self, **more: Any) -> dict[str, Any]:
-        """The signal that the stack got."""
+    def poll_to_the_end(self, **more: Any) -> dict[str, Any]:
+        """Poll until the watcher is done; returns the signal that the stack received."""
         deadline = time.monotonic() + 20
-        while not self.look(**more)["Done"]:
+        while not self.poll(**more)["Done"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         return self.answers.received[-1]
@@ -93,7 +93,7 @@ class Evaluation:
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests look themselves."""
+    """A state machine that does nothing: these tests invoke the watcher themselves."""
     definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
     return cloud.client("stepfunctions").create_state_machine(
         name="evaluation-watcher", definition=json.dumps(definition), roleArn=ROLE
@@ -102,7 +102,7 @@ def machine(cloud: LocalCloud) -> str:
 
 @pytest.fixture(scope="module")
 def endpoint(cloud: LocalCloud) -> None:
-    """What all evaluations are of; each has an artifact of its own."""
+    """The endpoint of all evaluations; each evaluation has a separate artifact."""
     sagemaker = cloud.client("sagemaker")
     serving(sagemaker, Evaluation.name, count=1)
     inline = {"WorkloadSpec": {"Inline": json.dumps(Evaluation.spec)}}
@@ -119,7 +119,7 @@ def evaluation(
 
 @pytest.fixture
 def after_call(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
-    """Has something done right after the n-th call to AWS that a function makes from now on."""
+    """Runs an action right after the n-th call to AWS that a function makes from now on."""
     plan: dict[int, Callable[[], None]] = {}
     made = count()
     session = inspect.unwrap(aws.session)()
@@ -144,7 +144,7 @@ def die() -> None:
 
 
 def test_an_evaluation_ends_with_a_result_a_report_and_a_decision(evaluation: Evaluation) -> None:
-    signal = evaluation.looked_to_the_end()
+    signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "SUCCESS"
     result = evaluation.records.read(RESULT)
     assert result is not None
@@ -155,35 +155,35 @@ def test_an_evaluation_ends_with_a_result_a_report_and_a_decision(evaluation: Ev
 
 
 @pytest.mark.parametrize("step", [1, 3, 4, 5, 6, 9, 12, 15, 17])
-def test_a_look_that_dies_after_any_call_is_made_up_for_by_the_next(
+def test_an_interrupted_poll_is_recovered_by_the_next_one(
     evaluation: Evaluation, after_call: Callable[[int, Callable[[], None]], None], step: int
 ) -> None:
     after_call(step, die)
     with pytest.raises(Died):
-        evaluation.looked_to_the_end()
-    assert evaluation.looked_to_the_end()["Status"] == "SUCCESS"
+        evaluation.poll_to_the_end()
+    assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
     jobs = evaluation.sagemaker.list_ai_benchmark_jobs(NameContains=evaluation.records.key[:20])["AIBenchmarkJobs"]
     assert len(jobs) == 1
 
 
-def test_a_job_that_is_created_after_its_evaluation_was_given_up_is_stopped(
+def test_a_benchmark_job_created_after_its_evaluation_was_abandoned_is_stopped(
     evaluation: Evaluation, after_call: Callable[[int, Callable[[], None]], None], cloud: LocalCloud
 ) -> None:
     cloud.inject("benchmark_never_finishes")
     # Calls: given up? result? job? run.json; then the stack is deleted, and only then the job is created.
     after_call(3, lambda: evaluation.records.give_up(2000))
-    evaluation.look(issued=1000)
+    evaluation.poll(issued=1000)
     assert evaluation.job["AIBenchmarkJobStatus"] in ("Stopping", "Stopped")
 
 
-def test_what_was_given_up_is_not_begun(evaluation: Evaluation) -> None:
+def test_an_abandoned_evaluation_starts_no_run_until_it_is_requested_again(evaluation: Evaluation) -> None:
     evaluation.records.give_up(2000)
-    assert evaluation.look(issued=1000)["Done"]
+    assert evaluation.poll(issued=1000)["Done"]
     assert evaluation.records.runs() == []
-    assert not evaluation.look(issued=3000)["Done"], "asked for again later, it is wanted again"
+    assert not evaluation.poll(issued=3000)["Done"], "a later request starts it again"
 
 
-def test_an_event_that_is_delivered_twice_starts_one_execution(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_an_event_delivered_twice_starts_one_execution(evaluation: Evaluation, cloud: LocalCloud) -> None:
     event = evaluation.event("Create", "request-1")
     for _ in range(2):
         evaluation_handler.handler(event, LambdaContext(30))
@@ -194,8 +194,8 @@ def test_an_event_that_is_delivered_twice_starts_one_execution(evaluation: Evalu
     assert len([each for each in listed if each["name"].startswith(evaluation.records.key[:32])]) == 1
 
 
-def test_what_was_let_through_is_not_measured_again(evaluation: Evaluation, cloud: LocalCloud) -> None:
-    evaluation.looked_to_the_end()
+def test_an_accepted_endpoint_is_not_measured_again(evaluation: Evaluation, cloud: LocalCloud) -> None:
+    evaluation.poll_to_the_end()
     event = evaluation.event("Update", "request-2", PhysicalResourceId=evaluation.records.key)
     evaluation_handler.handler(event, LambdaContext(30))
     assert evaluation.answers.received[-1]["Status"] == "SUCCESS"
@@ -203,28 +203,32 @@ def test_what_was_let_through_is_not_measured_again(evaluation: Evaluation, clou
     assert not [each for each in listed if each["name"].startswith(evaluation.records.key[:32])]
 
 
-def test_a_deletion_waits_until_its_benchmark_has_stopped(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_deleting_an_evaluation_waits_until_its_benchmark_has_stopped(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
     cloud.inject("benchmark_never_finishes")
-    evaluation.look(issued=0)
+    evaluation.poll(issued=0)
     event = evaluation.event("Delete", "request-3", PhysicalResourceId=evaluation.records.key)
     evaluation_handler.handler(event, LambdaContext(30))
     assert evaluation.answers.received[-1]["Status"] == "SUCCESS"
     assert evaluation.job["AIBenchmarkJobStatus"] == "Stopped"
 
 
-def test_an_account_that_may_not_benchmark_is_told_what_to_do(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_an_account_without_access_to_benchmarks_gets_the_next_step_in_the_failure(
+    evaluation: Evaluation, cloud: LocalCloud
+) -> None:
     cloud.inject("access_denied", operation="CreateAIBenchmarkJob")
-    signal = evaluation.looked_to_the_end()
+    signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "CreateAIBenchmarkJob failed with AccessDeniedException: " in signal["Reason"]
     assert "an account team or AWS Support can tell" in signal["Reason"]
 
 
-def test_without_the_price_list_prices_are_left_out_and_the_report_says_so(
+def test_an_evaluation_of_an_instance_type_without_a_price_has_a_note_and_no_prices(
     evaluation: Evaluation, cloud: LocalCloud
 ) -> None:
     evaluation.request["Subjects"][0]["InstanceType"] = "ml.g5.unheard"
-    assert evaluation.looked_to_the_end()["Status"] == "SUCCESS"
+    assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
     result = evaluation.records.read(RESULT)
     assert result is not None
     assert "price" not in result
@@ -232,21 +236,21 @@ def test_without_the_price_list_prices_are_left_out_and_the_report_says_so(
     assert "No price is known of ml.g5.unheard" in result["notes"][0]
 
 
-def test_a_benchmark_that_fails_fails_the_deployment_with_its_reason(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_a_failed_benchmark_fails_the_deployment_with_its_reason(evaluation: Evaluation, cloud: LocalCloud) -> None:
     cloud.inject("benchmark_fails", reason="the tokenizer is not to be had")
-    signal = evaluation.looked_to_the_end()
+    signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "ended as Failed: the tokenizer is not to be had" in signal["Reason"]
 
 
-def test_what_misses_its_target_is_refused_without_anything_to_compare_with(
+def test_an_endpoint_beyond_a_gate_limit_fails_the_deployment_without_a_baseline(
     evaluation: Evaluation, cloud: LocalCloud
 ) -> None:
     evaluation.request["Gate"] = {
         "Limits": [{"Formula": "time_to_first_token_p99", "Title": "TTFT, p99", "Unit": "ms", "AtMost": "2000"}]
     }
     cloud.set_performance(evaluation.name, ttft_ms=5000)
-    signal = evaluation.looked_to_the_end()
+    signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "TTFT, p99 at 2 users is" in signal["Reason"]
     assert "at most 2000 ms is required" in signal["Reason"]
@@ -255,15 +259,15 @@ def test_what_misses_its_target_is_refused_without_anything_to_compare_with(
     assert not decision["accepted"]
 
 
-def test_output_that_is_not_there_is_told_of(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_a_benchmark_without_output_fails_the_deployment(evaluation: Evaluation, cloud: LocalCloud) -> None:
     cloud.inject("benchmark_writes_nothing")
-    signal = evaluation.looked_to_the_end()
+    signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "wrote nothing to s3://" in signal["Reason"]
 
 
-def test_a_stack_that_has_waited_long_enough_is_told_why(evaluation: Evaluation, cloud: LocalCloud) -> None:
+def test_a_stack_past_the_deadline_of_its_evaluation_gets_the_reason(evaluation: Evaluation, cloud: LocalCloud) -> None:
     cloud.inject("benchmark_never_finishes")
-    evaluation.look()
-    assert not evaluation.look(Deadline=1)["Done"]
+    evaluation.poll()
+    assert not evaluation.poll(Deadline=1)["Done"]
     assert "is still InProgress after" in evaluation.answers.received[-1]["Reason"]

@@ -1,4 +1,4 @@
-"""Faults, asked for by name."""
+"""Faults injected by name."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..support.local_cloud import BUCKET, plain_client
 from ..support.optimization_jobs import ended, request, unchecked
 
 
-def test_a_failing_job_gives_the_reason_it_was_given(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_an_injected_job_failure_has_the_configured_reason(cloud: LocalCloud, sagemaker: Any) -> None:
     cloud.inject("job_fails", reason="ClientError: CUDA out of memory")
     sagemaker.create_optimization_job(**request("failing"))
     job = ended(sagemaker, "failing")
     assert (job["OptimizationJobStatus"], job["FailureReason"]) == ("FAILED", "ClientError: CUDA out of memory")
 
 
-def test_a_job_may_complete_without_output(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_an_injected_fault_lets_a_job_complete_without_output(cloud: LocalCloud, sagemaker: Any) -> None:
     cloud.inject("job_writes_nothing")
     sagemaker.create_optimization_job(**request("empty"))
     assert ended(sagemaker, "empty")["OptimizationJobStatus"] == "COMPLETED"
     assert cloud.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="empty/")["KeyCount"] == 0
 
 
-def test_a_job_fails_that_cannot_write_its_output(sagemaker: Any) -> None:
+def test_a_job_that_cannot_write_its_output_fails(sagemaker: Any) -> None:
     sagemaker.create_optimization_job(
         **request("homeless", OutputConfig={"S3OutputLocation": "s3://no-such-bucket/x/"})
     )
@@ -41,7 +41,9 @@ def test_a_job_fails_that_cannot_write_its_output(sagemaker: Any) -> None:
 @pytest.mark.parametrize(
     ("fault", "code", "status"), [("throttled", "ThrottlingException", 400), ("server_error", "InternalFailure", 500)]
 )
-def test_a_call_fails_as_often_as_it_was_told_to(cloud: LocalCloud, fault: str, code: str, status: int) -> None:
+def test_an_injected_api_error_fails_as_many_calls_as_its_count(
+    cloud: LocalCloud, fault: str, code: str, status: int
+) -> None:
     cloud.inject(fault, operation="ListModels", count=1)
     client = unretried(cloud)
     with pytest.raises(ClientError) as caught:
@@ -51,19 +53,19 @@ def test_a_call_fails_as_often_as_it_was_told_to(cloud: LocalCloud, fault: str, 
     client.list_models()
 
 
-def test_a_fault_of_one_operation_leaves_the_others_alone(cloud: LocalCloud) -> None:
+def test_a_fault_of_one_operation_does_not_affect_others(cloud: LocalCloud) -> None:
     cloud.inject("throttled", operation="ListModels")
     unretried(cloud).list_endpoints()
 
 
-def test_a_limit_is_exceeded_with_the_services_words(cloud: LocalCloud) -> None:
+def test_an_injected_limit_fails_with_resource_limit_exceeded(cloud: LocalCloud) -> None:
     cloud.inject("limit_exceeded", operation="CreateOptimizationJob", count=1)
     with pytest.raises(ClientError) as caught:
         unchecked(cloud).create_optimization_job(**request("limited"))
     assert caught.value.response["Error"]["Code"] == "ResourceLimitExceeded"
 
 
-def test_the_hub_can_be_away(cloud: LocalCloud) -> None:
+def test_the_hub_can_be_made_unavailable(cloud: LocalCloud) -> None:
     cloud.inject("hub_unavailable")
     with pytest.raises(ClientError) as caught:
         unretried(cloud).describe_hub_content(
@@ -73,27 +75,27 @@ def test_the_hub_can_be_away(cloud: LocalCloud) -> None:
 
 
 @pytest.mark.parametrize(("fault", "said"), [("endpoint_fails", "ping health check"), ("no_capacity", "Insufficient")])
-def test_an_endpoint_may_not_come_up(cloud: LocalCloud, sagemaker: Any, fault: str, said: str) -> None:
+def test_an_endpoint_can_be_made_to_fail_at_creation(cloud: LocalCloud, sagemaker: Any, fault: str, said: str) -> None:
     cloud.inject(fault)
     endpoint = deploy(sagemaker, fault.replace("_", "-"))
     assert endpoint["EndpointStatus"] == "Failed"
     assert said in endpoint["FailureReason"]
 
 
-def test_clearing_ends_all_faults(cloud: LocalCloud) -> None:
+def test_clearing_the_faults_ends_all_of_them(cloud: LocalCloud) -> None:
     cloud.inject("throttled")
     cloud.clear_faults()
     unretried(cloud).list_models()
 
 
-def test_a_fault_of_no_known_name_is_refused_with_the_names_there_are(cloud: LocalCloud) -> None:
+def test_an_unknown_fault_is_refused_with_the_known_names(cloud: LocalCloud) -> None:
     with pytest.raises(LocalCloudError) as caught:
         cloud.inject("gremlins")
     for name in NAMES:
         assert name in str(caught.value)
 
 
-def test_calls_are_recorded_with_what_came_of_them(cloud: LocalCloud) -> None:
+def test_calls_are_recorded_with_their_outcomes(cloud: LocalCloud) -> None:
     with pytest.raises(ClientError):
         unretried(cloud).describe_model(ModelName="unrecorded")
     last = cloud.calls("DescribeModel")[-1]

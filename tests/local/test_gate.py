@@ -1,4 +1,4 @@
-"""Who may use a local cloud, which runs code: whoever holds its credentials, and no page, other user or other name."""
+"""Access to a local cloud, which runs code: only holders of its credentials, no web page, other user or host name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TRUST = {
 def ask(
     cloud: LocalCloud, method: str, path: str, headers: Mapping[str, str] = {}, body: bytes = b""
 ) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers (in lower case) and body of the answer to a request as a browser or another program sends it."""
+    """Status, headers (in lower case) and body of the response to a raw HTTP request."""
     connection = http.client.HTTPConnection("127.0.0.1", cloud.port, timeout=20)
     try:
         connection.request(method, path, body, dict(headers))
@@ -63,7 +63,7 @@ def secret_of(cloud: LocalCloud) -> str:
 def signed(
     cloud: LocalCloud, service: str, method: str, path: str, body: bytes = b"", **headers: str
 ) -> dict[str, str]:
-    """The headers of a request that is signed as it should be."""
+    """The headers of a correctly signed request."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     request = AWSRequest(method, f"{cloud.endpoint_url}{path}", headers=given, data=body)
     signer = S3SigV4Auth if service == "s3" else SigV4Auth
@@ -72,7 +72,7 @@ def signed(
 
 
 def function(name: str) -> bytes:
-    """The body of a request that brings code, as a page would send it."""
+    """The body of a CreateFunction request, as a web page could send it."""
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("index.py", "def handler(event, context): return 'ran'")
@@ -105,7 +105,9 @@ def strict() -> Iterator[LocalCloud]:
 
 @pytest.mark.parametrize("enforced", [False, True])
 @pytest.mark.parametrize("more", [{}, PAGE, MADE_UP, {**PAGE, **MADE_UP}], ids=["nothing", "page", "made up", "both"])
-def test_nobody_else_brings_code(request: pytest.FixtureRequest, enforced: bool, more: dict[str, str]) -> None:
+def test_unsigned_or_wrongly_signed_requests_cannot_create_functions(
+    request: pytest.FixtureRequest, enforced: bool, more: dict[str, str]
+) -> None:
     cloud: LocalCloud = request.getfixturevalue("strict" if enforced else "cloud")
     status, _, _ = ask(cloud, "POST", "/2015-03-31/functions", more, function("brought"))
     assert status == 403
@@ -125,7 +127,7 @@ def test_nobody_else_brings_code(request: pytest.FixtureRequest, enforced: bool,
     ],
     ids=str,
 )
-def test_even_with_a_good_signature_nothing_comes_from_a_page_or_under_another_name(
+def test_a_signed_request_from_a_web_page_or_for_another_host_is_refused(
     cloud: LocalCloud, more: dict[str, str]
 ) -> None:
     path = "/2015-03-31/functions"
@@ -137,13 +139,13 @@ def test_even_with_a_good_signature_nothing_comes_from_a_page_or_under_another_n
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
-def test_it_answers_to_the_names_of_loopback(cloud: LocalCloud, name: str) -> None:
+def test_requests_to_loopback_host_names_are_served(cloud: LocalCloud, name: str) -> None:
     headers = signed(cloud, "lambda", "GET", "/2015-03-31/functions", Host=f"{name}:{cloud.port}")
     assert ask(cloud, "GET", "/2015-03-31/functions", headers)[0] == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/_constructs_optim/faults", "/2015-03-31/functions", f"/{BUCKET}/key"])
-def test_a_preflight_is_refused(cloud: LocalCloud, path: str) -> None:
+def test_a_cors_preflight_request_is_refused(cloud: LocalCloud, path: str) -> None:
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     for more in ({**asked, **PAGE}, asked):
         status, headers, _ = ask(cloud, "OPTIONS", path, more)
@@ -151,7 +153,7 @@ def test_a_preflight_is_refused(cloud: LocalCloud, path: str) -> None:
         assert not [name for name in headers if name.startswith("access-control-")]
 
 
-def test_no_answer_lets_a_page_read_it(cloud: LocalCloud) -> None:
+def test_responses_carry_no_cors_headers(cloud: LocalCloud) -> None:
     for service, path in (("s3", f"/{BUCKET}"), ("lambda", "/2015-03-31/functions")):
         status, headers, _ = ask(cloud, "GET", path, signed(cloud, service, "GET", path))
         assert status == 200
@@ -169,7 +171,7 @@ def test_a_web_socket_is_refused(cloud: LocalCloud) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, PAGE, MADE_UP], ids=["nothing", "page", "made up"])
-def test_its_own_interface_is_nobody_else_s_either(cloud: LocalCloud, more: dict[str, str]) -> None:
+def test_the_control_api_refuses_unsigned_requests(cloud: LocalCloud, more: dict[str, str]) -> None:
     for path in ("jobs", "calls", "faults", "authorizations"):
         assert ask(cloud, "GET", f"/_constructs_optim/{path}", more)[0] == 403
     assert ask(cloud, "POST", "/_constructs_optim/faults", more, b'{"name": "job_fails"}')[0] == 403
@@ -186,7 +188,7 @@ def test_its_own_interface_is_nobody_else_s_either(cloud: LocalCloud, more: dict
         ("GET", f"/_ministack/lambda-code/{ACCOUNT}/us-west-2/any"),
     ],
 )
-def test_nothing_of_ministack_s_own_is_open(cloud: LocalCloud, method: str, path: str) -> None:
+def test_ministacks_own_endpoints_are_refused(cloud: LocalCloud, method: str, path: str) -> None:
     assert ask(cloud, method, path)[0] == 403
 
 
@@ -205,7 +207,7 @@ XML = ("sts", "cloudformation", "iam", "cloudwatch")
 
 
 @pytest.mark.parametrize("service", CALLS)
-def test_services_refuse_in_aws_s_words(cloud: LocalCloud, service: str) -> None:
+def test_services_refuse_bad_signatures_with_the_error_codes_of_aws(cloud: LocalCloud, service: str) -> None:
     def code(made: Any) -> str:
         with pytest.raises(ClientError) as caught:
             getattr(made, CALLS[service])()
@@ -229,7 +231,7 @@ def test_services_refuse_in_aws_s_words(cloud: LocalCloud, service: str) -> None
     getattr(client(cloud, service), CALLS[service])()
 
 
-def test_a_session_needs_its_token_and_its_secret(cloud: LocalCloud) -> None:
+def test_a_session_needs_its_session_token_and_secret(cloud: LocalCloud) -> None:
     role = f"arn:aws:iam::{ACCOUNT}:role/any"
     session = cloud.client("sts").assume_role(RoleArn=role, RoleSessionName="test")["Credentials"]
 
@@ -250,7 +252,7 @@ def test_a_session_needs_its_token_and_its_secret(cloud: LocalCloud) -> None:
         identity(aws_session_token=session["SessionToken"], aws_secret_access_key="another")
 
 
-def test_a_function_s_session_cannot_be_guessed_from_names(strict: LocalCloud) -> None:
+def test_the_credentials_of_a_function_cannot_be_derived_from_names(strict: LocalCloud) -> None:
     role = strict.client("iam").create_role(RoleName="guessed", AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]
     strict.client("lambda").create_function(**json.loads(function("guessed")) | {"Role": role["Arn"]} | code())
     strict.client("lambda").get_waiter("function_active_v2").wait(FunctionName="guessed")
@@ -276,7 +278,7 @@ def code() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", [None, "s3v4"], ids=["SigV2", "SigV4"])
-def test_a_pre_signed_url_is_good_for_what_it_says_and_nothing_else(cloud: LocalCloud, version: str | None) -> None:
+def test_a_presigned_url_is_valid_only_for_its_object_until_it_expires(cloud: LocalCloud, version: str | None) -> None:
     s3 = client(cloud, "s3", signature_version=version)
     for key in ("a b/ü+%2F~x", "other"):
         s3.put_object(Bucket=BUCKET, Key=key, Body=b"object")
@@ -300,7 +302,7 @@ def test_a_pre_signed_url_is_good_for_what_it_says_and_nothing_else(cloud: Local
 
 
 @pytest.mark.parametrize("service", ["s3", "lambda"])
-def test_the_body_is_signed_too(cloud: LocalCloud, service: str) -> None:
+def test_a_request_whose_body_differs_from_the_signed_one_is_refused(cloud: LocalCloud, service: str) -> None:
     method, path, body = {
         "s3": ("PUT", f"/{BUCKET}/signed", b"what was signed"),
         "lambda": ("POST", "/2015-03-31/functions", function("other")),
@@ -310,7 +312,7 @@ def test_the_body_is_signed_too(cloud: LocalCloud, service: str) -> None:
     assert ask(cloud, method, path, headers | {"Content-Length": str(len(body))}, body)[0] in (200, 201)
 
 
-def test_chunks_are_signed_one_after_the_other(cloud: LocalCloud) -> None:
+def test_the_signature_of_each_chunk_of_an_upload_is_verified(cloud: LocalCloud) -> None:
     """What the SDKs for Java and .NET send: S3 API reference, "Signature calculations ... (chunked upload)"."""
     path, chunks = f"/{BUCKET}/chunked", [b"a" * 65_536, b"b" * 10, b""]
     length = sum(len(f"{len(chunk):x};chunk-signature=") + 64 + len(chunk) + 4 for chunk in chunks)
@@ -345,7 +347,7 @@ def test_chunks_are_signed_one_after_the_other(cloud: LocalCloud) -> None:
     assert cloud.client("s3").get_object(Bucket=BUCKET, Key="chunked")["Body"].read() == b"".join(chunks)
 
 
-def test_the_code_of_a_function_is_behind_a_signed_link(cloud: LocalCloud) -> None:
+def test_the_code_of_a_function_is_downloaded_through_a_presigned_url(cloud: LocalCloud) -> None:
     cloud.client("lambda").create_function(**json.loads(function("linked")) | code())
     link = cloud.client("lambda").get_function(FunctionName="linked")["Code"]["Location"]
     with urllib.request.urlopen(link) as answer:
@@ -354,7 +356,7 @@ def test_the_code_of_a_function_is_behind_a_signed_link(cloud: LocalCloud) -> No
         urllib.request.urlopen(link.partition("?")[0])
 
 
-def test_each_start_has_a_secret_of_its_own_that_no_command_line_shows(cloud: LocalCloud) -> None:
+def test_each_start_has_a_new_secret_that_no_command_line_shows(cloud: LocalCloud) -> None:
     before = secret_of(cloud)
     assert len(before) == 40
     again = LocalCloud()

@@ -19,7 +19,7 @@ def sagemaker(in_process: InProcessCloud) -> Any:
     return in_process.client("sagemaker")
 
 
-def test_an_endpoint_is_created_and_comes_into_service_with_its_models_image(sagemaker: Any) -> None:
+def test_a_created_endpoint_comes_into_service_with_the_image_of_its_model(sagemaker: Any) -> None:
     make_model(sagemaker, "first")
     make_config(sagemaker, "first", "first", count=2)
     sagemaker.create_endpoint(EndpointName="first", EndpointConfigName="first")
@@ -29,7 +29,7 @@ def test_an_endpoint_is_created_and_comes_into_service_with_its_models_image(sag
     assert variant["CurrentInstanceCount"] == 2
 
 
-def test_an_update_serves_the_old_configuration_until_the_new_one_is_up(sagemaker: Any) -> None:
+def test_an_updating_endpoint_serves_the_old_configuration_until_the_new_one_is_ready(sagemaker: Any) -> None:
     deploy(sagemaker, "updated")
     make_config(sagemaker, "updated-2", "updated", count=3)
     sagemaker.update_endpoint(EndpointName="updated", EndpointConfigName="updated-2")
@@ -42,7 +42,7 @@ def test_an_update_serves_the_old_configuration_until_the_new_one_is_up(sagemake
     assert done["ProductionVariants"][0]["DesiredInstanceCount"] == 3
 
 
-def test_an_update_that_retains_variant_properties_keeps_the_instances_scaling_has_set(sagemaker: Any) -> None:
+def test_an_update_that_retains_variant_properties_keeps_the_scaled_instance_count(sagemaker: Any) -> None:
     deploy(sagemaker, "scaled")
     sagemaker.update_endpoint_weights_and_capacities(
         EndpointName="scaled", DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 7}]
@@ -53,7 +53,7 @@ def test_an_update_that_retains_variant_properties_keeps_the_instances_scaling_h
     assert settled(sagemaker, "scaled")["ProductionVariants"][0]["DesiredInstanceCount"] == 7
 
 
-def test_names_are_compared_without_regard_to_case_and_kept_as_they_were_given(sagemaker: Any) -> None:
+def test_model_names_are_case_insensitive_and_keep_their_case(sagemaker: Any) -> None:
     make_model(sagemaker, "CamelCase")
     assert sagemaker.describe_model(ModelName="camelcase")["ModelName"] == "CamelCase"
     with pytest.raises(ClientError, match="already existing"):
@@ -72,7 +72,7 @@ def test_names_are_compared_without_regard_to_case_and_kept_as_they_were_given(s
         ("create_endpoint", {"EndpointName": "e", "EndpointConfigName": "nobody"}),
     ],
 )
-def test_hosting_resources_that_are_not_there_are_a_validation_error(
+def test_missing_hosting_resources_are_a_validation_exception(
     sagemaker: Any, operation: str, arguments: dict[str, str]
 ) -> None:
     with pytest.raises(ClientError, match="Could not find") as caught:
@@ -80,7 +80,7 @@ def test_hosting_resources_that_are_not_there_are_a_validation_error(
     assert caught.value.response["Error"]["Code"] == "ValidationException"
 
 
-def test_a_configuration_needs_models_that_exist(sagemaker: Any) -> None:
+def test_an_endpoint_configuration_needs_existing_models(sagemaker: Any) -> None:
     with pytest.raises(ClientError, match="Could not find model"):
         make_config(sagemaker, "orphan", "no-such-model")
 

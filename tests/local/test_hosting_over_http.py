@@ -1,4 +1,4 @@
-"""Endpoints and inference components with CloudFormation, CloudWatch and functions, of a whole local cloud."""
+"""Endpoints and inference components with CloudFormation, CloudWatch and Lambda, on a running local cloud."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def cloudwatch(brisk: LocalCloud) -> Any:
     return brisk.client("cloudwatch")
 
 
-def test_metric_data_of_the_endpoint_trips_its_alarm_and_that_of_another_does_not(
-    sagemaker: Any, cloudwatch: Any
-) -> None:
+def test_only_metric_data_of_the_same_endpoint_trips_its_alarm(sagemaker: Any, cloudwatch: Any) -> None:
     def dimensions(name: str) -> list[dict[str, str]]:
         return [{"Name": "EndpointName", "Value": name}, {"Name": "VariantName", "Value": "AllTraffic"}]
 
@@ -50,7 +48,7 @@ def test_metric_data_of_the_endpoint_trips_its_alarm_and_that_of_another_does_no
     assert "errors" in settled(sagemaker, "erring")["FailureReason"]
 
 
-def test_an_alarm_about_an_expression_is_evaluated(cloudwatch: Any) -> None:
+def test_an_alarm_on_a_metric_math_expression_is_evaluated(cloudwatch: Any) -> None:
     def metric(id: str, name: str) -> dict[str, Any]:
         stat = {"Metric": {"Namespace": "Rates", "MetricName": name}, "Period": 60, "Stat": "Sum"}
         return {"Id": id, "MetricStat": stat, "ReturnData": False}
@@ -71,7 +69,7 @@ def test_an_alarm_about_an_expression_is_evaluated(cloudwatch: Any) -> None:
         make_alarm(cloudwatch, "broken", Metrics=[{"Id": "x", "Expression": "nothing + 1"}])
 
 
-def test_a_stack_whose_new_endpoint_trips_an_alarm_rolls_back_with_the_services_reason(
+def test_a_stack_whose_endpoint_update_trips_an_alarm_rolls_back_with_the_reason(
     brisk: LocalCloud, sagemaker: Any, cloudwatch: Any
 ) -> None:
     def resources(image: str) -> dict[str, Any]:
@@ -117,7 +115,9 @@ def test_a_stack_whose_new_endpoint_trips_an_alarm_rolls_back_with_the_services_
     assert not cloudwatch.describe_alarms(AlarmNames=["stack-alarm"])["MetricAlarms"]
 
 
-def test_a_stack_with_a_base_and_its_adapters_is_made_changed_and_deleted(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_a_stack_with_a_base_component_and_adapters_is_created_updated_and_deleted(
+    brisk: LocalCloud, sagemaker: Any
+) -> None:
     def resources(image: str, copies: int) -> dict[str, Any]:
         variant = {"VariantName": "AllTraffic", "InstanceType": FOUR_GPUS, "InitialInstanceCount": 1}
         on = {"EndpointName": {"Fn::GetAtt": ["Endpoint", "EndpointName"]}, "VariantName": "AllTraffic"}
@@ -159,7 +159,7 @@ def test_a_stack_with_a_base_and_its_adapters_is_made_changed_and_deleted(brisk:
     assert not sagemaker.list_inference_components(NameContains="stack-")["InferenceComponents"]
 
 
-def test_a_function_s_invocations_are_among_its_calls(brisk: LocalCloud, sagemaker: Any) -> None:
+def test_endpoint_invocations_of_a_function_are_recorded_among_its_calls(brisk: LocalCloud, sagemaker: Any) -> None:
     served = serve(sagemaker, "called")
     marked = boto3.client(
         "sagemaker-runtime",

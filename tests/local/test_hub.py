@@ -32,14 +32,14 @@ def sagemaker(in_process: InProcessCloud) -> Any:
     return in_process.client("sagemaker")
 
 
-def test_a_model_is_described_by_its_document(sagemaker: Any) -> None:
+def test_a_hub_model_is_described_by_its_document(sagemaker: Any) -> None:
     content = sagemaker.describe_hub_content(**HUB, HubContentName=LLAMA, HubContentVersion="4.0.0")
     document = json.loads(content["HubContentDocument"])
     assert document["HostingPrepackedArtifactUri"].startswith("s3://")
     assert content["HubContentStatus"] == "Available"
 
 
-def test_without_a_version_the_newest_is_described(sagemaker: Any) -> None:
+def test_describing_a_hub_model_without_a_version_returns_the_newest(sagemaker: Any) -> None:
     versions = sagemaker.list_hub_content_versions(**HUB, HubContentName=LLAMA)["HubContentSummaries"]
     described = sagemaker.describe_hub_content(**HUB, HubContentName=LLAMA)
     assert described["HubContentVersion"] == versions[0]["HubContentVersion"]
@@ -50,7 +50,7 @@ def described(sagemaker: Any, model_id: str, **more: str) -> HubDocument:
     return HubDocument(model_id, content["HubContentDocument"])
 
 
-def test_the_models_that_are_known_are_those_of_the_catalog(sagemaker: Any) -> None:
+def test_the_local_hub_has_exactly_the_models_of_the_catalog(sagemaker: Any) -> None:
     assert sorted(known_models()) == sorted(models.by_id())
     for model_id, model in models.by_id().items():
         assert bool(known_models()[model_id]["draft"]) is ("sagemaker_draft_model" in model.supports), model_id
@@ -72,7 +72,7 @@ def test_every_catalogued_model_can_be_hosted(sagemaker: Any, model_id: str) -> 
         assert document.draft("sagemaker")[0].startswith("s3://")
 
 
-def test_published_versions_are_there_and_others_are_what_this_hub_lacks(sagemaker: Any) -> None:
+def test_published_versions_are_described_and_others_are_reported_as_missing(sagemaker: Any) -> None:
     mistral = "huggingface-llm-mistral-7b-instruct"
     assert described(sagemaker, mistral, HubContentVersion="2.0.0").eula_uri is None
     assert described(sagemaker, "meta-textgeneration-llama-3-8b").eula_uri is not None
@@ -90,7 +90,7 @@ def test_published_versions_are_there_and_others_are_what_this_hub_lacks(sagemak
         {"HubContentName": LLAMA, "HubName": "OtherHub"},
     ],
 )
-def test_what_is_not_in_the_hub_is_not_found(sagemaker: Any, asked: dict[str, str]) -> None:
+def test_an_unknown_model_or_version_is_resource_not_found(sagemaker: Any, asked: dict[str, str]) -> None:
     with pytest.raises(ClientError) as caught:
         sagemaker.describe_hub_content(**{**HUB, **asked})
     assert caught.value.response["Error"]["Code"] == "ResourceNotFound"
@@ -101,7 +101,7 @@ def test_models_are_listed_by_part_of_their_name(sagemaker: Any) -> None:
     assert LLAMA in [content["HubContentName"] for content in found]
 
 
-def test_the_models_of_the_demo_and_of_the_readmes_first_example_are_there(sagemaker: Any) -> None:
+def test_the_models_of_the_demo_and_the_readmes_first_example_are_in_the_hub(sagemaker: Any) -> None:
     for app in (first_example(), (CHECKOUT / "app.py").read_text()):
         (named,) = re.findall(r'Model\.jumpstart\("([\w-]+)", version="([\d.]+)"', app)
         content = sagemaker.describe_hub_content(**HUB, HubContentName=named[0], HubContentVersion=named[1])
@@ -110,7 +110,7 @@ def test_the_models_of_the_demo_and_of_the_readmes_first_example_are_there(sagem
         assert named[0] in document["HostingArtifactUri"]
 
 
-def test_a_folder_of_ones_own_adds_models(tmp_path: Path) -> None:
+def test_a_custom_hub_folder_adds_models(tmp_path: Path) -> None:
     (tmp_path / "my-model").mkdir()
     (tmp_path / "my-model" / "1.10.0.json").write_text('{"HostingArtifactUri": "s3://models/ten/"}')
     (tmp_path / "my-model" / "1.9.0.json").write_text('{"HostingArtifactUri": "s3://models/nine/"}')
@@ -119,7 +119,7 @@ def test_a_folder_of_ones_own_adds_models(tmp_path: Path) -> None:
     assert content["HubContentVersion"] == "1.10.0"
 
 
-def test_a_model_of_a_folder_of_ones_own_is_that_folders(tmp_path: Path) -> None:
+def test_a_custom_hub_folder_with_a_catalog_model_keeps_the_newest_version(tmp_path: Path) -> None:
     (tmp_path / LLAMA).mkdir()
     (tmp_path / LLAMA / "1.0.0.json").write_text('{"HostingArtifactUri": "s3://models/mine/"}')
     cloud = InProcessCloud(hub_folders=[tmp_path])

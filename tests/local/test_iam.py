@@ -1,4 +1,4 @@
-"""The local cloud with IAM enforced: who may do what, and how a refusal reads."""
+"""The local cloud with IAM enforced: allowed and denied actions, and the error messages of denials."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def guarded() -> Iterator[LocalCloud]:
         yield running
 
 
-def test_a_session_may_do_what_its_role_allows_and_nothing_else(guarded: LocalCloud) -> None:
+def test_a_session_is_allowed_only_the_actions_of_its_role(guarded: LocalCloud) -> None:
     jobs = "arn:aws:sagemaker:us-west-2:000000000000:optimization-job/optim-*"
     role = Role(guarded, allow("sagemaker:DescribeOptimizationJob", jobs, Sid="Look"))
     client = role.client("sagemaker")
@@ -47,7 +47,7 @@ def test_a_session_may_do_what_its_role_allows_and_nothing_else(guarded: LocalCl
     assert denied["resource"].endswith("optimization-job/other")
 
 
-def test_an_alarm_is_watched_under_the_models_role_and_needs_its_permission(guarded: LocalCloud) -> None:
+def test_watching_a_deployment_alarm_needs_describe_alarms_on_the_models_role(guarded: LocalCloud) -> None:
     sagemaker, cloudwatch = guarded.client("sagemaker"), guarded.client("cloudwatch")
     cloudwatch.put_metric_alarm(
         AlarmName="guard",
@@ -79,7 +79,7 @@ def test_an_alarm_is_watched_under_the_models_role_and_needs_its_permission(guar
         assert ("to perform: cloudwatch:DescribeAlarms" in endpoint.get("FailureReason", "")) != arrives
 
 
-def test_scaling_and_updating_take_permission_for_the_resources_they_are_about(guarded: LocalCloud) -> None:
+def test_scaling_and_updating_need_permission_on_their_resources(guarded: LocalCloud) -> None:
     arn = f"arn:aws:sagemaker:us-west-2:{ACCOUNT}"
     role = Role(
         guarded,
@@ -102,14 +102,14 @@ def test_scaling_and_updating_take_permission_for_the_resources_they_are_about(g
     role.client("application-autoscaling").describe_scaling_activities(ServiceNamespace="sagemaker")
 
 
-def test_an_administrator_may_do_everything_and_is_not_recorded(guarded: LocalCloud) -> None:
+def test_calls_of_the_administrator_are_allowed_and_not_recorded(guarded: LocalCloud) -> None:
     before = len(guarded.authorizations())
     guarded.client("sagemaker").list_models()
     guarded.client("s3").list_buckets()
     assert len(guarded.authorizations()) == before
 
 
-def test_creating_a_job_takes_passing_the_role_to_sagemaker_and_adding_its_tags(guarded: LocalCloud) -> None:
+def test_creating_a_job_needs_pass_role_to_sagemaker_and_add_tags(guarded: LocalCloud) -> None:
     execution, jobs = Role(guarded), "arn:aws:sagemaker:*:*:optimization-job/*"
     create = allow("sagemaker:CreateOptimizationJob", jobs)
     passing = allow(
@@ -132,7 +132,7 @@ def test_creating_a_job_takes_passing_the_role_to_sagemaker_and_adding_its_tags(
     client.create_optimization_job(**request("passed", RoleArn=execution.arn))
 
 
-def test_s3_says_nothing_about_keys_that_may_not_be_listed(guarded: LocalCloud) -> None:
+def test_a_missing_s3_key_is_access_denied_without_list_permission(guarded: LocalCloud) -> None:
     read = allow("s3:GetObject", f"arn:aws:s3:::{BUCKET}/models/*")
     listing = allow("s3:ListBucket", f"arn:aws:s3:::{BUCKET}", Condition={"StringLike": {"s3:prefix": "models/*"}})
     code, message = refused(Role(guarded, read).client("s3").get_object, Bucket=BUCKET, Key="models/none")
@@ -143,7 +143,7 @@ def test_s3_says_nothing_about_keys_that_may_not_be_listed(guarded: LocalCloud) 
     )
 
 
-def test_an_encrypted_object_takes_its_key_as_well(guarded: LocalCloud) -> None:
+def test_an_encrypted_object_needs_permission_on_its_kms_key(guarded: LocalCloud) -> None:
     key = guarded.client("kms").create_key()["KeyMetadata"]["Arn"]
     objects = allow(["s3:GetObject", "s3:PutObject"], f"arn:aws:s3:::{BUCKET}/secret/*")
     encrypted = {"Bucket": BUCKET, "Key": "secret/one", "ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key}
@@ -155,14 +155,14 @@ def test_an_encrypted_object_takes_its_key_as_well(guarded: LocalCloud) -> None:
     assert reader.get_object(Bucket=BUCKET, Key="secret/one")["Body"].read() == b"weights"
 
 
-def test_a_boundary_narrows_what_a_policy_allows(guarded: LocalCloud) -> None:
+def test_a_permissions_boundary_narrows_the_policies_of_a_role(guarded: LocalCloud) -> None:
     boundary = guarded.client("iam").create_policy(PolicyName="only-s3", PolicyDocument=document(allow("s3:*", "*")))
     role = Role(guarded, allow(["s3:*", "sagemaker:*"], "*"), PermissionsBoundary=boundary["Policy"]["Arn"])
     role.client("s3").list_objects_v2(Bucket=BUCKET)
     assert "sagemaker:ListModels" in refused(role.client("sagemaker").list_models)[1]
 
 
-def test_a_policy_may_select_the_roles_to_assume_by_their_tags(guarded: LocalCloud) -> None:
+def test_assume_role_can_be_allowed_by_the_tags_of_the_role(guarded: LocalCloud) -> None:
     # As the CDK's pipelines do with the roles of `cdk bootstrap`.
     condition = {"ForAnyValue:StringEquals": {"iam:ResourceTag/aws-cdk:bootstrap-role": ["file-publishing", "deploy"]}}
     sts = Role(guarded, allow("sts:AssumeRole", "*", Condition=condition)).client("sts")
@@ -174,7 +174,7 @@ def test_a_policy_may_select_the_roles_to_assume_by_their_tags(guarded: LocalClo
         assert refused(sts.assume_role, RoleArn=denied.arn, RoleSessionName="deploys")[0] == "AccessDenied"
 
 
-def test_a_role_that_cloudformation_makes_keeps_its_boundary(guarded: LocalCloud) -> None:
+def test_a_role_created_by_cloudformation_has_its_permissions_boundary(guarded: LocalCloud) -> None:
     properties = {
         "AssumeRolePolicyDocument": json.loads(document(allow("sts:AssumeRole", None, Principal={"AWS": ACCOUNT}))),
         "PermissionsBoundary": "arn:aws:iam::aws:policy/ReadOnlyAccess",
@@ -198,9 +198,7 @@ def boundaries(cloud: LocalCloud) -> list[str]:
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_sagemaker_takes_a_role_on_only_for_the_account_that_its_trust_policy_names(
-    guarded: LocalCloud, trusted: bool
-) -> None:
+def test_sagemaker_assumes_a_role_only_for_the_account_in_its_trust_policy(guarded: LocalCloud, trusted: bool) -> None:
     role = Role(guarded, account=ACCOUNT if trusted else "111122223333")
     create = guarded.client("sagemaker").create_optimization_job
     asked = request(f"trusted-{trusted}", RoleArn=role.arn)
@@ -231,7 +229,7 @@ PULLING = [allow("ecr:GetAuthorizationToken", "*"), allow(PULL, REPOSITORY)]
         ([*READ, *PULLING], "s3:PutObject"),
     ],
 )
-def test_a_job_fails_when_its_role_may_not_do_a_step(
+def test_an_optimization_job_fails_when_its_role_lacks_a_permission(
     guarded: LocalCloud, statements: list[dict[str, Any]], missing: str
 ) -> None:
     job = run_job(guarded, Role(guarded, *statements))
@@ -240,13 +238,13 @@ def test_a_job_fails_when_its_role_may_not_do_a_step(
     assert f"/SageMaker is not authorized to perform: {missing} on resource: " in job["FailureReason"]
 
 
-def test_a_job_completes_when_its_role_may_do_every_step(guarded: LocalCloud) -> None:
+def test_an_optimization_job_completes_when_its_role_has_every_permission(guarded: LocalCloud) -> None:
     role = Role(guarded, *READ, *WRITE, *PULLING)
     assert run_job(guarded, role)["OptimizationJobStatus"] == "COMPLETED"
     assert {decision for _, decision in role.decisions} == {"Allow"}
 
 
-def test_a_job_s_output_takes_the_key_it_is_encrypted_with(guarded: LocalCloud) -> None:
+def test_encrypted_job_output_needs_permission_on_its_kms_key(guarded: LocalCloud) -> None:
     key = guarded.client("kms").create_key()["KeyMetadata"]["Arn"]
     role = Role(guarded, *READ, *WRITE, *PULLING, allow("kms:GenerateDataKey", key))
     job = run_job(guarded, role, KmsKeyId=key)
@@ -277,7 +275,7 @@ def make_model(cloud: LocalCloud, role: Role) -> str:
     return name
 
 
-def test_a_model_is_refused_when_its_role_cannot_read_its_files(guarded: LocalCloud) -> None:
+def test_a_model_whose_role_cannot_read_its_files_is_refused(guarded: LocalCloud) -> None:
     role = Role(guarded, READ[0])
     code, message = refused(make_model, guarded, role)
     assert code == "ValidationException"
@@ -315,7 +313,7 @@ def test_an_inference_component_fails_when_its_model_s_role_cannot_pull_the_imag
     assert "ecr:GetAuthorizationToken" in component["FailureReason"]
 
 
-def test_a_bucket_policy_that_asks_for_tls_is_content_with_loopback(guarded: LocalCloud) -> None:
+def test_a_bucket_policy_that_requires_tls_allows_loopback_requests(guarded: LocalCloud) -> None:
     deny = {
         "Effect": "Deny",
         "Principal": "*",
@@ -355,7 +353,7 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def answering(guarded: LocalCloud) -> str:
-    """An endpoint in service; its name."""
+    """Deploy an endpoint; returns its name."""
     name, sagemaker = make_model(guarded, Role(guarded, *READ, *PULLING)), guarded.client("sagemaker")
     make_config(sagemaker, name, name)
     sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
@@ -374,7 +372,7 @@ def answering(guarded: LocalCloud) -> str:
         ("read", "s3:ListBucket"),
     ],
 )
-def test_a_benchmark_needs_its_role_to_run_to_invoke_to_read_prompts_and_to_write(
+def test_a_benchmark_job_fails_when_its_role_lacks_a_permission(
     guarded: LocalCloud, answering: str, missing: str | None, said: str | None
 ) -> None:
     statements = {
@@ -420,7 +418,7 @@ def test_a_benchmark_needs_its_role_to_run_to_invoke_to_read_prompts_and_to_writ
         ("iam:PassRole", False),
     ],
 )
-def test_a_recommendation_needs_its_role_to_create_what_it_is_made_of(
+def test_a_recommendation_job_fails_when_its_role_lacks_a_permission(
     guarded: LocalCloud, missing: str | None, optimized: bool
 ) -> None:
     of_account = f"arn:aws:sagemaker:us-west-2:{ACCOUNT}"
@@ -461,7 +459,7 @@ def test_a_recommendation_needs_its_role_to_create_what_it_is_made_of(
         assert f"is not authorized to perform: {missing} on resource" in job["FailureReason"]
 
 
-def test_a_benchmark_is_refused_a_role_that_sagemaker_may_not_take_on(guarded: LocalCloud, answering: str) -> None:
+def test_a_benchmark_job_whose_role_sagemaker_cannot_assume_is_refused(guarded: LocalCloud, answering: str) -> None:
     role, name = Role(guarded, account="111122223333"), f"job-{uuid.uuid4().hex[:8]}"
     sagemaker = guarded.client("sagemaker")
     sagemaker.create_ai_workload_config(
@@ -479,9 +477,7 @@ def test_a_benchmark_is_refused_a_role_that_sagemaker_may_not_take_on(guarded: L
     assert "Could not assume role" in message
 
 
-def test_an_invocation_takes_permission_for_its_endpoint_and_its_way_of_answering(
-    guarded: LocalCloud, answering: str
-) -> None:
+def test_invoking_needs_permission_per_endpoint_and_for_response_streams(guarded: LocalCloud, answering: str) -> None:
     role = Role(guarded, allow("sagemaker:InvokeEndpoint", f"{ENDPOINT}/{answering}"))
     runtime, body = role.client("sagemaker-runtime"), b'{"inputs": "Why?"}'
     assert runtime.invoke_endpoint(EndpointName=answering, Body=body)["Body"].read()
@@ -491,7 +487,7 @@ def test_an_invocation_takes_permission_for_its_endpoint_and_its_way_of_answerin
     assert refused(runtime.invoke_endpoint, EndpointName="another", Body=body)[0] == "AccessDeniedException"
 
 
-def test_prices_take_permission(guarded: LocalCloud) -> None:
+def test_querying_the_price_list_needs_permission(guarded: LocalCloud) -> None:
     allowed, denied = Role(guarded, allow("pricing:GetProducts", "*")), Role(guarded)
     assert allowed.client("pricing").get_products(ServiceCode="AmazonSageMaker", MaxResults=1)["PriceList"]
     code, _ = refused(denied.client("pricing").get_products, ServiceCode="AmazonSageMaker")
@@ -499,7 +495,7 @@ def test_prices_take_permission(guarded: LocalCloud) -> None:
 
 
 @pytest.mark.parametrize("home", [ACCOUNT, "444455556666"])
-def test_a_schedule_starts_what_its_role_may_start(guarded: LocalCloud, home: str) -> None:
+def test_a_schedule_starts_only_executions_its_role_allows(guarded: LocalCloud, home: str) -> None:
     states, iam, scheduler = (guarded.client(service, home) for service in ("stepfunctions", "iam", "scheduler"))
     definition = '{"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": true}}}'
     machines: dict[str, str] = {}
@@ -525,7 +521,7 @@ def test_a_schedule_starts_what_its_role_may_start(guarded: LocalCloud, home: st
         scheduler.delete_schedule(Name=name)
 
 
-def test_without_enforcement_everything_is_allowed_and_nothing_recorded(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_without_iam_enforcement_no_authorization_is_recorded(cloud: LocalCloud, sagemaker: Any) -> None:
     sagemaker.create_optimization_job(**request("free"))
     assert ended(sagemaker, "free")["OptimizationJobStatus"] == "COMPLETED"
     assert cloud.authorizations() == []

@@ -1,4 +1,4 @@
-"""Inference components: where their copies run, and the instances that come and go with them."""
+"""Inference components: placement of their copies, and the managed instances that scale with them."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def delete(sagemaker: Any, name: str) -> None:
     gone(lambda: sagemaker.describe_inference_component(InferenceComponentName=name))
 
 
-def test_the_hardware_is_what_the_catalog_says() -> None:
+def test_hardware_of_the_local_cloud_matches_the_instance_catalog() -> None:
     catalog = {item.name: (item.accelerator_count, item.vcpu, item.memory_mib) for item in instances.by_name().values()}
     assert {name: (room.accelerators, room.cores, room.memory) for name, room in hardware().items()} == catalog
 
 
-def test_components_share_the_accelerators_until_there_are_none_left(sagemaker: Any) -> None:
+def test_components_share_the_accelerators_until_none_are_free(sagemaker: Any) -> None:
     endpoint(sagemaker, "shared")
     assert create(sagemaker, "chat", "shared", needing(2))["RuntimeConfig"]["CurrentCopyCount"] == 1
     create(sagemaker, "code", "shared", needing(2))
@@ -72,7 +72,7 @@ def test_a_component_that_fits_on_no_instance_fails(sagemaker: Any, specificatio
     assert instance_count(sagemaker, name) == 1
 
 
-def test_copies_that_find_no_room_leave_those_that_run(sagemaker: Any) -> None:
+def test_copies_beyond_the_capacity_leave_the_running_copies_in_service(sagemaker: Any) -> None:
     endpoint(sagemaker, "full")
     create(sagemaker, "filling", "full", needing(2))
     found = scale(sagemaker, "filling", 3)
@@ -81,7 +81,7 @@ def test_copies_that_find_no_room_leave_those_that_run(sagemaker: Any) -> None:
     assert "not enough hardware resources" in found["FailureReason"]
 
 
-def test_managed_instances_come_and_go_with_the_copies_down_to_zero_and_back(sagemaker: Any) -> None:
+def test_managed_instances_scale_with_the_copies_down_to_zero_and_back(sagemaker: Any) -> None:
     endpoint(sagemaker, "breathing", ONE_GPU, managed=(0, 3))
     create(sagemaker, "breath", "breathing", needing(1))
     assert instance_count(sagemaker, "breathing") == 1
@@ -99,7 +99,7 @@ def test_managed_instances_come_and_go_with_the_copies_down_to_zero_and_back(sag
     assert instance_count(sagemaker, "breathing") == 0
 
 
-def test_managed_instances_stay_at_their_minimum_and_fall_over_to_another_pool(
+def test_managed_instances_keep_their_minimum_and_fall_back_to_another_pool(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     endpoint(sagemaker, "kept", "ml.g6e.2xlarge", ONE_GPU, managed=(1, 2))
@@ -113,7 +113,7 @@ def test_managed_instances_stay_at_their_minimum_and_fall_over_to_another_pool(
     assert instance_count(sagemaker, "kept") == 1
 
 
-def test_specifications_differ_by_instance_type(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_component_may_have_a_specification_per_instance_type(in_process: InProcessCloud, sagemaker: Any) -> None:
     endpoint(sagemaker, "varied", FOUR_GPUS, ONE_GPU)
     both = [needing(4, InstanceType=FOUR_GPUS), needing(1, InstanceType=ONE_GPU)]
     found = create(sagemaker, "varying", "varied", both)
@@ -123,7 +123,7 @@ def test_specifications_differ_by_instance_type(in_process: InProcessCloud, sage
 
 
 @pytest.mark.parametrize(("strategy", "spread"), [("SPREAD", [1, 1]), ("BINPACK", [2])])
-def test_copies_are_placed_as_their_strategy_says(sagemaker: Any, strategy: str, spread: list[int]) -> None:
+def test_copies_are_placed_by_their_placement_strategy(sagemaker: Any, strategy: str, spread: list[int]) -> None:
     name = strategy.lower()
     endpoint(sagemaker, name, managed=(1, 2), count=2)
     create(sagemaker, name, name, needing(1, SchedulingConfig={"PlacementStrategy": strategy}), copies=2)
@@ -131,7 +131,7 @@ def test_copies_are_placed_as_their_strategy_says(sagemaker: Any, strategy: str,
     assert instance_count(sagemaker, name) == len(spread)
 
 
-def test_an_adapter_runs_in_its_base_and_goes_before_it(sagemaker: Any) -> None:
+def test_an_adapter_runs_in_its_base_component_and_must_be_deleted_first(sagemaker: Any) -> None:
     endpoint(sagemaker, "adapted")
     create(sagemaker, "base", "adapted", needing(4), copies=1)
     found = create(sagemaker, "lora", "adapted", adapter("base"), copies=None)
@@ -145,7 +145,7 @@ def test_an_adapter_runs_in_its_base_and_goes_before_it(sagemaker: Any) -> None:
     delete(sagemaker, "base")
 
 
-def test_an_adapter_needs_its_base_in_service(sagemaker: Any) -> None:
+def test_an_adapter_needs_its_base_component_in_service(sagemaker: Any) -> None:
     endpoint(sagemaker, "baseless")
     with pytest.raises(ClientError, match="Could not find inference component"):
         create(sagemaker, "orphan", "baseless", adapter("nobody"))
@@ -166,7 +166,7 @@ def test_an_adapter_needs_its_base_in_service(sagemaker: Any) -> None:
         ({"BaseInferenceComponentName": "steady"}, "ArtifactUrl"),
     ],
 )
-def test_a_specification_that_the_api_forbids_is_refused(sagemaker: Any, specification: Any, said: str) -> None:
+def test_an_invalid_component_specification_is_refused(sagemaker: Any, specification: Any, said: str) -> None:
     if not sagemaker.list_inference_components(NameContains="steady")["InferenceComponents"]:
         endpoint(sagemaker, "steadfast")
         create(sagemaker, "steady", "steadfast", needing(1))
@@ -175,7 +175,7 @@ def test_a_specification_that_the_api_forbids_is_refused(sagemaker: Any, specifi
     assert caught.value.response["Error"]["Code"] == "ValidationException"
 
 
-def test_an_endpoint_with_a_model_of_its_own_takes_no_components(sagemaker: Any) -> None:
+def test_an_endpoint_with_a_model_on_its_variant_refuses_components(sagemaker: Any) -> None:
     sagemaker.create_model(ModelName="own", PrimaryContainer={"Image": IMAGE})
     variant = {"VariantName": "AllTraffic", "InstanceType": FOUR_GPUS, "InitialInstanceCount": 1, "ModelName": "own"}
     sagemaker.create_endpoint_config(EndpointConfigName="own", ProductionVariants=[variant])
@@ -185,7 +185,7 @@ def test_an_endpoint_with_a_model_of_its_own_takes_no_components(sagemaker: Any)
         create(sagemaker, "guest", "own", needing(1))
 
 
-def test_a_component_in_a_transient_state_is_left_alone(sagemaker: Any) -> None:
+def test_a_component_in_a_transient_state_cannot_be_deleted(sagemaker: Any) -> None:
     endpoint(sagemaker, "transient")
     sagemaker.create_inference_component(
         InferenceComponentName="coming",
@@ -199,7 +199,9 @@ def test_a_component_in_a_transient_state_is_left_alone(sagemaker: Any) -> None:
     component(sagemaker, "coming")
 
 
-def test_an_update_renews_the_copies_in_batches(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_rolling_update_replaces_the_copies_of_a_component_in_batches(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     endpoint(sagemaker, "renewed")
     create(sagemaker, "renewing", "renewed", needing(1), copies=2)
     update(sagemaker, "renewing", "lmi:2", rolling())
@@ -212,7 +214,7 @@ def test_an_update_renews_the_copies_in_batches(in_process: InProcessCloud, sage
     assert baked == [(1, 2), (2, 1)]
 
 
-def test_a_rolling_update_needs_room_for_a_batch_beside_the_old_copies(sagemaker: Any) -> None:
+def test_a_rolling_update_needs_capacity_for_a_batch_beside_the_old_copies(sagemaker: Any) -> None:
     endpoint(sagemaker, "crowded")
     create(sagemaker, "crowd", "crowded", needing(2), copies=2)
     update(sagemaker, "crowd", "lmi:2", rolling())
@@ -226,7 +228,7 @@ def test_a_rolling_update_needs_room_for_a_batch_beside_the_old_copies(sagemaker
     assert "FailureReason" not in found
 
 
-def test_an_alarm_rolls_an_update_of_a_component_back(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_an_alarm_rolls_a_component_update_back(in_process: InProcessCloud, sagemaker: Any) -> None:
     cloudwatch = in_process.client("cloudwatch")
     make_alarm(cloudwatch, "copy-errors")
     endpoint(sagemaker, "tripping")
@@ -244,7 +246,7 @@ def test_an_alarm_rolls_an_update_of_a_component_back(in_process: InProcessCloud
     assert found["RuntimeConfig"]["CurrentCopyCount"] == 2
 
 
-def test_a_failing_update_of_a_component_leaves_the_old_one(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_failed_component_update_keeps_the_old_version(in_process: InProcessCloud, sagemaker: Any) -> None:
     endpoint(sagemaker, "failing")
     create(sagemaker, "fails", "failing", needing(1))
     in_process.inject("update_fails", count=1, reason="The new container crashed.")
@@ -254,7 +256,7 @@ def test_a_failing_update_of_a_component_leaves_the_old_one(in_process: InProces
     assert found["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"] == IMAGE
 
 
-def test_copies_follow_an_endpoint_to_its_new_instances(sagemaker: Any) -> None:
+def test_component_copies_move_to_the_new_instances_of_an_endpoint(sagemaker: Any) -> None:
     endpoint(sagemaker, "moving", ONE_GPU)
     create(sagemaker, "mover", "moving", needing(1))
     variant = {"VariantName": "AllTraffic", "InstanceType": "ml.g6e.2xlarge", "InitialInstanceCount": 1}
@@ -265,7 +267,7 @@ def test_copies_follow_an_endpoint_to_its_new_instances(sagemaker: Any) -> None:
     assert placed == [{"InstanceType": "ml.g6e.2xlarge", "CurrentCopyCount": 1}]
 
 
-def test_components_are_listed_by_endpoint_and_outlive_it(sagemaker: Any) -> None:
+def test_components_are_listed_by_endpoint_and_are_kept_when_it_is_deleted(sagemaker: Any) -> None:
     endpoint(sagemaker, "mortal")
     create(sagemaker, "survivor", "mortal", needing(1))
     (listed,) = sagemaker.list_inference_components(EndpointNameEquals="mortal")["InferenceComponents"]

@@ -47,13 +47,13 @@ def counts(endpoint: dict[str, Any]) -> dict[str, int]:
     return {pool["InstanceType"]: pool["CurrentInstanceCount"] for pool in variant["InstancePools"]}
 
 
-def test_instances_come_from_the_pool_of_the_highest_priority(sagemaker: Any) -> None:
+def test_instances_are_launched_from_the_highest_priority_pool(sagemaker: Any) -> None:
     endpoint = serving(sagemaker, "pooled", pool(SECOND, 2), pool(FIRST, 1))
     assert counts(endpoint) == {FIRST: 2, SECOND: 0}
     assert endpoint["ProductionVariants"][0]["CurrentInstanceCount"] == 2
 
 
-def test_a_type_without_capacity_falls_over_to_the_next_pool_and_its_own_model(
+def test_a_pool_without_capacity_falls_back_to_the_next_pool_and_its_model(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     sagemaker.create_model(ModelName="for-second", PrimaryContainer={"Image": "lmi:second"})
@@ -65,14 +65,12 @@ def test_a_type_without_capacity_falls_over_to_the_next_pool_and_its_own_model(
     assert images == ["lmi:second"]
 
 
-def test_capacity_that_runs_out_midway_leaves_instances_of_both_types(
-    in_process: InProcessCloud, sagemaker: Any
-) -> None:
+def test_capacity_that_runs_out_midway_mixes_both_instance_types(in_process: InProcessCloud, sagemaker: Any) -> None:
     in_process.inject("no_capacity", instance_type=FIRST, skip=2)
     assert counts(serving(sagemaker, "mixed", count=3)) == {FIRST: 2, SECOND: 1}
 
 
-def test_an_endpoint_fails_only_when_every_pool_is_out(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_an_endpoint_fails_only_when_every_pool_lacks_capacity(in_process: InProcessCloud, sagemaker: Any) -> None:
     in_process.inject("no_capacity", instance_type=FIRST)
     in_process.inject("no_capacity", instance_type=SECOND)
     endpoint = serving(sagemaker, "exhausted")
@@ -80,12 +78,14 @@ def test_an_endpoint_fails_only_when_every_pool_is_out(in_process: InProcessClou
     assert "InsufficientInstanceCapacity" in endpoint["FailureReason"]
 
 
-def test_a_type_that_is_named_leaves_the_others_alone(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_capacity_fault_of_one_instance_type_does_not_affect_others(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     in_process.inject("no_capacity", instance_type="ml.p5.48xlarge")
     assert serving(sagemaker, "unconcerned")["EndpointStatus"] == "InService"
 
 
-def test_provisioning_is_tried_until_its_timeout(in_process: InProcessCloud) -> None:
+def test_provisioning_is_retried_until_its_timeout(in_process: InProcessCloud) -> None:
     sagemaker = in_process.client("sagemaker")
     make_model(sagemaker, "patient")
     pools = (pool(FIRST, 1), pool(SECOND, 2))
@@ -99,7 +99,7 @@ def test_provisioning_is_tried_until_its_timeout(in_process: InProcessCloud) -> 
     assert settled(sagemaker, "patient")["EndpointStatus"] == "InService"
 
 
-def test_scaling_takes_what_there_is_and_gives_back_the_lowest_priority_first(
+def test_scaling_out_uses_available_pools_and_scaling_in_removes_the_lowest_priority_first(
     in_process: InProcessCloud, sagemaker: Any
 ) -> None:
     serving(sagemaker, "elastic", count=1)
@@ -117,9 +117,7 @@ def test_scaling_takes_what_there_is_and_gives_back_the_lowest_priority_first(
     assert scale(2) == {FIRST: 2, SECOND: 0}
 
 
-def test_a_scale_out_without_capacity_leaves_the_instances_there_were(
-    in_process: InProcessCloud, sagemaker: Any
-) -> None:
+def test_a_scale_out_without_capacity_keeps_the_running_instances(in_process: InProcessCloud, sagemaker: Any) -> None:
     serving(sagemaker, "stuck", count=1)
     in_process.inject("no_capacity")
     desired = [{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}]
@@ -147,7 +145,7 @@ def test_a_scale_out_without_capacity_leaves_the_instances_there_were(
         ({"ManagedInstanceScaling": {"MinInstanceCount": 3, "MaxInstanceCount": 2}}, "must not exceed"),
     ],
 )
-def test_a_configuration_that_the_api_forbids_is_refused(
+def test_an_invalid_instance_pool_configuration_is_refused(
     in_process: InProcessCloud, variant: dict[str, Any], said: str
 ) -> None:
     client = in_process.client("sagemaker", parameter_validation=False)

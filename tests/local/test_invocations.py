@@ -1,4 +1,4 @@
-"""Invocations of endpoints: deterministic answers in the forms that LMI containers speak."""
+"""Invocations of endpoints: deterministic outputs in the formats of LMI containers."""
 
 from __future__ import annotations
 
@@ -49,22 +49,20 @@ def refused(call: Any, **given: Any) -> dict[str, Any]:
     return caught.value.response
 
 
-def test_a_prompt_is_answered_alike_wherever_and_whenever_it_is_asked(
-    runtime: Any, sagemaker: Any, served: str
-) -> None:
+def test_a_prompt_gets_the_same_completion_on_every_endpoint(runtime: Any, sagemaker: Any, served: str) -> None:
     other = serve(sagemaker, "answering-too")
     assert generated(runtime, served, "Why?") == generated(runtime, other, "Why?") == text_for("Why?")
     assert generated(runtime, served, "Why?") != generated(runtime, served, "Why not?")
 
 
-def test_a_generation_has_as_many_tokens_as_were_asked_for(runtime: Any, served: str) -> None:
+def test_a_generation_has_the_requested_number_of_tokens(runtime: Any, served: str) -> None:
     body = {"inputs": "Why?", "parameters": {"max_new_tokens": 5, "details": True}}
     answer = ask(runtime, served, body)
     assert len(answer["generated_text"].split()) == 5
     assert answer["details"] == {"finish_reason": "length", "generated_tokens": 5}
 
 
-def test_a_chat_completion_has_openais_form(runtime: Any, served: str) -> None:
+def test_a_chat_completion_has_the_openai_response_format(runtime: Any, served: str) -> None:
     answer = ask(runtime, served, {"messages": [{"role": "user", "content": "Why?"}], "max_tokens": 7})
     assert answer["object"] == "chat.completion"
     (choice,) = answer["choices"]
@@ -72,7 +70,7 @@ def test_a_chat_completion_has_openais_form(runtime: Any, served: str) -> None:
     assert answer["usage"]["completion_tokens"] == len(choice["message"]["content"].split()) == 7
 
 
-def test_a_streamed_chat_comes_in_events_that_make_up_the_answer(runtime: Any, served: str) -> None:
+def test_the_events_of_a_streamed_chat_add_up_to_the_completion(runtime: Any, served: str) -> None:
     body = {"messages": [{"role": "user", "content": "Why?"}]}
     whole = ask(runtime, served, body)["choices"][0]["message"]["content"]
     answer = runtime.invoke_endpoint_with_response_stream(EndpointName=served, Body=json.dumps(body))
@@ -84,7 +82,7 @@ def test_a_streamed_chat_comes_in_events_that_make_up_the_answer(runtime: Any, s
     assert "".join(json.loads(event)["choices"][0]["delta"].get("content", "") for event in events) == whole
 
 
-def test_a_streamed_generation_comes_in_lines_the_last_of_which_has_it_all(runtime: Any, served: str) -> None:
+def test_a_streamed_generation_is_json_lines_ending_with_the_whole_text(runtime: Any, served: str) -> None:
     answer = runtime.invoke_endpoint_with_response_stream(EndpointName=served, Body=json.dumps({"inputs": "Why?"}))
     lines = b"".join(event["PayloadPart"]["Bytes"] for event in answer["Body"]).splitlines()
     tokens = [json.loads(line) for line in lines]
@@ -92,7 +90,7 @@ def test_a_streamed_generation_comes_in_lines_the_last_of_which_has_it_all(runti
     assert "".join(token["token"]["text"] for token in tokens) == tokens[-1]["generated_text"] == text_for("Why?")
 
 
-def test_what_is_set_to_answers_differently_for_its_share_of_the_prompts(
+def test_a_configured_share_of_prompts_gets_a_different_output(
     in_process: InProcessCloud, runtime: Any, sagemaker: Any, served: str
 ) -> None:
     other = serve(sagemaker, "quantized", Environment={"MADE_BY": "awq"})
@@ -105,7 +103,7 @@ def test_what_is_set_to_answers_differently_for_its_share_of_the_prompts(
     assert generated(runtime, other, PROMPTS[0]) != text_for(PROMPTS[0])
 
 
-def test_what_is_set_to_fails_for_its_share_of_the_prompts(
+def test_a_configured_error_rate_fails_invocations_with_a_model_error(
     in_process: InProcessCloud, runtime: Any, sagemaker: Any
 ) -> None:
     name = serve(sagemaker, "faulty")
@@ -119,19 +117,21 @@ def test_what_is_set_to_fails_for_its_share_of_the_prompts(
     ("body", "said"),
     [(b"{", "not JSON"), (b"[]", "not an object"), (b'{"text": 1}', "neither inputs nor messages")],
 )
-def test_what_a_model_does_not_understand_it_refuses(runtime: Any, served: str, body: bytes, said: str) -> None:
+def test_an_invalid_request_body_is_a_model_error_with_status_400(
+    runtime: Any, served: str, body: bytes, said: str
+) -> None:
     response = refused(runtime.invoke_endpoint, EndpointName=served, Body=body)
     assert (response["OriginalStatusCode"], response["ResponseMetadata"]["HTTPStatusCode"]) == (400, 424)
     assert said in response["OriginalMessage"]
 
 
-def test_nobody_answers_for_an_endpoint_that_is_not_there(runtime: Any) -> None:
+def test_invoking_an_endpoint_that_does_not_exist_is_a_validation_error(runtime: Any) -> None:
     response = refused(runtime.invoke_endpoint, EndpointName="nowhere", Body=b"{}")
     assert response["Error"]["Code"] == "ValidationError"
     assert "Endpoint nowhere of account 000000000000 not found" in response["Error"]["Message"]
 
 
-def test_a_component_is_named_and_answers_while_it_has_a_copy(runtime: Any, sagemaker: Any) -> None:
+def test_an_invocation_must_name_a_component_that_has_a_copy(runtime: Any, sagemaker: Any) -> None:
     endpoint(sagemaker, "several")
     create(sagemaker, "one", "several", needing(1))
 
@@ -160,7 +160,7 @@ def test_a_component_is_named_and_answers_while_it_has_a_copy(runtime: Any, sage
     assert "has no capacity to process this request" in response["Error"]["Message"]
 
 
-def test_invocations_are_among_the_calls_and_can_be_throttled(
+def test_invocations_are_recorded_as_calls_and_can_be_throttled(
     in_process: InProcessCloud, runtime: Any, served: str
 ) -> None:
     in_process.inject("throttled", operation="InvokeEndpoint", count=1)

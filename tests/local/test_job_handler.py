@@ -1,6 +1,6 @@
-"""``Custom::OptimizationJob`` against the local cloud: requests that overtake, repeat and interrupt one another.
+"""``Custom::OptimizationJob`` against the local cloud: requests that overtake, retry and interrupt one another.
 
-CloudFormation's own part is played here, because it is what would have to misbehave.
+The tests send the requests of CloudFormation themselves, in orders that CloudFormation rarely produces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..support.waiting import until
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests look themselves."""
+    """A state machine that does nothing: these tests invoke the watcher themselves."""
     definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
     return cloud.client("stepfunctions").create_state_machine(
         name="watcher", definition=json.dumps(definition), roleArn=ROLE
@@ -57,7 +57,7 @@ def clients(cloud: LocalCloud) -> Clients:
 
 @pytest.fixture
 def at_call(clients: Clients) -> Iterator[Callable[[dict[int, Callable[[], None]]], None]]:
-    """Has something done right before the n-th call to AWS from now on."""
+    """Runs actions right before the n-th calls to AWS from now on."""
     yield clients.arm
     clients.arm({})
 
@@ -66,7 +66,7 @@ CALLS_OF_A_CREATE = 16
 
 
 @pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
-def test_a_delete_that_overtakes_a_create_leaves_nothing_behind(
+def test_a_delete_that_overtakes_a_create_leaves_no_job_and_no_claim(
     a_resource: Callable[..., Requests], at_call: Any, step: int
 ) -> None:
     resource = a_resource()
@@ -75,7 +75,9 @@ def test_a_delete_that_overtakes_a_create_leaves_nothing_behind(
     resource.assert_nothing_is_left()
 
 
-def test_a_create_makes_as_many_calls_as_are_tried(a_resource: Callable[..., Requests], at_call: Any) -> None:
+def test_a_create_request_makes_the_number_of_calls_the_tests_interrupt(
+    a_resource: Callable[..., Requests], at_call: Any
+) -> None:
     resource = a_resource()
     reached: list[int] = []
     at_call({number: lambda number=number: reached.append(number) for number in range(50)})
@@ -85,7 +87,7 @@ def test_a_create_makes_as_many_calls_as_are_tried(a_resource: Callable[..., Req
 
 
 @pytest.mark.parametrize("step", range(0, CALLS_OF_A_CREATE, 2))
-def test_an_update_that_overtakes_a_create_has_the_last_word(
+def test_an_update_that_overtakes_a_create_takes_precedence(
     a_resource: Callable[..., Requests], at_call: Any, step: int
 ) -> None:
     resource = a_resource()
@@ -101,7 +103,7 @@ def test_an_update_that_overtakes_a_create_has_the_last_word(
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(overtaken=st.integers(0, CALLS_OF_A_CREATE - 1), further=st.integers(0, 12))
-def test_a_create_that_is_overtaken_and_dies_and_is_repeated_leaves_nothing_behind(
+def test_an_overtaken_create_that_dies_and_is_retried_leaves_no_job_and_no_claim(
     a_resource: Callable[..., Requests], at_call: Any, overtaken: int, further: int
 ) -> None:
     resource = a_resource()
@@ -124,7 +126,7 @@ def test_a_create_that_is_overtaken_and_dies_and_is_repeated_leaves_nothing_behi
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(died=st.integers(0, 20))
-def test_an_update_that_dies_for_good_is_undone_by_the_rollbacks_update(
+def test_an_update_that_dies_is_undone_by_the_rollback(
     a_resource: Callable[..., Requests], at_call: Any, died: int
 ) -> None:
     resource = a_resource()
@@ -147,17 +149,17 @@ def test_an_update_that_dies_for_good_is_undone_by_the_rollbacks_update(
     resource.assert_nothing_is_left()
 
 
-def test_a_late_repetition_of_a_create_after_the_deletion_does_nothing(a_resource: Callable[..., Requests]) -> None:
+def test_a_late_retry_of_a_create_after_the_deletion_does_nothing(a_resource: Callable[..., Requests]) -> None:
     resource = a_resource()
     created = resource.send("Create", "create")
     resource.send("Delete", "delete", created["PhysicalResourceId"])
     answered = len(resource.answers.received)
     resource.send("Create", "create")
-    assert len(resource.answers.received) == answered, "nobody waits for an answer"
+    assert len(resource.answers.received) == answered, "no response is expected"
     resource.assert_nothing_is_left()
 
 
-def test_a_deletion_is_over_when_the_job_that_it_stops_has_ended(
+def test_a_deletion_waits_until_the_job_it_stops_has_ended(
     a_resource: Callable[..., Requests], cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_handler, "_STOPPING_SECONDS", 30.0)
@@ -170,7 +172,7 @@ def test_a_deletion_is_over_when_the_job_that_it_stops_has_ended(
     assert job["OptimizationJobStatus"] == "STOPPED"
 
 
-def test_a_deletion_does_not_wait_for_ever_for_the_job_that_it_stops(
+def test_a_deletion_succeeds_while_the_job_it_stops_is_still_stopping(
     a_resource: Callable[..., Requests], cloud: LocalCloud
 ) -> None:
     resource = a_resource()
@@ -182,7 +184,7 @@ def test_a_deletion_does_not_wait_for_ever_for_the_job_that_it_stops(
     assert job["OptimizationJobStatus"] == "STOPPING"
 
 
-def test_the_deletion_of_a_failed_create_spares_the_create_that_came_after_it(
+def test_deleting_a_failed_create_keeps_the_job_of_a_later_create(
     a_resource: Callable[..., Requests],
 ) -> None:
     resource = a_resource()
@@ -196,9 +198,7 @@ def test_the_deletion_of_a_failed_create_spares_the_create_that_came_after_it(
     resource.assert_nothing_is_left()
 
 
-def test_an_update_that_fails_keeps_the_artifact_the_stack_had(
-    a_resource: Callable[..., Requests], cloud: LocalCloud
-) -> None:
+def test_a_failed_update_keeps_the_previous_artifact(a_resource: Callable[..., Requests], cloud: LocalCloud) -> None:
     resource = a_resource()
     before = resource.send("Create", "create")["PhysicalResourceId"]
     cloud.inject("limit_exceeded", operation="CreateOptimizationJob")
@@ -213,8 +213,8 @@ def test_an_update_that_fails_keeps_the_artifact_the_stack_had(
 REPOSITORY = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi"
 
 
-def made_up(resource: Requests, key: str, image: str, place: str = "") -> None:
-    """A manifest that somebody wrote who may write to the store, of files that are there."""
+def forge_manifest(resource: Requests, key: str, image: str, place: str = "") -> None:
+    """Forge a manifest of existing files, as a principal with write access to the store could."""
     uri = f"s3://{BUCKET}/{place}" if place else resource.store.model_uri(key, 1)
     name = uri.removeprefix(f"s3://{BUCKET}/")
     resource.cloud.client("s3").put_object(Bucket=BUCKET, Key=f"{name}pytorch_model.bin", Body=b"pickle")
@@ -229,14 +229,14 @@ def made_up(resource: Requests, key: str, image: str, place: str = "") -> None:
         (f"{REPOSITORY}:1", f"artifacts/{'e' * 64}/model/1/", "model_data_uri is s3://"),
     ],
 )
-def test_an_artifact_whose_manifest_does_not_hold_is_neither_reused_nor_signalled(
+def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signalled(
     a_resource: Callable[..., Requests], image: str, place: str, problem: str
 ) -> None:
     resource, other = a_resource(), a_resource(OTHER_ACCOUNT)
     other.recipe, other.number = resource.recipe, resource.number
     key = resource.send("Create", "create", ServingRepositories=[REPOSITORY])["PhysicalResourceId"]
     assert other.send("Create", "create", ServingRepositories=[REPOSITORY])["Status"] == "SUCCESS"
-    made_up(resource, key, image, place)
+    forge_manifest(resource, key, image, place)
 
     # The other account's watcher follows the job by what the store says.
     watched = {
@@ -257,12 +257,12 @@ def test_an_artifact_whose_manifest_does_not_hold_is_neither_reused_nor_signalle
     assert f"the artifact {key} in the store {BUCKET} is not what its manifest says" in answer["Reason"]
     assert problem in answer["Reason"]
 
-    made_up(resource, key, f"{REPOSITORY}:2")
+    forge_manifest(resource, key, f"{REPOSITORY}:2")
     answer = resource.send("Update", "again", key, ServingRepositories=[REPOSITORY])
     assert answer["Status"] == "SUCCESS", answer
 
 
-def test_two_accounts_after_the_same_artifact_run_one_job(
+def test_two_accounts_that_need_the_same_artifact_run_one_job(
     a_resource: Callable[..., Requests], cloud: LocalCloud
 ) -> None:
     ours, theirs = a_resource(), a_resource(OTHER_ACCOUNT)
@@ -270,32 +270,32 @@ def test_two_accounts_after_the_same_artifact_run_one_job(
     key = ours.send("Create", "create")["PhysicalResourceId"]
     assert theirs.send("Create", "theirs")["PhysicalResourceId"] == key
     assert len(ours.running) == 1
-    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1}
-    following = {**look, "Account": OTHER_ACCOUNT, "WaitHandle": theirs.answers.url}
+    poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1}
+    following = {**poll, "Account": OTHER_ACCOUNT, "WaitHandle": theirs.answers.url}
     assert not job_watcher.handler(following, LambdaContext())["Done"]
     cloud.clear_faults()
-    until(lambda: job_watcher.handler({**look, "Account": ACCOUNT}, LambdaContext()), lambda answer: answer["Done"])
+    until(lambda: job_watcher.handler({**poll, "Account": ACCOUNT}, LambdaContext()), lambda answer: answer["Done"])
     assert job_watcher.handler(following, LambdaContext())["Done"]
     assert theirs.answers.received[-1]["Status"] == "SUCCESS"
 
 
-def test_a_job_of_another_account_that_no_stack_waits_for_is_not_followed(
+def test_a_job_of_another_account_without_a_waiting_stack_is_not_polled(
     a_resource: Callable[..., Requests],
 ) -> None:
     ours = a_resource()
     key = ours.send("Create", "create")["PhysicalResourceId"]
-    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT}
-    assert job_watcher.handler(look, LambdaContext()) == {"Done": True}
+    poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT}
+    assert job_watcher.handler(poll, LambdaContext()) == {"Done": True}
 
 
-def test_a_job_that_shards_reads_quantized_weights_without_option_quantize(
+def test_a_sharding_job_reads_quantized_weights_without_option_quantize(
     a_resource: Callable[..., Requests], cloud: LocalCloud
 ) -> None:
     quantized = a_resource()
     key = quantized.send("Create", "create")["PhysicalResourceId"]
     cloud.clear_faults()
-    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": ACCOUNT}
-    until(lambda: job_watcher.handler(look, LambdaContext()), lambda answer: answer["Done"])
+    poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": ACCOUNT}
+    until(lambda: job_watcher.handler(poll, LambdaContext()), lambda answer: answer["Done"])
     manifest = quantized.store.manifest(key)
     assert manifest is not None
     uri = manifest["model_data_uri"]
@@ -318,12 +318,12 @@ def test_a_job_that_shards_reads_quantized_weights_without_option_quantize(
     source = job["ModelSource"]["S3"]["S3Uri"].removeprefix(f"s3://{BUCKET}/")
     read = cloud.client("s3").get_object(Bucket=BUCKET, Key=f"{source}serving.properties")["Body"].read().decode()
     assert "option.quantize" not in read
-    # A repeated look leaves the file alone, and the artifact stays what its manifest says.
-    assert job_watcher.handler(look, LambdaContext())["Done"]
+    # A repeated poll leaves the file alone, and the artifact stays what its manifest says.
+    assert job_watcher.handler(poll, LambdaContext())["Done"]
     assert quantized.store.manifest(key) is not None
 
 
-def test_when_the_account_that_runs_the_job_gives_it_up_the_other_is_told_and_can_run_it(
+def test_an_account_whose_shared_job_was_abandoned_is_signalled_and_can_run_it(
     a_resource: Callable[..., Requests],
 ) -> None:
     ours, theirs = a_resource(), a_resource(OTHER_ACCOUNT)
@@ -333,8 +333,8 @@ def test_when_the_account_that_runs_the_job_gives_it_up_the_other_is_told_and_ca
     ours.send("Delete", "delete", key)
     assert ours.running == []
     handle = theirs.answers.url
-    look = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT, "WaitHandle": handle}
-    assert job_watcher.handler(look, LambdaContext())["Done"]
+    poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT, "WaitHandle": handle}
+    assert job_watcher.handler(poll, LambdaContext())["Done"]
     told = theirs.answers.received[-1]
     assert told["Status"] == "FAILURE"
     assert f"account {ACCOUNT}" in told["Reason"]
@@ -343,7 +343,7 @@ def test_when_the_account_that_runs_the_job_gives_it_up_the_other_is_told_and_ca
     assert len(theirs.running) == 1
 
 
-def test_a_store_of_another_region_is_refused_before_anything_is_claimed(
+def test_a_store_in_another_region_is_refused_before_a_claim_is_made(
     a_resource: Callable[..., Requests], cloud: LocalCloud
 ) -> None:
     resource = a_resource()
@@ -387,7 +387,7 @@ class ChangedModel:
         return self.resource.keys == {self.before} and claims == [self.before] and len(self.resource.running) == 1
 
 
-def test_a_rollback_keeps_the_artifact_although_the_models_files_have_changed(
+def test_a_rollback_keeps_the_artifact_even_if_the_model_files_changed(
     a_resource: Callable[..., Requests], cloud: LocalCloud
 ) -> None:
     changed = ChangedModel(a_resource())
@@ -398,7 +398,7 @@ def test_a_rollback_keeps_the_artifact_although_the_models_files_have_changed(
     assert changed.is_what_it_was(), "no other job was started, and no other artifact is referred to"
 
 
-def test_a_rollback_keeps_the_artifact_although_the_models_files_are_gone(
+def test_a_rollback_keeps_the_artifact_even_if_the_model_files_were_deleted(
     a_resource: Callable[..., Requests], cloud: LocalCloud
 ) -> None:
     changed = ChangedModel(a_resource())
@@ -410,7 +410,7 @@ def test_a_rollback_keeps_the_artifact_although_the_models_files_are_gone(
     assert changed.is_what_it_was()
 
 
-def test_a_rollback_after_the_answer_keeps_the_artifact_although_the_models_files_have_changed(
+def test_a_rollback_after_a_completed_update_keeps_the_artifact_even_if_the_model_files_changed(
     a_resource: Callable[..., Requests],
 ) -> None:
     changed = ChangedModel(a_resource())
@@ -422,7 +422,7 @@ def test_a_rollback_after_the_answer_keeps_the_artifact_although_the_models_file
     assert changed.is_what_it_was()
 
 
-def test_a_rollback_keeps_an_artifact_that_the_first_release_wrote_down(
+def test_a_rollback_keeps_an_artifact_recorded_by_the_first_release(
     a_resource: Callable[..., Requests], cloud: LocalCloud
 ) -> None:
     changed = ChangedModel(a_resource())
@@ -438,7 +438,7 @@ def test_a_rollback_keeps_an_artifact_that_the_first_release_wrote_down(
     assert changed.is_what_it_was()
 
 
-def test_going_back_to_a_recipe_once_its_artifact_was_given_up_takes_the_models_files_as_they_are(
+def test_returning_to_a_recipe_after_its_artifact_was_released_uses_the_current_model_files(
     a_resource: Callable[..., Requests],
 ) -> None:
     changed = ChangedModel(a_resource())
@@ -448,7 +448,7 @@ def test_going_back_to_a_recipe_once_its_artifact_was_given_up_takes_the_models_
     assert changed.roll_back(replaced, "back-on-purpose")["PhysicalResourceId"] not in (changed.before, replaced)
 
 
-def test_a_request_whose_model_files_change_while_it_is_repeated_keeps_its_artifact(
+def test_a_retried_request_keeps_its_artifact_even_if_the_model_files_changed(
     a_resource: Callable[..., Requests],
 ) -> None:
     changed = ChangedModel(a_resource())
@@ -459,7 +459,7 @@ def test_a_request_whose_model_files_change_while_it_is_repeated_keeps_its_artif
 
 
 @pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
-def test_a_create_that_goes_on_when_others_have_begun_anew_leaves_no_job_behind(
+def test_an_overtaken_create_beside_another_stack_leaves_no_job_behind(
     a_resource: Callable[..., Requests], at_call: Any, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # CloudFormation has never heard of either stack.
@@ -485,7 +485,7 @@ CALLS_OF_A_CREATE_UNTIL_IT_REFERS = 5
 
 
 @pytest.mark.parametrize("step", range(1, CALLS_OF_A_CREATE_UNTIL_IT_REFERS))
-def test_a_repeated_create_that_is_overtaken_leaves_what_its_first_try_joined_when_another_try_had_failed(
+def test_an_overtaken_retry_of_a_failed_create_releases_the_claim_its_first_attempt_joined(
     a_resource: Callable[..., Requests], at_call: Any, cloud: LocalCloud, step: int
 ) -> None:
     resource = a_resource()
@@ -505,7 +505,7 @@ CALLS_OF_A_CLEANUP = {"first": 16, "second": 11}
 @pytest.mark.parametrize(
     ("delivery", "step"), [(which, step) for which, calls in CALLS_OF_A_CLEANUP.items() for step in range(calls)]
 )
-def test_a_slow_deletion_spares_the_artifact_that_a_later_update_has_come_back_to(
+def test_a_slow_cleanup_keeps_the_artifact_a_later_update_returned_to(
     a_resource: Callable[..., Requests], at_call: Any, step: int, delivery: str
 ) -> None:
     resource = a_resource()
@@ -524,7 +524,7 @@ def test_a_slow_deletion_spares_the_artifact_that_a_later_update_has_come_back_t
 
 
 @pytest.mark.parametrize("changed", [{"schema": 2, "region": "us-west-2"}, {"schema": 2, "owners": "in another form"}])
-def test_a_deletion_works_on_records_of_a_newer_schema(
+def test_deleting_a_resource_succeeds_with_records_of_a_newer_schema(
     a_resource: Callable[..., Requests], cloud: LocalCloud, changed: dict[str, Any]
 ) -> None:
     resource, s3 = a_resource(), cloud.client("s3")

@@ -1,4 +1,4 @@
-"""CloudWatch's metrics, which keep the dimensions they are published with."""
+"""CloudWatch metrics keep the dimensions they are published with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from constructs_optim_local.cloud import LocalCloud
 
 
-def test_a_metric_is_kept_apart_by_its_dimensions(cloud: LocalCloud) -> None:
+def test_metric_data_is_stored_per_dimension_set(cloud: LocalCloud) -> None:
     cloudwatch, now = cloud.client("cloudwatch"), dt.datetime.now(dt.UTC)
 
     def data(concurrency: str, value: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the local cloud replaces in ministack: each with a reason, and in the release alone that it was read in."""
+"""The local cloud's patches of ministack: each has a reason and applies to one tested release only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def copied(tmp_path: Path) -> Path:
 
 
 def arguments_of(function: str) -> Iterator[Any]:
-    """The first argument of each call of a function of ``patches`` in the room, f-strings by their first part."""
+    """The first argument of each call of a ``patches`` function in the package; of f-strings, the first part."""
     for path in ROOM.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
@@ -45,11 +45,11 @@ def arguments_of(function: str) -> Iterator[Any]:
                 yield argument.value if isinstance(argument, ast.Constant) else argument
 
 
-def test_the_installed_ministack_is_the_one_whose_names_are_replaced() -> None:
+def test_the_installed_ministack_release_is_the_patched_one() -> None:
     check_ministack()
 
 
-def test_another_release_is_refused_with_the_command_that_installs_the_right_one(copied: Path) -> None:
+def test_another_ministack_release_is_refused_with_the_pip_command(copied: Path) -> None:
     with pytest.raises(UntestedMinistack) as refused:
         refuse_untested("1.5.32", copied)
     assert str(refused.value) == (
@@ -58,7 +58,7 @@ def test_another_release_is_refused_with_the_command_that_installs_the_right_one
     )
 
 
-def test_a_replaced_function_with_another_source_is_named(copied: Path) -> None:
+def test_a_patched_function_whose_source_changed_is_reported(copied: Path) -> None:
     refuse_untested(TESTED_VERSION, copied)
     file = copied / "core" / "iam_evaluator.py"
     text = file.read_text()
@@ -72,7 +72,7 @@ def test_a_replaced_function_with_another_source_is_named(copied: Path) -> None:
     refuse_untested(TESTED_VERSION, copied)
 
 
-def test_a_local_cloud_does_not_start_on_another_ministack(monkeypatch: pytest.MonkeyPatch, copied: Path) -> None:
+def test_a_local_cloud_does_not_start_on_an_untested_ministack(monkeypatch: pytest.MonkeyPatch, copied: Path) -> None:
     monkeypatch.setattr(cloud_module, "check_ministack", lambda: refuse_untested("2.0.0", copied))
     cloud = LocalCloud()
     with pytest.raises(UntestedMinistack, match=r"ministack 2\.0\.0 is installed"):
@@ -80,7 +80,7 @@ def test_a_local_cloud_does_not_start_on_another_ministack(monkeypatch: pytest.M
     assert cloud.pid is None
 
 
-def test_each_patch_has_a_reason_and_each_is_applied() -> None:
+def test_every_ministack_patch_has_a_reason_and_is_applied() -> None:
     assert all(patch.reason.endswith(".") and len(patch.digest) == 12 for patch in PATCHES.values())
     replaced = list(arguments_of("replace"))
     names = {name for name in replaced if isinstance(name, str)}
@@ -91,15 +91,15 @@ def test_each_patch_has_a_reason_and_each_is_applied() -> None:
     assert set(arguments_of("table")) == set(TABLES)
 
 
-def test_a_name_that_is_not_in_the_table_is_not_replaced() -> None:
+def test_a_name_missing_from_the_patch_table_cannot_be_replaced() -> None:
     with pytest.raises(LookupError):
         patches.replace("core.iam_evaluator.find_iam_access_key_account", None)
     with pytest.raises(LookupError):
         patches.table("services.s3._buckets")
 
 
-def test_nothing_in_the_room_replaces_a_name_past_the_table() -> None:
-    """An assignment to an attribute of a module of ministack, which the room imports inside functions."""
+def test_no_module_patches_ministack_outside_the_patch_table() -> None:
+    """Looks for assignments to attributes of ministack modules, which are imported inside functions."""
     found = []
     for path in ROOM.glob("*.py"):
         tree = ast.parse(path.read_text())

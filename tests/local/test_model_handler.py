@@ -1,4 +1,4 @@
-"""``Custom::OptimizedModel`` against the local cloud's SageMaker: every step of its life, each of them twice."""
+"""``Custom::OptimizedModel`` against the local cloud's SageMaker: create, update and delete, each of them twice."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def send(answers: Answers, kind: str, physical_id: str | None = None, **changed:
     return answers.received[-1]
 
 
-def test_a_model_gets_its_draft_as_a_channel(answers: Answers, sagemaker: Any) -> None:
-    answer = send(answers, "Create")
-    assert answer["Status"] == "SUCCESS", answer
-    model = sagemaker.describe_model(ModelName=answer["PhysicalResourceId"])
+def test_a_created_model_has_its_draft_as_a_channel(answers: Answers, sagemaker: Any) -> None:
+    response = send(answers, "Create")
+    assert response["Status"] == "SUCCESS", response
+    model = sagemaker.describe_model(ModelName=response["PhysicalResourceId"])
     container = model["PrimaryContainer"]
     (channel,) = container["AdditionalModelDataSources"]
     assert channel["ChannelName"] == "draft_model"
@@ -56,18 +56,18 @@ def test_a_model_gets_its_draft_as_a_channel(answers: Answers, sagemaker: Any) -
     assert container["ModelDataSource"]["S3DataSource"]["S3Uri"] == f"s3://{BUCKET}/models/mine/"
     assert model["EnableNetworkIsolation"] is True
     assert sagemaker.list_tags(ResourceArn=model["ModelArn"])["Tags"] == [{"Key": "team", "Value": "chat"}]
-    assert answer["PhysicalResourceId"].startswith("optim-chat-")
-    send(answers, "Delete", answer["PhysicalResourceId"])
+    assert response["PhysicalResourceId"].startswith("optim-chat-")
+    send(answers, "Delete", response["PhysicalResourceId"])
 
 
-def test_a_repeated_create_finds_the_model_it_made(answers: Answers) -> None:
+def test_a_repeated_create_reuses_the_model_it_created(answers: Answers) -> None:
     first, second = send(answers, "Create"), send(answers, "Create")
     assert first["PhysicalResourceId"] == second["PhysicalResourceId"]
     assert second["Status"] == "SUCCESS"
     send(answers, "Delete", first["PhysicalResourceId"])
 
 
-def test_a_changed_definition_is_another_model_and_rolling_back_finds_the_old_one(
+def test_a_changed_definition_creates_a_model_and_a_rollback_reuses_the_old_one(
     answers: Answers, sagemaker: Any
 ) -> None:
     before = send(answers, "Create")["PhysicalResourceId"]
@@ -82,7 +82,7 @@ def test_a_changed_definition_is_another_model_and_rolling_back_finds_the_old_on
             sagemaker.describe_model(ModelName=name)
 
 
-def test_changed_tags_are_changed_in_place(answers: Answers, sagemaker: Any) -> None:
+def test_changed_tags_update_the_model_in_place(answers: Answers, sagemaker: Any) -> None:
     before = send(answers, "Create")
     after = send(answers, "Update", before["PhysicalResourceId"], Tags=[{"Key": "stage", "Value": "test"}])
     assert after["PhysicalResourceId"] == before["PhysicalResourceId"]
@@ -92,16 +92,16 @@ def test_changed_tags_are_changed_in_place(answers: Answers, sagemaker: Any) -> 
 
 
 @pytest.mark.parametrize("name", ["not-created", "optim-never-was"])
-def test_deleting_what_is_not_there_succeeds(answers: Answers, name: str) -> None:
+def test_deleting_a_model_that_does_not_exist_succeeds(answers: Answers, name: str) -> None:
     assert send(answers, "Delete", name)["Status"] == "SUCCESS"
 
 
-def test_an_empty_draft_fails_with_its_place(answers: Answers) -> None:
+def test_an_empty_draft_prefix_fails_with_its_s3_uri(answers: Answers) -> None:
     channels = [{"Name": "draft_model", "Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/nothing/"}}]
-    answer = send(answers, "Create", Channels=channels)
-    assert answer["Status"] == "FAILED"
-    assert f"s3://{BUCKET}/nothing/" in answer["Reason"]
-    assert answer["PhysicalResourceId"].startswith("not-created-request-")
+    response = send(answers, "Create", Channels=channels)
+    assert response["Status"] == "FAILED"
+    assert f"s3://{BUCKET}/nothing/" in response["Reason"]
+    assert response["PhysicalResourceId"].startswith("not-created-request-")
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,16 @@ def test_an_empty_draft_fails_with_its_place(answers: Answers) -> None:
         ({"Environment": ["a"]}, "Environment"),
     ],
 )
-def test_malformed_properties_are_named(answers: Answers, changed: dict[str, Any], named: str) -> None:
-    answer = send(answers, "Create", **changed)
-    assert answer["Status"] == "FAILED"
-    assert named in answer["Reason"]
+def test_malformed_resource_properties_are_reported_by_name(
+    answers: Answers, changed: dict[str, Any], named: str
+) -> None:
+    response = send(answers, "Create", **changed)
+    assert response["Status"] == "FAILED"
+    assert named in response["Reason"]
 
 
-def test_throttling_is_waited_out(answers: Answers, cloud: LocalCloud) -> None:
+def test_throttled_create_model_calls_are_retried(answers: Answers, cloud: LocalCloud) -> None:
     cloud.inject("throttled", operation="CreateModel", count=2)
-    answer = send(answers, "Create")
-    assert answer["Status"] == "SUCCESS"
-    send(answers, "Delete", answer["PhysicalResourceId"])
+    response = send(answers, "Create")
+    assert response["Status"] == "SUCCESS"
+    send(answers, "Delete", response["PhysicalResourceId"])

@@ -1,4 +1,4 @@
-"""Functions whose SDK is older than the API."""
+"""Lambda functions whose SDK is older than the API."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def found_by_a_function(cloud: LocalCloud) -> dict[str, Any]:
     return json.loads(functions.invoke(FunctionName="looking")["Payload"].read())
 
 
-def test_the_sdk_of_functions_may_lack_operations() -> None:
+def test_the_sdk_of_functions_can_be_made_to_lack_operations() -> None:
     with LocalCloud(sdk_lacks=["CreateAIBenchmarkJob"]) as cloud:
         assert found_by_a_function(cloud) == {"create_ai_benchmark_job": False, "create_optimization_job": True}
         # The service has them all the same.
         assert cloud.client("sagemaker").list_ai_benchmark_jobs()["AIBenchmarkJobs"] == []
 
 
-def test_the_sdk_of_functions_is_this_ones(cloud: LocalCloud) -> None:
+def test_functions_use_the_installed_sdk_by_default(cloud: LocalCloud) -> None:
     assert found_by_a_function(cloud) == {"create_ai_benchmark_job": True, "create_optimization_job": True}

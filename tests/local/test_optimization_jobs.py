@@ -1,4 +1,4 @@
-"""Optimization jobs: through the real states, with the real errors."""
+"""Optimization jobs: SageMaker's statuses and error messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def statuses(in_process: InProcessCloud, name: str) -> list[str]:
     return [entry["status"] for job in in_process.jobs() if job["name"] == name for entry in job["history"]]
 
 
-def test_a_job_goes_through_its_states_and_recommends_its_image(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_an_optimization_job_completes_and_recommends_its_inference_image(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     sagemaker.create_optimization_job(**request("plain"))
     assert sagemaker.describe_optimization_job(OptimizationJobName="plain")["OptimizationJobStatus"] == "STARTING"
     job = ended(sagemaker, "plain")
@@ -33,7 +35,9 @@ def test_a_job_goes_through_its_states_and_recommends_its_image(in_process: InPr
     assert job["CreationTime"] < job["OptimizationStartTime"] < job["OptimizationEndTime"]
 
 
-def test_a_quantization_job_writes_what_a_server_would_load(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_quantization_job_writes_the_files_an_inference_server_loads(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
     sagemaker.create_optimization_job(**request("written"))
     ended(sagemaker, "written")
     s3 = in_process.client("s3")
@@ -53,7 +57,7 @@ def test_a_quantization_job_writes_what_a_server_would_load(in_process: InProces
     assert max(tensor["data_offsets"][1] for tensor in tensors.values()) == len(weights) - 8 - length
 
 
-def test_a_stopped_job_is_stopping_and_then_stopped(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_job_being_stopped_is_stopping_and_then_stopped(in_process: InProcessCloud, sagemaker: Any) -> None:
     in_process.inject("job_never_finishes")
     sagemaker.create_optimization_job(**request("stopped"))
     sagemaker.stop_optimization_job(OptimizationJobName="stopped")
@@ -63,7 +67,7 @@ def test_a_stopped_job_is_stopping_and_then_stopped(in_process: InProcessCloud, 
         sagemaker.stop_optimization_job(OptimizationJobName="stopped")
 
 
-def test_a_job_that_runs_too_long_is_ended(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_an_optimization_job_beyond_its_maximum_runtime_is_stopped(in_process: InProcessCloud, sagemaker: Any) -> None:
     in_process.inject("job_never_finishes")
     sagemaker.create_optimization_job(**request("long", StoppingCondition={"MaxRuntimeInSeconds": 1}))
     job = ended(sagemaker, "long")
@@ -71,7 +75,7 @@ def test_a_job_that_runs_too_long_is_ended(in_process: InProcessCloud, sagemaker
     assert "MaxRuntimeInSeconds" in job["FailureReason"]
 
 
-def test_a_taken_name_is_refused_as_the_service_does(sagemaker: Any) -> None:
+def test_a_job_name_in_use_is_refused_as_resource_in_use(sagemaker: Any) -> None:
     sagemaker.create_optimization_job(**request("taken"))
     with pytest.raises(ClientError) as caught:
         sagemaker.create_optimization_job(**request("taken"))
@@ -79,7 +83,7 @@ def test_a_taken_name_is_refused_as_the_service_does(sagemaker: Any) -> None:
 
 
 @pytest.mark.parametrize("operation", ["describe_optimization_job", "stop_optimization_job", "delete_optimization_job"])
-def test_an_unknown_job_is_not_found(sagemaker: Any, operation: str) -> None:
+def test_an_unknown_job_is_resource_not_found(sagemaker: Any, operation: str) -> None:
     with pytest.raises(ClientError) as caught:
         getattr(sagemaker, operation)(OptimizationJobName="nobody")
     assert caught.value.response["Error"]["Code"] == "ResourceNotFound"
@@ -96,7 +100,7 @@ def test_a_running_job_cannot_be_deleted_and_an_ended_one_can(sagemaker: Any) ->
     }
 
 
-def test_jobs_are_listed_by_part_of_their_name_a_page_at_a_time(sagemaker: Any) -> None:
+def test_jobs_are_listed_by_part_of_their_name_in_pages(sagemaker: Any) -> None:
     for number in range(3):
         sagemaker.create_optimization_job(**request(f"listed-{number}"))
     pages = sagemaker.get_paginator("list_optimization_jobs").paginate(
@@ -106,7 +110,7 @@ def test_jobs_are_listed_by_part_of_their_name_a_page_at_a_time(sagemaker: Any) 
     assert found == [["listed-2", "listed-1"], ["listed-0"]]
 
 
-def test_tags_given_at_creation_are_listed_changed_and_removed(sagemaker: Any) -> None:
+def test_tags_of_a_job_are_listed_added_and_removed(sagemaker: Any) -> None:
     arn = sagemaker.create_optimization_job(**request("tagged", Tags=[{"Key": "team", "Value": "chat"}]))[
         "OptimizationJobArn"
     ]
@@ -126,7 +130,7 @@ def test_tags_given_at_creation_are_listed_changed_and_removed(sagemaker: Any) -
         ({"StoppingCondition": {"MaxRuntimeInSeconds": 0}}, "StoppingCondition"),
     ],
 )
-def test_a_request_that_the_services_model_forbids_is_refused(
+def test_a_request_that_violates_the_service_model_is_refused(
     in_process: InProcessCloud, changed: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ClientError) as caught:
@@ -135,13 +139,13 @@ def test_a_request_that_the_services_model_forbids_is_refused(
     assert said.lower() in caught.value.response["Error"]["Message"].lower()
 
 
-def test_all_that_is_wrong_with_a_request_is_named_at_once(in_process: InProcessCloud) -> None:
+def test_all_validation_errors_of_a_request_are_reported_together(in_process: InProcessCloud) -> None:
     with pytest.raises(ClientError, match="2 validation errors"):
         unchecked(in_process).create_optimization_job(
             **request("under_score", DeploymentInstanceType="ml.m5.xlarge", OptimizationJobName="under_score")
         )
 
 
-def test_an_operation_that_is_not_there_says_so(sagemaker: Any) -> None:
+def test_an_unsupported_operation_of_the_local_cloud_is_reported(sagemaker: Any) -> None:
     with pytest.raises(ClientError, match="not an operation of the local cloud"):
         sagemaker.list_domains()

@@ -1,4 +1,4 @@
-"""How large policies may be, and how many a role has."""
+"""IAM quotas: the size of policies, and the number of policies of a role."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOGS_WORDS = "Invalid Logging Configuration: The CloudWatch Logs Resource Policy
 
 
 def policy(characters: int) -> dict[str, Any]:
-    """A policy of so many characters, white space apart."""
+    """A policy of that many characters, not counting white space."""
     statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::"}
     made: dict[str, Any] = {"Version": "2012-10-17", "Statement": [statement]}
     statement["Resource"] += "x" * (characters - len(json.dumps(made, separators=(",", ":"))))
@@ -59,7 +59,7 @@ def role(iam: Any) -> str:
     return name
 
 
-def test_all_inline_policies_of_a_role_have_10240_characters_without_white_space(iam: Any, role: str) -> None:
+def test_inline_policies_of_a_role_beyond_10240_characters_are_refused(iam: Any, role: str) -> None:
     def put(name: str, characters: int) -> dict[str, Any]:
         return {"RoleName": role, "PolicyName": name, "PolicyDocument": json.dumps(policy(characters), indent=8)}
 
@@ -71,7 +71,7 @@ def test_all_inline_policies_of_a_role_have_10240_characters_without_white_space
     iam.put_role_policy(**put("other", 1_240))
 
 
-def test_a_managed_policy_has_6144_characters(iam: Any) -> None:
+def test_a_managed_policy_beyond_6144_characters_is_refused(iam: Any) -> None:
     name = f"policy-{uuid.uuid4().hex[:8]}"
     arn = iam.create_policy(PolicyName=name, PolicyDocument=json.dumps(policy(6_144), indent=1))["Policy"]["Arn"]
     too_large = json.dumps(policy(6_145))
@@ -79,14 +79,14 @@ def test_a_managed_policy_has_6144_characters(iam: Any) -> None:
     assert refused(iam.create_policy_version, PolicyArn=arn, PolicyDocument=too_large) == MANAGED_WORDS
 
 
-def test_a_trust_policy_has_2048_characters(iam: Any, role: str) -> None:
+def test_a_trust_policy_beyond_2048_characters_is_refused(iam: Any, role: str) -> None:
     iam.update_assume_role_policy(RoleName=role, PolicyDocument=json.dumps(trust(2_048), indent=1))
     large = json.dumps(trust(2_049))
     assert refused(iam.update_assume_role_policy, RoleName=role, PolicyDocument=large) == TRUST_WORDS
     assert refused(iam.create_role, RoleName=f"{role}-2", AssumeRolePolicyDocument=large) == TRUST_WORDS
 
 
-def test_a_role_has_ten_managed_policies(iam: Any, role: str) -> None:
+def test_an_eleventh_managed_policy_of_a_role_is_refused(iam: Any, role: str) -> None:
     arns = [
         iam.create_policy(PolicyName=f"{role}-{n}", PolicyDocument=json.dumps(policy(200)))["Policy"]["Arn"]
         for n in range(11)
@@ -131,14 +131,16 @@ def policy_resource(characters: int, *roles: str, kind: str = "Policy") -> dict[
         ),
     ],
 )
-def test_a_stack_with_too_much_of_it_rolls_back(cloud: LocalCloud, resources: dict[str, Any], words: str) -> None:
+def test_a_stack_that_exceeds_a_policy_limit_rolls_back(
+    cloud: LocalCloud, resources: dict[str, Any], words: str
+) -> None:
     stack = Stack(cloud, f"policies-{uuid.uuid4().hex[:8]}")
     assert stack.deploy(resources) == "ROLLBACK_COMPLETE"
     assert words.partition("{")[0] in stack.reasons()
     stack.delete()
 
 
-def test_an_update_counts_what_the_role_has_by_then(cloud: LocalCloud) -> None:
+def test_an_update_counts_all_inline_policies_of_the_role(cloud: LocalCloud) -> None:
     stack = Stack(cloud, f"growing-{uuid.uuid4().hex[:8]}")
     small = role_resource(Policies=[{"PolicyName": "own", "PolicyDocument": policy(200)}])
     assert stack.deploy({"Role": small, "Policy": policy_resource(10_000, "Role")}) == "CREATE_COMPLETE"
@@ -150,7 +152,7 @@ def test_an_update_counts_what_the_role_has_by_then(cloud: LocalCloud) -> None:
     stack.delete()
 
 
-def test_a_bucket_policy_has_20_kilobytes(cloud: LocalCloud) -> None:
+def test_a_bucket_policy_beyond_20_kilobytes_is_refused(cloud: LocalCloud) -> None:
     name = f"bucket-{uuid.uuid4().hex[:8]}"
     s3 = cloud.client("s3")
     s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": cloud.region})
@@ -180,7 +182,7 @@ def logging_machine(group: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("prefix", "works"), [("Stack-WatcherLogs", False), ("/aws/vendedlogs/states/", True)])
-def test_the_resource_policy_of_logs_has_room_for_some_state_machines(
+def test_only_vended_log_groups_keep_the_logs_resource_policy_within_its_limit(
     cloud: LocalCloud, prefix: str, works: bool
 ) -> None:
     stack = Stack(cloud, f"logging-{uuid.uuid4().hex[:8]}")

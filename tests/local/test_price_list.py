@@ -1,4 +1,4 @@
-"""The AWS Price List, with prices of the local cloud's own."""
+"""The AWS Price List, with the local cloud's sample prices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def products(pricing: Any, *filters: tuple[str, str, str]) -> list[dict[str, Any
     return [json.loads(text) for page in pages for text in page["PriceList"]]
 
 
-def test_an_instance_for_hosting_has_one_price_an_hour(pricing: Any) -> None:
+def test_a_hosting_instance_type_has_one_hourly_price(pricing: Any) -> None:
     (found,) = products(
         pricing,
         ("TERM_MATCH", "instanceName", "ml.g5.12xlarge"),
@@ -41,7 +41,7 @@ def test_an_instance_for_hosting_has_one_price_an_hour(pricing: Any) -> None:
     assert term["sku"] == found["product"]["sku"]
 
 
-def test_filters_narrow_what_is_found(pricing: Any) -> None:
+def test_filters_narrow_the_listed_products(pricing: Any) -> None:
     hosting = ("TERM_MATCH", "component", "Hosting")
     there = products(pricing, hosting, ("EQUALS", "regionCode", "us-west-2"))
     assert {item["product"]["attributes"]["instanceName"] for item in there} == set(hardware())
@@ -54,7 +54,7 @@ def test_filters_narrow_what_is_found(pricing: Any) -> None:
     assert products(pricing, hosting, ("TERM_MATCH", "colour", "red")) == []
 
 
-def test_products_come_a_page_at_a_time(pricing: Any) -> None:
+def test_products_are_returned_in_pages(pricing: Any) -> None:
     first = pricing.get_products(ServiceCode=SERVICE, MaxResults=3)
     second = pricing.get_products(ServiceCode=SERVICE, MaxResults=3, NextToken=first["NextToken"])
     assert len(first["PriceList"]) == len(second["PriceList"]) == 3
@@ -68,7 +68,7 @@ def test_products_come_a_page_at_a_time(pricing: Any) -> None:
         ({"ServiceCode": SERVICE, "NextToken": "x"}, "InvalidNextTokenException"),
     ],
 )
-def test_what_is_not_there_is_refused(pricing: Any, given: dict[str, Any], code: str) -> None:
+def test_an_invalid_price_list_query_is_refused(pricing: Any, given: dict[str, Any], code: str) -> None:
     with pytest.raises(ClientError) as caught:
         pricing.get_products(**given)
     assert caught.value.response["Error"]["Code"] == code

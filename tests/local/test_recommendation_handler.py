@@ -1,6 +1,6 @@
-"""``Custom::ModelRecommendation`` against the local cloud: requests that repeat and overtake, and looks at a job.
+"""``Custom::ModelRecommendation`` against the local cloud: retried and overtaking requests, and polls of a job.
 
-CloudFormation's own part is played here, because it is what would have to misbehave.
+The tests send the requests of CloudFormation themselves, in orders that CloudFormation rarely produces.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ numbers = count()
 CALLS_OF_A_CREATE = 8
 
 
-class Asked:
+class Recommendation:
     """CloudFormation's side of one resource."""
 
     def __init__(self, cloud: LocalCloud, answers: Answers, machine: str, config: str) -> None:
@@ -67,12 +67,12 @@ class Asked:
         }
 
     def send(self, kind: str, request: str, physical_id: str | None = None) -> dict[str, Any]:
-        """Invoke the function; its answer."""
+        """Invoke the function; returns its response."""
         recommendation_handler.handler(self.event(kind, request, physical_id), LambdaContext(0.5))
         return self.answers.received[-1]
 
     def jobs(self, *statuses: str) -> list[str]:
-        """The jobs about this resource's model, in any of the statuses."""
+        """The jobs for this resource's model with one of the statuses."""
         sagemaker, found = self.cloud.client("sagemaker"), []
         for listed in sagemaker.list_ai_recommendation_jobs(MaxResults=100)["AIRecommendationJobs"]:
             name = listed["AIRecommendationJobName"]
@@ -82,8 +82,8 @@ class Asked:
                 found.append(name)
         return found
 
-    def look(self, **changed: Any) -> dict[str, Any]:
-        """The watcher's answer, about the one job."""
+    def poll(self, **changed: Any) -> dict[str, Any]:
+        """Poll the only job; returns the watcher's output."""
         (name,) = self.jobs()
         event = {"Request": self.request, "Run": name.rpartition("-")[2], "Fingerprint": "s3:...", **changed}
         return recommendation_watcher.handler(event, LambdaContext())
@@ -91,7 +91,7 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests look themselves."""
+    """A state machine that does nothing: these tests invoke the watcher themselves."""
     definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
     return cloud.client("stepfunctions").create_state_machine(
         name="recommendation-watcher", definition=json.dumps(definition), roleArn=ROLE
@@ -113,9 +113,9 @@ def clients(cloud: LocalCloud) -> Clients:
 
 
 @pytest.fixture
-def asked(
+def recommendation(
     cloud: LocalCloud, answers: Answers, machine: str, config: str, clients: Clients, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Asked]:
+) -> Iterator[Recommendation]:
     # The pauses are for permissions on their way, and for a job that another process is about to create: none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
     monkeypatch.setattr(watching, "_COMING_SECONDS", 0)
@@ -123,12 +123,12 @@ def asked(
         monkeypatch.setattr(module, "client", clients.get)
     cloud.inject("recommendation_never_finishes")
     clients.arm({})
-    yield Asked(cloud, answers, machine, config)
+    yield Recommendation(cloud, answers, machine, config)
     clients.arm({})
 
 
 def fires(clients: Clients, step: int, act: Callable[[], None]) -> Callable[[], bool]:
-    """Have ``act`` happen right before a call; whether it has."""
+    """Run ``act`` right before a call; the returned function tells whether it ran."""
     done: list[int] = []
 
     def once() -> None:
@@ -140,40 +140,46 @@ def fires(clients: Clients, step: int, act: Callable[[], None]) -> Callable[[], 
 
 
 @pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
-def test_a_delete_that_overtakes_a_create_leaves_no_job_running(asked: Asked, clients: Clients, step: int) -> None:
-    overtaken = fires(clients, step, lambda: asked.send("Delete", "delete", "not-created-x") and None)
-    create = asked.event("Create", "create")
+def test_a_delete_that_overtakes_a_create_leaves_no_job_running(
+    recommendation: Recommendation, clients: Clients, step: int
+) -> None:
+    overtaken = fires(clients, step, lambda: recommendation.send("Delete", "delete", "not-created-x") and None)
+    create = recommendation.event("Create", "create")
     recommendation_handler.handler(create, LambdaContext(0.5))
     assert overtaken()
-    assert asked.jobs("InProgress") == []
+    assert recommendation.jobs("InProgress") == []
 
 
 @pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
-def test_a_create_whose_function_dies_is_repeated_with_one_job(asked: Asked, clients: Clients, step: int) -> None:
+def test_an_interrupted_create_is_retried_with_one_job(
+    recommendation: Recommendation, clients: Clients, step: int
+) -> None:
     def die() -> None:
         raise Died
 
     died = fires(clients, step, die)
     with pytest.raises(Died):
-        asked.send("Create", "create")
+        recommendation.send("Create", "create")
     assert died()
-    assert asked.send("Create", "create")["Status"] == "SUCCESS"
-    assert len(asked.jobs("InProgress")) == 1
+    assert recommendation.send("Create", "create")["Status"] == "SUCCESS"
+    assert len(recommendation.jobs("InProgress")) == 1
 
 
-def test_nothing_is_called_beyond_the_steps_above(asked: Asked, clients: Clients) -> None:
+def test_a_create_makes_no_calls_beyond_the_interrupted_ones(recommendation: Recommendation, clients: Clients) -> None:
     beyond = fires(clients, CALLS_OF_A_CREATE, lambda: None)
-    assert asked.send("Create", "create")["Status"] == "SUCCESS"
+    assert recommendation.send("Create", "create")["Status"] == "SUCCESS"
     assert not beyond()
 
 
-def test_a_stack_that_is_told_to_delete_what_it_never_got_an_answer_about_stops_its_job(asked: Asked) -> None:
-    asked.send("Create", "create")
-    assert asked.send("Delete", "delete", "Chat-Recommendation-MADEUP")["Status"] == "SUCCESS"
-    assert asked.jobs("InProgress") == []
+def test_deleting_a_resource_with_an_unknown_physical_id_stops_its_job(recommendation: Recommendation) -> None:
+    recommendation.send("Create", "create")
+    assert recommendation.send("Delete", "delete", "Chat-Recommendation-MADEUP")["Status"] == "SUCCESS"
+    assert recommendation.jobs("InProgress") == []
 
 
-def test_a_job_that_is_not_open_to_the_account_says_whom_to_ask(asked: Asked, clients: Clients) -> None:
+def test_an_account_without_access_to_recommendation_jobs_gets_the_next_step(
+    recommendation: Recommendation, clients: Clients
+) -> None:
     sagemaker = boto3.client("sagemaker", region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="x")
     stubbed = Stubber(sagemaker)
     stubbed.add_client_error("create_ai_recommendation_job", "ResourceLimitExceeded", "the limit is 0")
@@ -181,36 +187,40 @@ def test_a_job_that_is_not_open_to_the_account_says_whom_to_ask(asked: Asked, cl
         patched.setattr(
             recommendation_handler, "client", lambda name: sagemaker if name == "sagemaker" else clients.get(name)
         )
-        answer = asked.send("Create", "create")
-    assert answer["Status"] == "FAILED"
-    assert "ResourceLimitExceeded: the limit is 0" in answer["Reason"]
-    assert "an account team or AWS Support can tell" in answer["Reason"]
+        response = recommendation.send("Create", "create")
+    assert response["Status"] == "FAILED"
+    assert "ResourceLimitExceeded: the limit is 0" in response["Reason"]
+    assert "an account team or AWS Support can tell" in response["Reason"]
 
 
-def test_a_stack_that_has_waited_long_enough_is_told_and_the_job_is_watched_on(asked: Asked, answers: Answers) -> None:
-    asked.send("Create", "create")
-    seen = asked.look(WaitHandle=f"{answers.url}handle", Deadline=0)
+def test_a_stack_past_its_deadline_is_signalled_and_the_job_is_polled_further(
+    recommendation: Recommendation, answers: Answers
+) -> None:
+    recommendation.send("Create", "create")
+    seen = recommendation.poll(WaitHandle=f"{answers.url}handle", Deadline=0)
     assert seen["Done"] is False
     assert answers.received[-1]["Status"] == "FAILURE"
     assert "is still InProgress after 0 h 0 min" in answers.received[-1]["Reason"]
     assert "wait=False" in answers.received[-1]["Reason"]
 
 
-def test_a_job_that_somebody_stopped_fails_the_stack(asked: Asked, answers: Answers, cloud: LocalCloud) -> None:
-    asked.send("Create", "create")
-    (name,) = asked.jobs()
+def test_a_job_stopped_outside_the_stack_fails_the_stack(
+    recommendation: Recommendation, answers: Answers, cloud: LocalCloud
+) -> None:
+    recommendation.send("Create", "create")
+    (name,) = recommendation.jobs()
     cloud.client("sagemaker").stop_ai_recommendation_job(AIRecommendationJobName=name)
-    while not asked.look(WaitHandle=f"{answers.url}handle")["Done"]:
+    while not recommendation.poll(WaitHandle=f"{answers.url}handle")["Done"]:
         pass
     assert answers.received[-1]["Status"] == "FAILURE"
     assert "it was stopped from outside this deployment" in answers.received[-1]["Reason"]
 
 
-def test_a_job_that_recommends_nothing_fails_the_stack_and_leaves_no_result(
-    asked: Asked, answers: Answers, cloud: LocalCloud
+def test_a_job_without_recommendations_fails_the_stack_and_writes_no_result(
+    recommendation: Recommendation, answers: Answers, cloud: LocalCloud
 ) -> None:
-    key = asked.send("Create", "create")["PhysicalResourceId"]
-    (name,) = asked.jobs()
+    key = recommendation.send("Create", "create")["PhysicalResourceId"]
+    (name,) = recommendation.jobs()
     job = cloud.client("sagemaker").describe_ai_recommendation_job(AIRecommendationJobName=name)
     job.pop("ResponseMetadata")
     ended = {**job, "AIRecommendationJobStatus": "Completed", "EndTime": dt.datetime.now(dt.UTC), "Recommendations": []}
@@ -220,14 +230,14 @@ def test_a_job_that_recommends_nothing_fails_the_stack_and_leaves_no_result(
     with stubbed, pytest.MonkeyPatch.context() as patched:
         s3 = cloud.client("s3")
         patched.setattr(recommendation_watcher, "client", lambda made: sagemaker if made == "sagemaker" else s3)
-        assert asked.look(WaitHandle=f"{answers.url}handle")["Done"] is True
+        assert recommendation.poll(WaitHandle=f"{answers.url}handle")["Done"] is True
     assert "completed and recommends nothing" in answers.received[-1]["Reason"]
     found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"recommendations/{key}/")["Contents"]
     assert not [each["Key"] for each in found if each["Key"].endswith("result.json")]
 
 
-def test_what_the_state_machine_could_not_look_at_fails_the_stack(asked: Asked, answers: Answers) -> None:
-    asked.send("Create", "create")
-    seen = asked.look(WaitHandle=f"{answers.url}handle", Error={"Error": "Lambda.Unknown"})
+def test_an_error_caught_by_the_state_machine_fails_the_stack(recommendation: Recommendation, answers: Answers) -> None:
+    recommendation.send("Create", "create")
+    seen = recommendation.poll(WaitHandle=f"{answers.url}handle", Error={"Error": "Lambda.Unknown"})
     assert seen["Done"] is True
     assert "Lambda.Unknown" in answers.received[-1]["Reason"]

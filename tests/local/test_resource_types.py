@@ -27,7 +27,7 @@ SAGEMAKER_REGION = "us-west-2"
 
 
 @pytest.mark.parametrize("type_name", sorted(OPERATIONS))
-def test_what_is_kept_of_a_schema_is_what_the_schema_says(type_name: str) -> None:
+def test_the_stored_extract_of_each_resource_schema_is_current(type_name: str) -> None:
     schema: dict[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema(SAGEMAKER_REGION, type_name).schema
     assert schemas()[type_name] == {
         "properties": sorted(schema["properties"]),
@@ -51,7 +51,7 @@ def top_level(pointers: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("type_name", "minutes"), [("AWS::SageMaker::Endpoint", 160), ("AWS::SageMaker::InferenceComponent", 120)]
 )
-def test_a_creation_ends_when_the_handlers_time_is_over(type_name: str, minutes: int) -> None:
+def test_a_creation_fails_after_the_timeout_of_its_resource_handler(type_name: str, minutes: int) -> None:
     clock = Clock(runs=False)
     slow = SageMaker(Context(lambda account, region: MemoryObjects(), timing=Timing(endpoint=2.0), clock=clock))
     place = ("000000000000", SAGEMAKER_REGION)
@@ -115,7 +115,7 @@ def scaling(*, most: int = 4, target: int = 8) -> dict[str, Any]:
     }
 
 
-def test_an_endpoint_lives_from_create_to_delete(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_stack_creates_updates_and_deletes_an_endpoint(cloud: LocalCloud, sagemaker: Any) -> None:
     stack = Stack(cloud, "Life")
     outputs = {"Name": {"Fn::GetAtt": ["Endpoint", "EndpointName"]}, "Arn": {"Ref": "Endpoint"}}
     assert stack.deploy(hosting(tags={"team": "chat"}), outputs) == "CREATE_COMPLETE"
@@ -159,7 +159,7 @@ def test_a_changed_name_replaces_the_endpoint(cloud: LocalCloud, sagemaker: Any)
     stack.delete()
 
 
-def test_a_failed_replacement_leaves_the_endpoint_there_was(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_failed_replacement_keeps_the_previous_endpoint(cloud: LocalCloud, sagemaker: Any) -> None:
     stack = Stack(cloud, "FailedRename")
     resources = hosting()
     resources["Endpoint"]["Properties"]["EndpointName"] = "lasting-name"
@@ -173,7 +173,7 @@ def test_a_failed_replacement_leaves_the_endpoint_there_was(cloud: LocalCloud, s
     stack.delete()
 
 
-def test_scaling_is_registered_updated_in_place_and_taken_away(cloud: LocalCloud) -> None:
+def test_scaling_is_registered_updated_in_place_and_deregistered(cloud: LocalCloud) -> None:
     stack, client = Stack(cloud, "Scaled"), cloud.client("application-autoscaling")
     assert stack.deploy({**hosting(), **scaling()}) == "CREATE_COMPLETE"
     reference = stack.physical_id("Target")
@@ -190,7 +190,7 @@ def test_scaling_is_registered_updated_in_place_and_taken_away(cloud: LocalCloud
     assert not client.describe_scaling_policies(ServiceNamespace="sagemaker", ResourceId=name)["ScalingPolicies"]
 
 
-def test_an_inference_component_lives_from_create_to_delete(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_stack_creates_updates_and_deletes_an_inference_component(cloud: LocalCloud, sagemaker: Any) -> None:
     def resources(copies: int) -> dict[str, Any]:
         made = hosting()
         (variant,) = made["Config"]["Properties"]["ProductionVariants"]
@@ -226,7 +226,7 @@ def test_an_inference_component_lives_from_create_to_delete(cloud: LocalCloud, s
         sagemaker.describe_inference_component(InferenceComponentName=name)
 
 
-def test_a_failing_endpoint_rolls_the_stack_back_and_is_not_left_behind(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_failed_endpoint_rolls_the_stack_back_and_is_deleted(cloud: LocalCloud, sagemaker: Any) -> None:
     cloud.inject("endpoint_fails", reason="The model data could not be downloaded")
     stack = Stack(cloud, "Failing")
     resources = hosting()
@@ -237,7 +237,7 @@ def test_a_failing_endpoint_rolls_the_stack_back_and_is_not_left_behind(cloud: L
         sagemaker.describe_endpoint(EndpointName="failing-endpoint")
 
 
-def test_a_failing_update_of_an_endpoint_rolls_back_to_what_served_before(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_failed_endpoint_update_rolls_back_to_the_previous_image(cloud: LocalCloud, sagemaker: Any) -> None:
     stack = Stack(cloud, "FailingUpdate")
     outputs = {"Name": {"Fn::GetAtt": ["Endpoint", "EndpointName"]}}
     assert stack.deploy(hosting(), outputs) == "CREATE_COMPLETE"
@@ -258,7 +258,7 @@ def test_a_failing_update_of_an_endpoint_rolls_back_to_what_served_before(cloud:
         ({"PrimaryContainer": {"Image": ""}, "ModelName": "not_a_name"}, "not_a_name"),
     ],
 )
-def test_properties_that_the_schema_or_the_api_forbids_fail_the_resource(
+def test_properties_invalid_for_the_schema_or_the_api_fail_the_resource(
     cloud: LocalCloud, change: dict[str, Any], said: str
 ) -> None:
     stack = Stack(cloud, f"Invalid{len(said)}")
@@ -267,16 +267,14 @@ def test_properties_that_the_schema_or_the_api_forbids_fail_the_resource(
     assert said in stack.reasons()
 
 
-def test_a_resource_that_is_gone_already_is_no_obstacle_to_deleting_the_stack(
-    cloud: LocalCloud, sagemaker: Any
-) -> None:
+def test_a_stack_with_an_already_deleted_endpoint_can_be_deleted(cloud: LocalCloud, sagemaker: Any) -> None:
     stack = Stack(cloud, "Gone")
     assert stack.deploy(hosting()) == "CREATE_COMPLETE"
     sagemaker.delete_endpoint(EndpointName=stack.physical_id("Endpoint").rpartition("/")[2])
     stack.delete()
 
 
-def test_what_stands_beside_an_endpoint_is_made_and_deleted_with_it(cloud: LocalCloud) -> None:
+def test_resources_beside_an_endpoint_are_created_and_deleted_with_its_stack(cloud: LocalCloud) -> None:
     role = {"Version": "2012-10-17", "Statement": []}
     key_policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "kms:*"}]}
     function = f"arn:aws:lambda:us-west-2:000000000000:function:{uuid.uuid4().hex}"
@@ -342,9 +340,7 @@ def workload(name: str, users: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_workload_configuration_is_replaced_under_another_name_and_tagged_in_place(
-    cloud: LocalCloud, sagemaker: Any
-) -> None:
+def test_a_workload_config_is_replaced_under_a_new_name_and_tagged_in_place(cloud: LocalCloud, sagemaker: Any) -> None:
     stack, first = Stack(cloud, "workloads"), f"workload-{uuid.uuid4().hex[:8]}"
     outputs = {"Ref": {"Ref": "It"}, "Arn": {"Fn::GetAtt": ["It", "AIWorkloadConfigArn"]}}
     assert stack.deploy(workload(first, 1), outputs) == "CREATE_COMPLETE"
@@ -366,7 +362,7 @@ def test_a_workload_configuration_is_replaced_under_another_name_and_tagged_in_p
         sagemaker.describe_ai_workload_config(AIWorkloadConfigName=second)
 
 
-def test_a_workload_that_the_service_refuses_fails_the_stack(cloud: LocalCloud) -> None:
+def test_an_invalid_workload_config_fails_the_stack(cloud: LocalCloud) -> None:
     stack = Stack(cloud, "bad-workload")
     assert stack.deploy(workload("bad", 0)) == "ROLLBACK_COMPLETE"
     events = cloud.client("cloudformation").describe_stack_events(StackName="bad-workload")["StackEvents"]

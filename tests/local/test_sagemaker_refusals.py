@@ -1,4 +1,4 @@
-"""What SageMaker refuses, or fails, beyond the model of its API."""
+"""Requests that SageMaker refuses, or fails, beyond its service model."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ QUANTIZED = (
 
 
 @pytest.mark.parametrize("slash", ["/", ""])
-def test_what_a_quantization_job_wrote_cannot_be_sharded_as_it_is(
+def test_output_with_option_quantize_set_cannot_be_sharded(
     in_process: InProcessCloud, sagemaker: Any, slash: str
 ) -> None:
     quantized, sharded, plain = named("quantized"), named("sharded"), named("plain")
@@ -76,13 +76,13 @@ def test_what_a_quantization_job_wrote_cannot_be_sharded_as_it_is(
     assert ended(sagemaker, plain)["OptimizationJobStatus"] == "COMPLETED"
 
 
-def test_a_sharding_job_that_is_told_to_quantize_fails(sagemaker: Any) -> None:
+def test_a_sharding_job_with_option_quantize_fails(sagemaker: Any) -> None:
     name = named("both")
     sagemaker.create_optimization_job(**sharding(name, "s3://models/llama/", OPTION_QUANTIZE="awq"))
     assert ended(sagemaker, name)["FailureReason"] == QUANTIZED
 
 
-def test_a_job_runs_28_days_at_most(sagemaker: Any) -> None:
+def test_a_job_with_a_maximum_runtime_above_28_days_is_refused(sagemaker: Any) -> None:
     longest = 28 * 86_400
     sagemaker.create_optimization_job(**request(named("long"), StoppingCondition={"MaxRuntimeInSeconds": longest}))
     words = refused(
@@ -95,7 +95,7 @@ def test_a_job_runs_28_days_at_most(sagemaker: Any) -> None:
     )
 
 
-def test_images_are_of_regions() -> None:
+def test_deep_learning_container_images_exist_per_region() -> None:
     assert missing_image(DLC.format(LACKS))
     assert not missing_image(DLC.format(HAS))
     # A copy in an account of one's own, a tag that is not known, and what is no image of ECR.
@@ -105,12 +105,12 @@ def test_images_are_of_regions() -> None:
     assert not missing_image(None)
 
 
-def test_every_image_of_the_catalog_is_known() -> None:
+def test_every_catalog_image_is_known_to_the_local_cloud() -> None:
     for image in catalog.rows():
         assert missing_image(f"763104351884.dkr.ecr.nowhere-1.amazonaws.com/{image.repository}:{image.tag}"), image.tag
 
 
-def test_an_endpoint_whose_image_its_region_has_not_fails(abroad: InProcessCloud) -> None:
+def test_an_endpoint_whose_image_does_not_exist_in_its_region_fails(abroad: InProcessCloud) -> None:
     sagemaker, name = abroad.client("sagemaker"), named("imageless")
     image = DLC.format(LACKS)
     sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
@@ -120,7 +120,7 @@ def test_an_endpoint_whose_image_its_region_has_not_fails(abroad: InProcessCloud
     assert (found["EndpointStatus"], found["FailureReason"]) == ("Failed", f"The image '{image}' does not exist.")
 
 
-def test_a_job_whose_image_its_region_has_not_fails(abroad: InProcessCloud) -> None:
+def test_an_optimization_job_whose_image_does_not_exist_in_its_region_fails(abroad: InProcessCloud) -> None:
     sagemaker, name = abroad.client("sagemaker"), named("imageless")
     config = {
         "ModelQuantizationConfig": {"Image": DLC.format(LACKS), "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}}
@@ -132,7 +132,7 @@ def test_a_job_whose_image_its_region_has_not_fails(abroad: InProcessCloud) -> N
     )
 
 
-def test_instances_are_managed_for_inference_components_alone(sagemaker: Any) -> None:
+def test_managed_instance_scaling_is_refused_without_inference_components(sagemaker: Any) -> None:
     name = named("managed")
     make_model(sagemaker, name)
     variant: dict[str, Any] = {
@@ -147,7 +147,7 @@ def test_instances_are_managed_for_inference_components_alone(sagemaker: Any) ->
     create(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
 
 
-def test_a_model_is_isolated_where_its_endpoint_is(sagemaker: Any) -> None:
+def test_an_isolated_model_is_refused_on_an_endpoint_without_isolation(sagemaker: Any) -> None:
     name = named("open")
     make_model(sagemaker, name)
     variant = {"VariantName": "AllTraffic", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}
@@ -175,7 +175,7 @@ def test_a_model_is_isolated_where_its_endpoint_is(sagemaker: Any) -> None:
     )
 
 
-def test_a_deployment_takes_eight_hours_at_most(in_process: InProcessCloud) -> None:
+def test_a_deployment_beyond_eight_hours_rolls_back(in_process: InProcessCloud) -> None:
     sagemaker, name = in_process.client("sagemaker"), named("rolling")
     make_model(sagemaker, name)
     make_config(sagemaker, name, name, count=20)
@@ -197,7 +197,9 @@ def test_a_deployment_takes_eight_hours_at_most(in_process: InProcessCloud) -> N
 
 
 @pytest.mark.parametrize(("region", "there"), [("eu-west-1", True), ("eu-west-2", False)])
-def test_regions_have_ai_jobs_or_have_not(in_process: InProcessCloud, region: str, there: bool) -> None:
+def test_ai_job_operations_exist_only_in_supported_regions(
+    in_process: InProcessCloud, region: str, there: bool
+) -> None:
     sagemaker = in_process.client("sagemaker", region=region)
     if there:
         assert sagemaker.list_ai_benchmark_jobs()["AIBenchmarkJobs"] == []
@@ -229,7 +231,7 @@ POLICY = json.dumps(
 )
 
 
-def test_an_endpoint_keeps_a_policy_until_it_is_deleted(sagemaker: Any) -> None:
+def test_an_endpoint_policy_is_kept_until_it_is_deleted(sagemaker: Any) -> None:
     name = named("shared")
     deploy(sagemaker, name)
     settled(sagemaker, name)
@@ -246,7 +248,7 @@ def test_an_endpoint_keeps_a_policy_until_it_is_deleted(sagemaker: Any) -> None:
     refused(sagemaker.get_endpoint_policy, "ResourceNotFound", EndpointName="another")
 
 
-def test_an_endpoint_that_failed_takes_no_policy(in_process: InProcessCloud, sagemaker: Any) -> None:
+def test_a_failed_endpoint_refuses_a_policy(in_process: InProcessCloud, sagemaker: Any) -> None:
     name = named("failed")
     in_process.inject("endpoint_fails", count=1)
     deploy(sagemaker, name)

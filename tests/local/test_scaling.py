@@ -1,4 +1,4 @@
-"""Application Auto Scaling at work: ranges, schedules, step and target tracking policies, and what suspends them."""
+"""Application Auto Scaling at work: capacity ranges, schedules, step and target tracking policies, and suspension."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def put(cloudwatch: Any, metric: str, value: float, **dimensions: str) -> None:
     cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
 
 
-def test_a_registered_target_is_brought_into_its_range(sagemaker: Any, scaling: Any) -> None:
+def test_registering_a_target_scales_it_into_its_capacity_range(sagemaker: Any, scaling: Any) -> None:
     serving(sagemaker, "ranged", count=1)
     scaling.register_scalable_target(**variant("ranged"), MinCapacity=2, MaxCapacity=6)
     instances(sagemaker, "ranged", 2)
@@ -64,7 +64,7 @@ def test_a_registered_target_is_brought_into_its_range(sagemaker: Any, scaling: 
     assert activity["StatusCode"] == "Successful"
 
 
-def test_a_target_waits_for_an_endpoint_that_is_changing(sagemaker: Any, scaling: Any) -> None:
+def test_a_registered_target_is_scaled_after_the_endpoint_update(sagemaker: Any, scaling: Any) -> None:
     serving(sagemaker, "awaited", count=1)
     sagemaker.update_endpoint(EndpointName="awaited", EndpointConfigName="awaited-2")
     scaling.register_scalable_target(**variant("awaited"), MinCapacity=3, MaxCapacity=6)
@@ -87,7 +87,7 @@ def test_a_scaled_variant_keeps_its_instance_type_until_it_is_deregistered(sagem
     assert settled(sagemaker, "scaled-type")["EndpointConfigName"] == "scaled-type-p5"
 
 
-def test_a_step_policy_is_carried_out_when_its_alarm_goes_off(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
+def test_a_step_scaling_policy_runs_when_its_alarm_goes_off(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
     serving(sagemaker, "stepped", count=1)
     of = variant("stepped")
     scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
@@ -103,7 +103,7 @@ def test_a_step_policy_is_carried_out_when_its_alarm_goes_off(sagemaker: Any, sc
     ]
 
 
-def test_a_policy_waits_for_an_endpoint_that_is_changing(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
+def test_a_scaling_policy_is_applied_after_the_endpoint_update(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
     serving(sagemaker, "stepped-late", count=1)
     of = variant("stepped-late")
     scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
@@ -116,7 +116,9 @@ def test_a_policy_waits_for_an_endpoint_that_is_changing(sagemaker: Any, scaling
     assert sagemaker.describe_endpoint(EndpointName="stepped-late")["EndpointConfigName"] == "stepped-late-2"
 
 
-def test_a_policy_scales_to_its_targets_limits_and_no_further(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
+def test_a_scaling_policy_stops_at_the_maximum_capacity_of_its_target(
+    sagemaker: Any, scaling: Any, cloudwatch: Any
+) -> None:
     serving(sagemaker, "limited", count=1)
     of = variant("limited")
     scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=3)
@@ -133,7 +135,7 @@ def test_a_policy_scales_to_its_targets_limits_and_no_further(sagemaker: Any, sc
     assert (reason["Code"], reason["MaxCapacity"]) == ("AlreadyAtMaxCapacity", 3)
 
 
-def test_copies_go_to_zero_and_an_alarm_of_requests_without_capacity_brings_one_back(
+def test_copies_scale_to_zero_and_a_no_capacity_alarm_scales_one_out(
     sagemaker: Any, scaling: Any, cloudwatch: Any
 ) -> None:
     endpoint(sagemaker, "sleepy", ONE_GPU, managed=(0, 2))
@@ -200,7 +202,7 @@ def test_target_tracking_follows_its_metric_in_proportion_and_cleans_up_its_alar
     assert not scaling.describe_scaling_policies(**of)["ScalingPolicies"]
 
 
-def test_what_is_suspended_does_not_scale(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
+def test_suspended_scaling_activities_do_not_run(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
     serving(sagemaker, "suspended", count=2)
     of = variant("suspended")
     state = {"DynamicScalingOutSuspended": True, "DynamicScalingInSuspended": False}
@@ -213,9 +215,7 @@ def test_what_is_suspended_does_not_scale(sagemaker: Any, scaling: Any, cloudwat
     assert causes(scaling, of) == ["monitor alarm suspended-in in state ALARM triggered policy step--1"]
 
 
-def test_a_cooldown_holds_scaling_in_back_and_scaling_out_does_not_wait_for_it(
-    sagemaker: Any, scaling: Any, cloudwatch: Any
-) -> None:
+def test_a_cooldown_delays_scaling_in_but_not_scaling_out(sagemaker: Any, scaling: Any, cloudwatch: Any) -> None:
     serving(sagemaker, "cooled", count=3)
     of = variant("cooled")
     scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
@@ -239,7 +239,7 @@ def test_a_cooldown_holds_scaling_in_back_and_scaling_out_does_not_wait_for_it(
     ]
 
 
-def test_a_scheduled_action_changes_the_range_when_it_is_due(sagemaker: Any, scaling: Any) -> None:
+def test_a_scheduled_action_changes_the_capacity_range_when_due(sagemaker: Any, scaling: Any) -> None:
     serving(sagemaker, "planned", count=1)
     of = variant("planned")
     scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
@@ -270,7 +270,7 @@ def test_a_scheduled_action_changes_the_range_when_it_is_due(sagemaker: Any, sca
     assert not scaling.describe_scheduled_actions(ServiceNamespace="sagemaker")["ScheduledActions"]
 
 
-def test_a_stack_scales_by_schedule_and_by_an_alarm_that_names_its_policy(
+def test_a_stack_scales_by_scheduled_action_and_by_step_policy_alarm(
     brisk: LocalCloud, sagemaker: Any, scaling: Any, cloudwatch: Any
 ) -> None:
     def resources(*schedules: str, suspended: bool = False) -> dict[str, Any]:

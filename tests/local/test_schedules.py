@@ -1,4 +1,4 @@
-"""EventBridge Scheduler: schedules of templates that fire at the local cloud's pace."""
+"""EventBridge Scheduler: schedules in templates that fire on the local cloud's clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def machine(brisk: LocalCloud) -> str:
 
 
 def inputs(cloud: LocalCloud, machine: str, of: str) -> list[dict[str, Any]]:
-    """What the executions that a schedule started were given, oldest first."""
+    """The inputs of the executions that a schedule started, oldest first."""
     states = cloud.client("stepfunctions")
     found = states.list_executions(stateMachineArn=machine)["executions"]
     described = [states.describe_execution(executionArn=execution["executionArn"]) for execution in found]
@@ -47,7 +47,7 @@ def schedule(machine: str, of: str, expression: str, **more: Any) -> dict[str, A
     }
 
 
-def test_a_rate_starts_executions_as_often_as_the_pace_says(brisk: LocalCloud, machine: str) -> None:
+def test_a_rate_schedule_starts_executions_at_the_clocks_pace(brisk: LocalCloud, machine: str) -> None:
     stack = Stack(brisk, "by-rate")
     # Ten minutes are 0.6 seconds here.
     one, other = (schedule(machine, of, "rate(10 minutes)") for of in ("one", "other"))
@@ -64,9 +64,7 @@ def test_a_rate_starts_executions_as_often_as_the_pace_says(brisk: LocalCloud, m
     assert not any("by-rate" in name for name in names)
 
 
-def test_a_cron_expression_is_read_by_a_clock_that_runs_at_the_pace_and_in_its_zone(
-    brisk: LocalCloud, machine: str
-) -> None:
+def test_a_cron_schedule_fires_at_the_clocks_pace_in_its_time_zone(brisk: LocalCloud, machine: str) -> None:
     stack = Stack(brisk, "by-cron")
     zone = "Asia/Tokyo"
     resource = schedule(machine, "cron", "cron(30 * * * ? *)", ScheduleExpressionTimezone=zone)
@@ -78,7 +76,7 @@ def test_a_cron_expression_is_read_by_a_clock_that_runs_at_the_pace_and_in_its_z
     stack.delete()
 
 
-def test_a_schedule_starts_a_function(brisk: LocalCloud, machine: str) -> None:
+def test_a_schedule_invokes_a_lambda_function(brisk: LocalCloud, machine: str) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as folder:
         folder.writestr(
@@ -115,7 +113,7 @@ def test_a_schedule_starts_a_function(brisk: LocalCloud, machine: str) -> None:
         ("rate(1 day)", "Mars/Olympus", "Invalid Schedule Expression Timezone"),
     ],
 )
-def test_an_expression_that_is_none_is_refused(
+def test_an_invalid_schedule_expression_is_refused(
     brisk: LocalCloud, machine: str, expression: str, zone: str | None, said: str
 ) -> None:
     with pytest.raises(ClientError, match=said):
@@ -128,7 +126,7 @@ def test_an_expression_that_is_none_is_refused(
         )
 
 
-def test_a_schedule_that_is_refused_fails_its_stack(brisk: LocalCloud, machine: str) -> None:
+def test_an_invalid_schedule_fails_its_stack(brisk: LocalCloud, machine: str) -> None:
     stack = Stack(brisk, "bad-schedule")
     assert stack.deploy({"It": schedule(machine, "bad", "rate(1 fortnight)")}) == "ROLLBACK_COMPLETE"
     stack.delete()

@@ -1,4 +1,4 @@
-"""How long the history of a state machine's execution may be."""
+"""The limit on history events of a state machine's execution."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..support.local_cloud import ROLE
 from ..support.waiting import until
 
 LOOP: dict[str, Any] = {
-    "StartAt": "Look",
+    "StartAt": "Poll",
     "States": {
-        "Look": {"Type": "Pass", "Next": "Done"},
+        "Poll": {"Type": "Pass", "Next": "Done"},
         "Done": {"Type": "Choice", "Choices": [{"Variable": "$.done", "BooleanEquals": True, "Next": "End"}]},
-        "Pause": {"Type": "Wait", "Seconds": 1, "Next": "Look"},
+        "Pause": {"Type": "Wait", "Seconds": 1, "Next": "Poll"},
         "End": {"Type": "Succeed"},
     },
 }
@@ -44,7 +44,7 @@ def ended(states: Any, definition: dict[str, Any], name: str, given: dict[str, A
     return {**found, "events": states.get_execution_history(executionArn=arn, maxResults=1000)["events"]}
 
 
-def test_an_execution_whose_history_is_full_fails(forgetful: LocalCloud) -> None:
+def test_an_execution_that_reaches_the_event_limit_fails(forgetful: LocalCloud) -> None:
     found = ended(forgetful.client("stepfunctions"), LOOP, "endless", {"done": False})
     assert (found["status"], found["error"]) == ("FAILED", "States.Runtime")
     assert found["cause"] == "The execution reached the maximum number of history events (60)."
@@ -52,9 +52,9 @@ def test_an_execution_whose_history_is_full_fails(forgetful: LocalCloud) -> None
     assert found["events"][-1]["type"] == "ExecutionFailed"
 
 
-def test_nothing_catches_it(forgetful: LocalCloud) -> None:
+def test_the_event_limit_error_is_neither_retried_nor_caught(forgetful: LocalCloud) -> None:
     definition = json.loads(json.dumps(LOOP))
-    definition["States"]["Look"] = {
+    definition["States"]["Poll"] = {
         "Type": "Parallel",
         "Branches": [{"StartAt": "Inner", "States": {"Inner": {"Type": "Pass", "End": True}}}],
         "ResultPath": None,
@@ -66,25 +66,25 @@ def test_nothing_catches_it(forgetful: LocalCloud) -> None:
     assert (found["status"], found["error"]) == ("FAILED", "States.Runtime")
 
 
-def test_an_execution_that_ends_before_is_as_it_was(forgetful: LocalCloud) -> None:
+def test_an_execution_below_the_event_limit_succeeds(forgetful: LocalCloud) -> None:
     found = ended(forgetful.client("stepfunctions"), LOOP, "brief", {"done": True})
     assert found["status"] == "SUCCEEDED"
     assert found["events"][-1]["type"] == "ExecutionSucceeded"
 
 
-def test_a_look_of_a_function_with_its_choice_and_wait_has_nine_events(forgetful: LocalCloud) -> None:
+def test_one_poll_with_its_choice_and_wait_takes_nine_history_events(forgetful: LocalCloud) -> None:
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("index.py", "def handler(event, context):\n    return {'done': False}\n")
     function = forgetful.client("lambda").create_function(
-        FunctionName="look",
+        FunctionName="poll",
         Runtime="python3.12",
         Role=ROLE,
         Handler="index.handler",
         Code={"ZipFile": code.getvalue()},
     )
     definition = json.loads(json.dumps(LOOP))
-    definition["States"]["Look"] = {"Type": "Task", "Resource": function["FunctionArn"], "Next": "Done"}
-    found = ended(forgetful.client("stepfunctions"), definition, "looking", {})
-    looks = [n for n, event in enumerate(found["events"]) if event["type"] == "TaskStateEntered"]
-    assert {after - before for before, after in itertools.pairwise(looks)} == {9}
+    definition["States"]["Poll"] = {"Type": "Task", "Resource": function["FunctionArn"], "Next": "Done"}
+    found = ended(forgetful.client("stepfunctions"), definition, "polling", {})
+    polls = [n for n, event in enumerate(found["events"]) if event["type"] == "TaskStateEntered"]
+    assert {after - before for before, after in itertools.pairwise(polls)} == {9}

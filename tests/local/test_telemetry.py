@@ -1,4 +1,4 @@
-"""What the handlers say when they do their work, and what they never say."""
+"""Logs, metrics and traces of the handlers, which never contain secrets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Handler = Callable[[Mapping[str, Any], Any], Any]
 
 @pytest.fixture
 def signed_url() -> Iterator[str]:
-    """A pre-signed URL that accepts what is put there."""
+    """A pre-signed URL that accepts PUT requests."""
 
     class Receiver(http.server.BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
@@ -60,7 +60,7 @@ def signed_url() -> Iterator[str]:
     server.shutdown()
     server.server_close()
     assert answers, "CloudFormation would still be waiting"
-    # A reason is read by whoever may look at the stack.
+    # A reason is read by whoever may describe the stack.
     assert MARK not in json.dumps(answers)
 
 
@@ -125,11 +125,11 @@ def job_request(signed_url: str, state_machine: str, recipe: str, **properties: 
     return {**request(signed_url, **{**job, **properties}), "RequestId": f"request-{recipe}"}
 
 
-def look(signed_url: str, key: str = "e" * 64, **changed: Any) -> dict[str, Any]:
+def poll_event(signed_url: str, key: str = "e" * 64, **changed: Any) -> dict[str, Any]:
     return {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "WaitHandle": signed_url, **changed}
 
 
-def test_a_model_is_made_without_a_word_of_its_environment(said: Said, signed_url: str, sagemaker: Any) -> None:
+def test_creating_a_model_logs_nothing_of_its_environment(said: Said, signed_url: str, sagemaker: Any) -> None:
     model_handler.handler(model_request(signed_url), Context())
     name = said.line("created")["model_name"]
     container = sagemaker.describe_model(ModelName=name)["PrimaryContainer"]
@@ -138,14 +138,14 @@ def test_a_model_is_made_without_a_word_of_its_environment(said: Said, signed_ur
     assert MARK not in said.text()
 
 
-def test_a_job_s_life_is_told_and_counted_without_its_secrets(
+def test_a_job_is_logged_and_counted_without_its_secrets(
     said: Said, signed_url: str, state_machine: str, sagemaker: Any
 ) -> None:
     job_handler.handler(job_request(signed_url, state_machine, "1"), Context())
     started = said.line("created")
     assert started["stack_id"] == STACK
     key, job = started["artifact_key"], started["job_name"]
-    event = look(signed_url, key, Account="000000000000")
+    event = poll_event(signed_url, key, Account="000000000000")
     until(lambda: job_watcher.handler(event, Context()), lambda answer: answer["Done"])
     assert sagemaker.describe_optimization_job(OptimizationJobName=job)["OptimizationEnvironment"] == ENVIRONMENT
     job_handler.handler({**job_request(signed_url, state_machine, "1"), "LogicalResourceId": "Another"}, Context())
@@ -156,7 +156,7 @@ def test_a_job_s_life_is_told_and_counted_without_its_secrets(
     assert MARK not in said.text()
 
 
-def test_a_refused_model_is_a_failure_without_secrets(said: Said, signed_url: str) -> None:
+def test_a_refused_model_is_logged_without_secrets(said: Said, signed_url: str) -> None:
     nothing = {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/nothing/"}
     model_handler.handler(model_request(signed_url, Source=nothing), Context())
     assert f"s3://{BUCKET}/nothing/" in said.line("failed")["reason"]
@@ -164,7 +164,7 @@ def test_a_refused_model_is_a_failure_without_secrets(said: Said, signed_url: st
     assert MARK not in said.text()
 
 
-def test_what_the_service_says_of_a_request_is_told_without_what_it_quotes(
+def test_a_validation_error_is_logged_without_the_values_it_quotes(
     said: Said, signed_url: str, state_machine: str
 ) -> None:
     # The form of an instance type, so that the service is the first to see that it is none.
@@ -181,8 +181,10 @@ def test_what_the_service_says_of_a_request_is_told_without_what_it_quotes(
     assert secret not in said.text()
 
 
-def test_a_failed_job_is_told_without_the_handle(said: Said, signed_url: str) -> None:
-    answer = job_watcher.handler(look(signed_url, Error={"Error": "States.TaskFailed", "Cause": signed_url}), Context())
+def test_a_failed_job_is_logged_without_the_wait_condition_handle(said: Said, signed_url: str) -> None:
+    answer = job_watcher.handler(
+        poll_event(signed_url, Error={"Error": "States.TaskFailed", "Cause": signed_url}), Context()
+    )
     assert answer == {"Done": True}
     assert said.line("ended")["level"] == "ERROR"
     assert said.metrics() == {"JobFailed": [1.0]}
@@ -190,7 +192,7 @@ def test_a_failed_job_is_told_without_the_handle(said: Said, signed_url: str) ->
 
 
 @pytest.mark.parametrize("module", [job_handler, model_handler])
-def test_a_crash_is_answered_and_told_without_secrets(
+def test_a_handler_crash_is_logged_without_secrets(
     said: Said, signed_url: str, state_machine: str, module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event = model_request(signed_url) if module is model_handler else job_request(signed_url, state_machine, "3")
@@ -209,16 +211,16 @@ def test_a_crash_is_answered_and_told_without_secrets(
     assert MARK not in said.text()
 
 
-def test_a_crashing_look_reaches_the_state_machine_without_secrets(
+def test_a_crashing_poll_reaches_the_state_machine_without_secrets(
     said: Said, signed_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = look(signed_url)
+    event = poll_event(signed_url)
 
     def crash(*arguments: Any) -> None:
-        raise RuntimeError(f"cannot look with {event}")
+        raise RuntimeError(f"cannot poll with {event}")
 
     monkeypatch.setattr(job_watcher, "SageMakerJobs", crash)
-    with pytest.raises(HandlerFailed, match="cannot look") as raised:
+    with pytest.raises(HandlerFailed, match="cannot poll") as raised:
         job_watcher.handler(event, Context())
     assert MARK not in str(raised.value)
     assert MARK not in said.text()
@@ -267,7 +269,7 @@ def test_a_sampled_invocation_is_traced_with_its_calls_and_without_secrets(cloud
     assert MARK not in json.dumps(sent) + done.stdout + done.stderr
 
 
-def test_an_invocation_that_is_not_sampled_does_without_the_sdk() -> None:
+def test_an_invocation_that_is_not_sampled_does_not_import_the_xray_sdk() -> None:
     script = TRACED.replace('boto3.client("sts").get_caller_identity()', "") + (
         "\nimport sys; print([name for name in sys.modules if 'xray' in name])"
     )
@@ -280,7 +282,7 @@ def test_an_invocation_that_is_not_sampled_does_without_the_sdk() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_deployed_handler_has_powertools_and_its_lines_reach_its_log_group(cloud: LocalCloud) -> None:
+def test_a_deployed_handler_has_powertools_and_writes_to_its_log_group(cloud: LocalCloud) -> None:
     folder = Path(runtime.__file__).parent
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -304,7 +306,7 @@ def test_a_deployed_handler_has_powertools_and_its_lines_reach_its_log_group(clo
         Layers=[f"arn:aws:lambda:{cloud.region}:{layer.accounts[cloud.region]}:layer:{layer.name}:{layer.version}"],
         TracingConfig={"Mode": "Active"},
     )
-    event = look("", "f" * 64, Attempt="one")
+    event = poll_event("", "f" * 64, Attempt="one")
     answer = cloud.client("lambda").invoke(FunctionName="watcher", Payload=json.dumps(event))
     assert answer["FunctionError"]
 

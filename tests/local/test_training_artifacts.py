@@ -71,8 +71,8 @@ class Trainings(Requests):
         )
         return job["TrainingJobStatus"]
 
-    def look(self, key: str, attempt: int = 1) -> dict[str, Any]:
-        """What the watcher says."""
+    def poll(self, key: str, attempt: int = 1) -> dict[str, Any]:
+        """Poll the job; returns the watcher's output."""
         event = {
             "Kind": "TrainingJob",
             "Bucket": BUCKET,
@@ -101,7 +101,7 @@ def a_training(
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests look themselves."""
+    """A state machine that does nothing: these tests invoke the watcher themselves."""
     definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
     return cloud.client("stepfunctions").create_state_machine(
         name="watcher-of-trainings", definition=json.dumps(definition), roleArn=ROLE
@@ -115,11 +115,11 @@ def created(training: Trainings, request: str = "create", **changed: Any) -> str
     return answer["PhysicalResourceId"]
 
 
-def test_a_training_reads_model_and_data_and_its_output_is_the_artifact(a_training: Callable[[str], Trainings]) -> None:
+def test_the_output_of_a_training_job_becomes_the_artifact(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(ONCE)
     key = created(training)
     assert training.ended(key) == "Completed"
-    assert training.look(key) == {"Done": True}
+    assert training.poll(key) == {"Done": True}
     manifest = training.store.manifest(key)
     assert manifest is not None
     assert [file["name"] for file in manifest["files"]] == ["weights"]
@@ -130,23 +130,23 @@ def test_a_training_reads_model_and_data_and_its_output_is_the_artifact(a_traini
     assert body == b"weights{}"
 
 
-def test_an_artifact_that_is_there_is_not_trained_again(a_training: Callable[[str], Trainings]) -> None:
+def test_an_existing_artifact_is_not_trained_again(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(ONCE)
     key = created(training)
     training.ended(key)
-    training.look(key)
+    training.poll(key)
     assert created(training, "again") == key
     assert SageMakerJobs(training.cloud.client("sagemaker"), TRAINING).describe(job_name(BUCKET, key, 2)) is None
 
 
-def test_other_data_make_another_artifact(a_training: Callable[[str], Trainings]) -> None:
+def test_changed_training_data_produce_another_artifact(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(ONCE)
     first = created(training)
     training.put_data('{"other": true}')
     assert created(training, "again") != first
 
 
-def test_an_unrelated_update_keeps_the_artifact_although_the_data_have_changed(
+def test_an_unrelated_update_keeps_the_artifact_even_if_the_data_changed(
     a_training: Callable[[str], Trainings],
 ) -> None:
     training = a_training(ONCE)
@@ -157,23 +157,23 @@ def test_an_unrelated_update_keeps_the_artifact_although_the_data_have_changed(
     assert training.answers.received[-1]["PhysicalResourceId"] == key
 
 
-def test_the_next_attempt_goes_on_from_the_checkpoints_of_the_one_that_failed(
+def test_the_next_attempt_resumes_from_the_checkpoints_of_the_failed_one(
     a_training: Callable[[str], Trainings],
 ) -> None:
     training = a_training(TWICE)
     key = created(training)
     assert training.ended(key) == "Failed"
-    training.look(key)
+    training.poll(key)
     claim = training.store.claim(key)
     assert claim is not None
     assert "CUDA out of memory" in claim.failure
     assert created(training, "again") == key
     assert training.ended(key, attempt=2) == "Completed"
-    assert training.look(key, attempt=2) == {"Done": True}
+    assert training.poll(key, attempt=2) == {"Done": True}
     assert training.store.manifest(key) is not None
 
 
-def test_a_training_that_nobody_wants_any_more_is_stopped(a_training: Callable[[str], Trainings]) -> None:
+def test_deleting_the_only_owner_stops_its_training_job(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(FOREVER)
     key = created(training)
     training.send("Delete", "delete", key)
@@ -181,7 +181,7 @@ def test_a_training_that_nobody_wants_any_more_is_stopped(a_training: Callable[[
     assert training.claims() == []
 
 
-def test_data_that_are_not_there_are_told_before_anything_runs(a_training: Callable[[str], Trainings]) -> None:
+def test_missing_training_data_fail_the_resource_before_a_job_runs(a_training: Callable[[str], Trainings]) -> None:
     training = a_training(ONCE)
     answer = training.send("Create", "create", Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/none/"}])
     assert answer["Status"] == "FAILED"

@@ -1,4 +1,4 @@
-"""What training jobs read and write, and the metrics in what they print, without a cloud."""
+"""Inputs and outputs of training jobs, and metrics in their logs, without a cloud."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ KEYS = st.lists(SEGMENTS, min_size=1, max_size=4).map("/".join).filter(bool)
 
 
 @given(keys=st.lists(KEYS, min_size=1, max_size=6), prefix=KEYS)
-def test_a_channel_has_every_object_of_its_prefix_below_its_folder_or_the_job_fails(
-    keys: list[str], prefix: str
-) -> None:
+def test_a_channel_downloads_every_object_of_its_prefix_or_fails(keys: list[str], prefix: str) -> None:
     uri, bucket = f"s3://bucket/{prefix}", Bucket(keys)
     job = {"InputDataConfig": [channel("data", uri)], "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"}}
     job |= {"TrainingJobName": "job", "TrainingJobArn": "arn:aws:sagemaker:us-west-2:0:training-job/job"}
@@ -79,14 +77,14 @@ def test_a_channel_has_every_object_of_its_prefix_below_its_folder_or_the_job_fa
         (r"loss=(\S+)|accuracy", "accuracy", None),
     ],
 )
-def test_a_metric_is_the_last_number_that_its_expression_finds(regex: str, line: str, value: float | None) -> None:
+def test_a_training_metric_is_the_last_match_of_its_regex(regex: str, line: str, value: float | None) -> None:
     metrics = TrainingMetrics([{"Name": "m", "Regex": regex}])
     metrics.read(line, dt.datetime.now(dt.UTC))
     assert [found["Value"] for found in metrics.final()] == ([] if value is None else [value])
 
 
 @given(text=st.text(max_size=3000), status=st.integers(1, 255))
-def test_a_reason_ends_with_the_exit_status_however_long_it_is(text: str, status: int) -> None:
+def test_a_truncated_failure_reason_still_ends_with_the_exit_code(text: str, status: int) -> None:
     reason = algorithm_error(text, status)
     assert reason.startswith("AlgorithmError: ")
     assert reason.endswith(f", exit code: {status}")
@@ -102,6 +100,6 @@ def test_a_reason_ends_with_the_exit_status_however_long_it_is(text: str, status
         ("/opt/mlflow /mnt/opt/ml /opt/ml-2", "/opt/mlflow /mnt/opt/ml /opt/ml-2"),
     ],
 )
-def test_a_hosts_folder_stands_for_opt_ml_where_a_text_names_it(text: str, becomes: str) -> None:
+def test_paths_below_opt_ml_are_mapped_to_the_folder_of_the_host(text: str, becomes: str) -> None:
     host = Host("algo-1", 1, Path("/somewhere"))
     assert host.text(text) == becomes.format(root=host.root)

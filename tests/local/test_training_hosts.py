@@ -1,4 +1,4 @@
-"""Training jobs: the instances they have, what is refused, and the processes they are."""
+"""Training jobs: their instances and warm pools, refused requests, and their processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pool(training: Training) -> dict[str, Any]:
     return training.described()["WarmPoolStatus"]
 
 
-def test_a_matching_job_takes_a_warm_pool_over(cloud: LocalCloud) -> None:
+def test_a_matching_job_reuses_a_warm_pool(cloud: LocalCloud) -> None:
     first = Training(cloud, "", **WARM)
     assert pool(first)["Status"] == "InUse"
     first.completed()
@@ -64,7 +64,7 @@ def test_a_matching_job_takes_a_warm_pool_over(cloud: LocalCloud) -> None:
     assert "WarmPoolStatus" not in other.described()
 
 
-def test_a_warm_pool_ends_when_its_time_is_over(cloud: LocalCloud) -> None:
+def test_a_warm_pool_terminates_after_its_keep_alive_period(cloud: LocalCloud) -> None:
     training = Training(cloud, "raise SystemExit(1)", ResourceConfig={"KeepAlivePeriodInSeconds": 300})
     training.ended()
     found = until(lambda: pool(training), lambda status: status["Status"] == "Terminated")
@@ -92,7 +92,7 @@ MEETING = """
 
 @pytest.mark.skipif(not can_have_several(), reason="only Linux answers on all of 127.0.0.0/8")
 @pytest.mark.parametrize("fails", [False, True])
-def test_each_instance_runs_the_code_with_its_share_of_the_data(cloud: LocalCloud, fails: bool) -> None:
+def test_each_instance_runs_the_code_with_its_shard_of_the_data(cloud: LocalCloud, fails: bool) -> None:
     place = f"shares/{uuid.uuid4().hex[:8]}"
     s3 = cloud.client("s3")
     for key in ("parts/a", "parts/b", "parts/bad" if fails else "parts/c", "all/fail" if fails else "all/x"):
@@ -113,7 +113,7 @@ def test_each_instance_runs_the_code_with_its_share_of_the_data(cloud: LocalClou
         assert training.model("127.0.0.2") == "b"
 
 
-def test_the_code_has_the_programs_of_the_folder_it_was_given_and_nothing_of_this_process(cloud: LocalCloud) -> None:
+def test_training_code_gets_the_configured_python_and_no_environment_of_the_caller(cloud: LocalCloud) -> None:
     training = Training(cloud, REPORT)
     training.completed()
     environment = json.loads(training.model("report.json"))["environment"]
@@ -123,7 +123,7 @@ def test_the_code_has_the_programs_of_the_folder_it_was_given_and_nothing_of_thi
     assert "SECRET_OF_MINE" not in environment
 
 
-def test_an_isolated_container_knows_of_no_cloud_and_has_no_credentials(cloud: LocalCloud) -> None:
+def test_an_isolated_training_container_has_no_endpoint_and_no_credentials(cloud: LocalCloud) -> None:
     training = Training(cloud, REPORT, EnableNetworkIsolation=True)
     training.completed()
     environment = json.loads(training.model("report.json"))["environment"]
@@ -131,7 +131,7 @@ def test_an_isolated_container_knows_of_no_cloud_and_has_no_credentials(cloud: L
 
 
 @pytest.mark.skipif(not can_have_several(), reason="only Linux answers on all of 127.0.0.0/8")
-def test_jobs_of_several_instances_have_their_turn_for_their_code_listens_at_the_same_ports(cloud: LocalCloud) -> None:
+def test_jobs_with_several_instances_run_one_after_another(cloud: LocalCloud) -> None:
     first = Training(cloud, "import time; print('begun', flush=True); time.sleep(60)", ResourceConfig=TWO)
     until(first.log, bool)
     second, alone = Training(cloud, "", ResourceConfig=TWO), Training(cloud, "")
@@ -152,7 +152,7 @@ STRAYING = """
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_no_process_outlasts_the_code_that_started_it(cloud: LocalCloud, is_stopped: bool) -> None:
+def test_child_processes_of_training_code_end_with_its_job(cloud: LocalCloud, is_stopped: bool) -> None:
     training = Training(cloud, STRAYING.format(seconds=300 if is_stopped else 0))
     until(training.log, bool)
     if is_stopped:
@@ -162,7 +162,7 @@ def test_no_process_outlasts_the_code_that_started_it(cloud: LocalCloud, is_stop
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_no_process_outlasts_the_local_cloud(is_killed: bool) -> None:
+def test_training_processes_end_with_the_local_cloud(is_killed: bool) -> None:
     cloud = started()
     try:
         training = Training(cloud, STRAYING.format(seconds=300))
@@ -228,7 +228,9 @@ def test_no_process_outlasts_the_local_cloud(is_killed: bool) -> None:
         ({"TrainingJobName": "under_score"}, "regular expression pattern"),
     ],
 )
-def test_a_request_is_refused_with_the_reason(cloud: LocalCloud, changed: dict[str, Any], said: str) -> None:
+def test_an_invalid_training_job_request_is_refused_with_the_reason(
+    cloud: LocalCloud, changed: dict[str, Any], said: str
+) -> None:
     code, message = refused(
         plain_client(cloud, parameter_validation=False).create_training_job, **request("refused", **changed)
     )
@@ -236,7 +238,7 @@ def test_a_request_is_refused_with_the_reason(cloud: LocalCloud, changed: dict[s
     assert said in message
 
 
-def test_all_that_is_wrong_with_a_job_is_told_at_once(cloud: LocalCloud) -> None:
+def test_all_validation_errors_of_a_training_job_are_reported_together(cloud: LocalCloud) -> None:
     algorithm = {"TrainingInputMode": "Pipe", "MetricDefinitions": [{"Name": "m", "Regex": "("}]}
     wrong = request("wrong", AlgorithmSpecification=algorithm, StoppingCondition={"MaxWaitTimeInSeconds": 60})
     message = refused(cloud.client("sagemaker").create_training_job, **wrong)[1]
@@ -244,7 +246,7 @@ def test_all_that_is_wrong_with_a_job_is_told_at_once(cloud: LocalCloud) -> None
         assert said in message
 
 
-def test_jobs_are_known_by_their_names(cloud: LocalCloud) -> None:
+def test_training_jobs_are_identified_by_unique_names(cloud: LocalCloud) -> None:
     sagemaker = cloud.client("sagemaker")
     for operation in ("describe_training_job", "stop_training_job", "delete_training_job"):
         found = refused(getattr(sagemaker, operation), TrainingJobName="nobody")

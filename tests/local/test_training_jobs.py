@@ -1,4 +1,4 @@
-"""Training jobs: real processes, with inputs and outputs in S3, through the real states."""
+"""Training jobs: real processes with inputs and outputs in S3, and SageMaker's statuses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def s3(cloud: LocalCloud) -> Any:
     return cloud.client("s3")
 
 
-def test_a_job_goes_through_its_states_and_its_code_really_runs(cloud: LocalCloud) -> None:
+def test_a_training_job_runs_its_code_and_passes_through_all_statuses(cloud: LocalCloud) -> None:
     training = Training(cloud, "open('model/answer', 'w').write(str(6 * 7))")
     job = training.completed()
     assert training.model("answer") == "42"
@@ -49,7 +49,7 @@ def test_a_job_goes_through_its_states_and_its_code_really_runs(cloud: LocalClou
     assert all(one["EndTime"] == next_["StartTime"] for one, next_ in itertools.pairwise(transitions))
 
 
-def test_code_finds_its_inputs_where_sagemaker_puts_them(cloud: LocalCloud, s3: Any) -> None:
+def test_training_code_finds_its_inputs_at_the_paths_of_sagemaker(cloud: LocalCloud, s3: Any) -> None:
     for key in ("data/many/a.txt", "data/many/deep/b.txt", "data/one.txt", "data/many/"):
         s3.put_object(Bucket=BUCKET, Key=key, Body=key.encode())
     training = Training(
@@ -83,7 +83,7 @@ def test_code_finds_its_inputs_where_sagemaker_puts_them(cloud: LocalCloud, s3: 
     assert report["cwd"] == root
 
 
-def test_a_model_is_an_archive_unless_asked_otherwise(cloud: LocalCloud, s3: Any) -> None:
+def test_a_model_with_gzip_compression_is_uploaded_as_an_archive(cloud: LocalCloud, s3: Any) -> None:
     code = "import os; os.makedirs('model/deep'); open('model/deep/w', 'w').write('weights')"
     training = Training(cloud, code, OutputDataConfig={"CompressionType": "GZIP"})
     job = training.completed()
@@ -93,7 +93,7 @@ def test_a_model_is_an_archive_unless_asked_otherwise(cloud: LocalCloud, s3: Any
         assert packed.getnames() == ["deep/w"]
 
 
-def test_a_manifest_names_the_objects_of_a_channel(cloud: LocalCloud, s3: Any) -> None:
+def test_a_manifest_file_selects_the_objects_of_a_channel(cloud: LocalCloud, s3: Any) -> None:
     for name in ("a.txt", "deep/b.txt", "c.txt"):
         s3.put_object(Bucket=BUCKET, Key=f"listed/{name}", Body=name.encode())
     manifest = json.dumps([{"prefix": f"s3://{BUCKET}/listed/"}, "a.txt", "deep/b.txt"])
@@ -105,7 +105,7 @@ def test_a_manifest_names_the_objects_of_a_channel(cloud: LocalCloud, s3: Any) -
     assert {name for name in files if "listed" in name} == {"input/data/listed/a.txt", "input/data/listed/deep/b.txt"}
 
 
-def test_an_input_that_is_not_there_is_refused_in_the_services_words(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_a_missing_input_prefix_is_refused_with_sagemakers_error_message(cloud: LocalCloud, sagemaker: Any) -> None:
     uri = f"s3://{BUCKET}/nothing/here/"
     with pytest.raises(ClientError) as caught:
         Training(cloud, "", channels={"data": uri})
@@ -133,7 +133,7 @@ def test_an_input_that_cannot_be_downloaded_fails_the_job(cloud: LocalCloud, s3:
         assert training.statuses() == ["Starting", "Downloading", "Failed"]
 
 
-def test_what_the_code_says_of_its_failure_is_the_jobs_reason(cloud: LocalCloud) -> None:
+def test_the_failure_file_of_the_code_becomes_the_failure_reason(cloud: LocalCloud) -> None:
     training = Training(
         cloud,
         """
@@ -161,7 +161,7 @@ def test_what_the_code_says_of_its_failure_is_the_jobs_reason(cloud: LocalCloud)
         ({"AlgorithmSpecification": {"ContainerEntrypoint": ["no-such-program"]}}, "", "exit code: 127"),
     ],
 )
-def test_code_that_ends_otherwise_than_well_fails_the_job(
+def test_code_that_exits_with_an_error_fails_the_job(
     cloud: LocalCloud, changed: dict[str, Any], code: str, reason: str
 ) -> None:
     job = Training(cloud, code, **changed).ended()
@@ -177,7 +177,7 @@ METERED = """
 """
 
 
-def test_metrics_are_found_in_the_output_and_reach_cloudwatch_with_it(cloud: LocalCloud) -> None:
+def test_metrics_in_the_output_and_its_log_lines_reach_cloudwatch(cloud: LocalCloud) -> None:
     definitions = [
         {"Name": "train:loss", "Regex": "loss=([0-9.e-]+);"},
         {"Name": "train:accuracy", "Regex": "accuracy=([0-9.]+);"},
@@ -197,7 +197,7 @@ def test_metrics_are_found_in_the_output_and_reach_cloudwatch_with_it(cloud: Loc
     assert mine == {"train:loss", "train:accuracy"}
 
 
-def test_tensorboards_events_and_other_output_are_uploaded_beside_the_model(cloud: LocalCloud) -> None:
+def test_tensorboard_events_and_output_data_are_uploaded_beside_the_model(cloud: LocalCloud) -> None:
     code = """
     import os
     os.makedirs("output/tensorboard")
@@ -225,7 +225,7 @@ COUNTING = """
 """
 
 
-def test_an_interrupted_job_begins_anew_with_its_checkpoints(cloud: LocalCloud) -> None:
+def test_an_interrupted_spot_job_resumes_from_its_checkpoints(cloud: LocalCloud) -> None:
     training = spot(cloud, COUNTING)
     until(lambda: training.keys(training.checkpoints), lambda found: found == ["001"])
     cloud.inject("training_interrupted", path=training.name, count=1)
@@ -253,7 +253,7 @@ def spot(cloud: LocalCloud, code: str, **changed: Any) -> Training:
     return training
 
 
-def test_the_time_without_instances_is_not_billed(cloud: LocalCloud) -> None:
+def test_the_time_a_spot_job_waits_for_instances_is_not_billed(cloud: LocalCloud) -> None:
     training = spot(cloud, COUNTING)
     until(lambda: training.keys(training.checkpoints), bool)
     cloud.inject("training_never_starts")
@@ -266,7 +266,7 @@ def test_the_time_without_instances_is_not_billed(cloud: LocalCloud) -> None:
     assert job["BillableTimeInSeconds"] < job["TrainingTimeInSeconds"]
 
 
-def test_a_job_that_is_not_on_spot_instances_is_not_interrupted(cloud: LocalCloud) -> None:
+def test_an_on_demand_training_job_is_not_interrupted(cloud: LocalCloud) -> None:
     cloud.inject("training_interrupted")
     training = Training(cloud, "import time; time.sleep(0.3)")
     training.completed()
@@ -285,13 +285,13 @@ LASTING = """
 
 
 def lasting(cloud: LocalCloud, signals: str = "", **changed: Any) -> Training:
-    """A job whose code has begun, and would go on for a minute."""
+    """A job whose code has started, and would run for a minute."""
     training = Training(cloud, LASTING.format(signals=signals), **changed)
     until(training.log, bool)
     return training
 
 
-def test_a_stopped_job_has_the_model_that_its_code_saves_when_it_is_told_to_end(cloud: LocalCloud) -> None:
+def test_a_stopped_job_uploads_the_model_its_code_saves_on_sigterm(cloud: LocalCloud) -> None:
     training = lasting(cloud, "signal.signal(signal.SIGTERM, end)")
     training.stop()
     assert training.described()["TrainingJobStatus"] == "Stopping"
@@ -303,7 +303,7 @@ def test_a_stopped_job_has_the_model_that_its_code_saves_when_it_is_told_to_end(
         training.stop()
 
 
-def test_code_that_does_not_end_when_it_is_told_to_is_killed_and_leaves_nothing(cloud: LocalCloud) -> None:
+def test_code_that_ignores_sigterm_is_killed_and_uploads_nothing(cloud: LocalCloud) -> None:
     training = lasting(cloud, "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     training.stop()
     job = training.ended()
@@ -313,7 +313,7 @@ def test_code_that_does_not_end_when_it_is_told_to_is_killed_and_leaves_nothing(
     assert training.keys(f"out/{training.name}/") == []
 
 
-def test_a_job_that_is_stopped_before_its_code_begins_ends_at_once(cloud: LocalCloud) -> None:
+def test_a_job_stopped_before_its_code_starts_ends_at_once(cloud: LocalCloud) -> None:
     cloud.inject("training_never_starts")
     training = Training(cloud, "open('model/answer', 'w').write('42')")
     training.stop()
@@ -322,14 +322,14 @@ def test_a_job_that_is_stopped_before_its_code_begins_ends_at_once(cloud: LocalC
     assert "TrainingStartTime" not in job
 
 
-def test_a_job_that_runs_too_long_is_stopped(cloud: LocalCloud) -> None:
+def test_a_job_beyond_its_maximum_runtime_is_stopped(cloud: LocalCloud) -> None:
     training = lasting(cloud, "signal.signal(signal.SIGTERM, end)", StoppingCondition={"MaxRuntimeInSeconds": 1})
     job = training.ended()
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
     assert training.model("half") == "half a model"
 
 
-def test_a_spot_job_that_waits_too_long_for_its_instances_is_stopped(cloud: LocalCloud) -> None:
+def test_a_spot_job_beyond_its_maximum_wait_time_is_stopped(cloud: LocalCloud) -> None:
     cloud.inject("training_never_starts")
     limits = {"MaxRuntimeInSeconds": 1, "MaxWaitTimeInSeconds": 1}
     job = spot(cloud, "", StoppingCondition=limits).ended()
@@ -339,9 +339,7 @@ def test_a_spot_job_that_waits_too_long_for_its_instances_is_stopped(cloud: Loca
 @pytest.mark.parametrize(
     ("fault", "status"), [("training_never_starts", "Starting"), ("training_never_finishes", "Training")]
 )
-def test_a_job_stays_where_a_fault_holds_it_until_the_fault_is_cleared(
-    cloud: LocalCloud, fault: str, status: str
-) -> None:
+def test_a_fault_holds_a_job_in_its_status_until_it_is_cleared(cloud: LocalCloud, fault: str, status: str) -> None:
     cloud.inject(fault)
     training = Training(cloud, "open('model/answer', 'w').write('42')")
     until(training.described, lambda job: job["SecondaryStatus"] == status)
@@ -351,7 +349,7 @@ def test_a_job_stays_where_a_fault_holds_it_until_the_fault_is_cleared(
     assert training.model("answer") == "42"
 
 
-def test_a_job_fails_with_the_reason_of_a_fault(cloud: LocalCloud) -> None:
+def test_an_injected_fault_fails_a_training_job_with_its_reason(cloud: LocalCloud) -> None:
     cloud.inject("training_fails", reason="CapacityError: Unable to provision requested ML compute capacity", count=1)
     training = Training(cloud, "open('model/answer', 'w').write('42')")
     assert training.ended()["FailureReason"].startswith("CapacityError:")
@@ -359,7 +357,7 @@ def test_a_job_fails_with_the_reason_of_a_fault(cloud: LocalCloud) -> None:
     assert next(job for job in cloud.training_jobs() if job["name"] == training.name)["status"] == "Failed"
 
 
-def test_a_job_that_the_service_fails_begins_anew_as_often_as_its_retry_strategy_says(cloud: LocalCloud) -> None:
+def test_a_job_that_fails_with_a_service_error_is_retried_per_its_retry_strategy(cloud: LocalCloud) -> None:
     cloud.inject("training_fails", count=2)
     training = Training(cloud, "open('model/answer', 'w').write('42')", RetryStrategy={"MaximumRetryAttempts": 1})
     assert training.ended()["FailureReason"].startswith("InternalServerError:")
@@ -367,14 +365,14 @@ def test_a_job_that_the_service_fails_begins_anew_as_often_as_its_retry_strategy
     assert training.statuses() == [*begun, "Restarting", *begun, "Failed"]
 
 
-def test_a_job_that_writes_nothing_completes_all_the_same(cloud: LocalCloud) -> None:
+def test_a_training_job_can_complete_without_output(cloud: LocalCloud) -> None:
     cloud.inject("training_writes_nothing", count=1)
     training = Training(cloud, "open('model/answer', 'w').write('42')")
     training.completed()
     assert training.keys(f"out/{training.name}/") == []
 
 
-def test_a_job_whose_image_its_region_has_not_fails(cloud: LocalCloud) -> None:
+def test_a_training_job_whose_image_does_not_exist_in_its_region_fails(cloud: LocalCloud) -> None:
     image = "763104351884.dkr.ecr.us-west-1.amazonaws.com/djl-inference:0.29.0-neuronx-sdk2.19.1"
     job = Training(cloud, "", AlgorithmSpecification={"TrainingImage": image}).ended()
     assert job["FailureReason"] == (

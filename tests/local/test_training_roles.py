@@ -1,4 +1,4 @@
-"""Training jobs while IAM is enforced: what their roles must be allowed, and who may create them."""
+"""Training jobs with IAM enforced: permissions of their roles and of the caller that creates them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRITING = "open('model/answer', 'w').write('42')"
 
 
 def as_role(cloud: LocalCloud, role: Role, code: str = WRITING, **changed: Any) -> Training:
-    """A job under a role that is just allowed to do what it must."""
+    """A job with a role that has the minimal permissions."""
     checkpoints = {"S3Uri": f"s3://{BUCKET}/checkpoints/{role.name}/"}
     return Training(cloud, code, RoleArn=role.arn, CheckpointConfig=checkpoints, **changed)
 
@@ -50,7 +50,7 @@ def as_role(cloud: LocalCloud, role: Role, code: str = WRITING, **changed: Any) 
         ("pull", "not authorized to perform: ecr:BatchCheckLayerAvailability"),
     ],
 )
-def test_a_job_needs_its_role_to_pull_to_read_and_to_write(
+def test_a_training_job_fails_when_its_role_lacks_a_permission(
     guarded: LocalCloud, missing: str | None, said: str | None
 ) -> None:
     role = Role(guarded, *(statement for name, statement in STEPS.items() if name != missing))
@@ -63,14 +63,14 @@ def test_a_job_needs_its_role_to_pull_to_read_and_to_write(
         assert said in job["FailureReason"]
 
 
-def test_a_job_is_refused_a_role_that_cannot_list_its_inputs_or_be_assumed(guarded: LocalCloud) -> None:
+def test_a_training_job_whose_role_cannot_list_inputs_or_be_assumed_is_refused(guarded: LocalCloud) -> None:
     unable = Role(guarded, *(statement for name, statement in STEPS.items() if name != "list"))
     assert '"s3:ListBucket" permissions on bucket "training"' in refused(as_role, guarded, unable)[1]
     others = Role(guarded, *STEPS.values(), account="111122223333")
     assert refused(as_role, guarded, others)[1].startswith(f"Could not assume role {others.arn}.")
 
 
-def test_a_model_is_encrypted_with_the_key_it_is_to_have_and_takes_permission_for_it(guarded: LocalCloud) -> None:
+def test_an_encrypted_model_needs_permission_on_its_kms_key(guarded: LocalCloud) -> None:
     key = guarded.client("kms").create_key()["KeyMetadata"]["Arn"]
     output = {"KmsKeyId": key}
     job = as_role(guarded, Role(guarded, *STEPS.values()), OutputDataConfig=output).ended()
@@ -94,13 +94,13 @@ ASKING = """
 """
 
 
-def test_the_code_acts_under_the_jobs_role(guarded: LocalCloud) -> None:
+def test_training_code_runs_with_the_credentials_of_the_job_role(guarded: LocalCloud) -> None:
     training = as_role(guarded, Role(guarded, *STEPS.values()), ASKING)
     training.completed()
     assert training.model("answer") == "AccessDenied"
 
 
-def test_whoever_creates_a_job_needs_permission_for_it_for_its_tags_and_to_pass_the_role(guarded: LocalCloud) -> None:
+def test_creating_a_training_job_needs_create_add_tags_and_pass_role(guarded: LocalCloud) -> None:
     role = Role(guarded, *STEPS.values())
     jobs = f"arn:aws:sagemaker:us-west-2:{ACCOUNT}:training-job/mine-*"
     create, tag = allow("sagemaker:CreateTrainingJob", jobs), allow("sagemaker:AddTags", jobs)

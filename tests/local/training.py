@@ -1,4 +1,4 @@
-"""A training job of a local cloud, with code of its own."""
+"""A training job of a local cloud that runs custom code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def started(**settings: Any) -> LocalCloud:
 
 
 def request(name: str, **changed: Any) -> dict[str, Any]:
-    """A job that runs ``code/main.py`` of a channel of its own; further channels are given by name and URI."""
+    """A job that runs ``code/main.py`` of a separate channel; ``channels`` maps further names to URIs."""
     merged = {
         "AlgorithmSpecification": {
             "TrainingImage": IMAGE,
@@ -50,7 +50,7 @@ def channel(name: str, uri: str, **source: str) -> dict[str, Any]:
 
 
 class Training:
-    """A job of the local cloud with code of its own."""
+    """A job of the local cloud that runs custom code."""
 
     def __init__(self, cloud: LocalCloud, code: str, *, account: str = ACCOUNT, **changed: Any) -> None:
         self.name, self._cloud, self._account = f"job-{uuid.uuid4().hex[:8]}", cloud, account

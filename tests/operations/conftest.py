@@ -13,7 +13,7 @@ from .stores import ACCOUNT, Store
 
 @pytest.fixture(scope="session")
 def cloud() -> Iterator[LocalCloud]:
-    """A local cloud in which everything is over soon."""
+    """A local cloud in which jobs and deployments take a fraction of a second."""
     with LocalCloud(job_seconds=(0.2, 0.2), endpoint_seconds=0.2) as running, by_the_clock(running):
         yield running
 

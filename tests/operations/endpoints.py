@@ -1,4 +1,4 @@
-"""Endpoints in the states an operator meets, on the local cloud."""
+"""Endpoints in the states an operator encounters, on the local cloud."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Served:
         return made
 
     def component(self, suffix: str = "llama", copies: int = 2) -> str:
-        """Add a component of so many copies; its name."""
+        """Add a component with that many copies; returns its name."""
         name = f"{self.name}-{suffix}"
         if suffix == "llama":
             self._model()
@@ -68,7 +68,7 @@ class Served:
         return name
 
     def settled(self, component: str) -> dict[str, Any]:
-        """The component once no change of it goes on."""
+        """The component once no update of it is in progress."""
         return until(
             lambda: self.sagemaker.describe_inference_component(InferenceComponentName=component),
             lambda found: found["InferenceComponentStatus"] == "InService",

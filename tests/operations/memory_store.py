@@ -1,4 +1,4 @@
-"""A large artifact store in memory, each call to which takes a while, as over a network.
+"""A large artifact store in memory with the latency of a network on each call.
 
 S3's part is what the store's code uses of it: listings in pages of a thousand, conditional writes, batches of
 deletions.
@@ -150,7 +150,7 @@ class MemoryStacks:
 
 
 def fill(s3: MemoryS3, artifacts: int, unused: int, stacks: int) -> None:
-    """Put artifacts of 12 files and a record of an owner each; to the first ``unused``, by key, nothing refers."""
+    """Put artifacts of 12 files, each with an owner record except for the first ``unused`` by key."""
     keys = sorted(hashlib.sha256(str(number).encode()).hexdigest() for number in range(artifacts))
     for number, key in enumerate(keys):
         stack = f"arn:aws:cloudformation:us-west-2:{ACCOUNT}:stack/Chat{number % stacks}/1234"

@@ -1,4 +1,4 @@
-"""Artifact stores in every state an operator meets, made by the runtime's own code on the local cloud."""
+"""Artifact stores in every state an operator encounters, written by the runtime's code on the local cloud."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _numbers = itertools.count()
 
 @functools.cache
 def client(cloud: LocalCloud, service: str) -> Any:
-    """A client of the cloud, made once: each would read the service's whole model anew."""
+    """A cached client of the cloud: creating one parses the whole service model."""
     return cloud.client(service)
 
 
 def owner(stack: str = "Chat", logical_id: str = "Llama70BJob", account: str = ACCOUNT) -> Owner:
-    """An owner in a stack that CloudFormation has never heard of."""
+    """An owner in a stack that does not exist in CloudFormation."""
     return Owner(f"arn:aws:cloudformation:us-west-2:{account}:stack/{stack}/1234", logical_id)
 
 
@@ -38,7 +38,7 @@ def artifact_key(seed: object) -> str:
 
 
 class Store:
-    """A store of its own: a fresh bucket, and the jobs that write to it."""
+    """A separate store: a new bucket, and the jobs that write to it."""
 
     def __init__(self, cloud: LocalCloud) -> None:
         self.cloud = cloud
@@ -48,7 +48,7 @@ class Store:
         self.records = ArtifactStore(self.s3, self.bucket)
 
     def share(self, account: str) -> None:
-        """Let another account read artifacts and keep its own references, as ``share_with_account`` does."""
+        """Let another account read artifacts and write its references, as ``share_with_account`` does."""
         own = "owners/${aws:PrincipalAccount}/*"
         bucket = f"arn:aws:s3:::{self.bucket}"
         listing = {"Condition": {"StringLike": {"s3:prefix": ["artifacts/*", "checkpoints/*", own]}}}
@@ -62,7 +62,7 @@ class Store:
         self.s3.put_bucket_policy(Bucket=self.bucket, Policy=json.dumps(policy))
 
     def refer(self, key: str, by: Owner) -> None:
-        """Have an owner refer to an artifact by its key."""
+        """Record an owner's reference to an artifact by its key."""
         records = OwnerRecords(self.s3, self.bucket)
         records.begin(by, "1")
         records.refer(by, "1", key)
@@ -73,7 +73,7 @@ class Store:
         )
 
     def job(self, key: str, attempt: int = 1, **changed: Any) -> str:
-        """Start the job of an attempt; its name."""
+        """Start the job of an attempt; returns its name."""
         name = job_name(self.bucket, key, attempt)
         config = {"Image": "1.dkr.ecr.us-west-2.amazonaws.com/lmi:1", "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}}
         request = {
@@ -90,7 +90,7 @@ class Store:
         return name
 
     def training(self, key: str, attempt: int = 1) -> str:
-        """Start a training job for the attempt, which takes its time; its name."""
+        """Start a training job of the attempt that does not end by itself; returns its name."""
         name = job_name(self.bucket, key, attempt)
         self.put("models/llama/model.safetensors", b"weights")
         source = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{self.bucket}/models/llama/"}
@@ -111,7 +111,7 @@ class Store:
         return name
 
     def ended(self, key: str, attempt: int = 1) -> dict[str, Any]:
-        """Wait for an attempt's job to end, and let its maker's watcher look at it."""
+        """Wait for an attempt's job to end, and let the watcher of its account poll it."""
         name = job_name(self.bucket, key, attempt)
         job = until(
             lambda: self.sagemaker.describe_optimization_job(OptimizationJobName=name),
@@ -124,7 +124,7 @@ class Store:
         return job
 
     def made(self, key: str, by: Owner | None = None) -> str:
-        """An artifact that is ready; without an owner, its last one has left."""
+        """An artifact that is ready; without ``by``, its last owner has released it."""
         claim = self.claimed(key, by or owner())
         self.job(key, claim.attempt)
         self.ended(key, claim.attempt)
@@ -133,7 +133,7 @@ class Store:
         return key
 
     def running(self, key: str, by: Owner | None = None) -> str:
-        """An artifact whose job is in progress and does not end; without an owner, nobody wants it."""
+        """An artifact whose job is in progress and does not end; without ``by``, no stack owns it."""
         self.cloud.inject("job_never_finishes")
         claim = self.claimed(key, by or owner())
         name = self.job(key, claim.attempt)

@@ -1,4 +1,4 @@
-"""The state of an artifact, told from its records, its files and its job."""
+"""The state of an artifact, derived from its records, its files and its job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def model(store: Store, name: str = "model.safetensors", attempt: int = 1) -> st
     return f"artifacts/{KEY}/model/{attempt}/{name}"
 
 
-def test_a_made_artifact_is_ready(store: Store, inventory: ArtifactInventory) -> None:
+def test_a_built_artifact_is_ready(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY, by=owner())
     artifact = found(inventory)
     assert artifact.state is State.ready
@@ -34,10 +34,10 @@ def test_a_made_artifact_is_ready(store: Store, inventory: ArtifactInventory) ->
     assert artifact.manifest is not None
     assert artifact.size_bytes == artifact.manifest["size_bytes"] > 0
     assert artifact.made_at == artifact.manifest["ended_at"]
-    assert artifact.job is None, "a ready artifact needs no look at its job"
+    assert artifact.job is None, "the job of a ready artifact is not described"
 
 
-def test_a_store_of_another_account_shows_its_artifacts_and_of_their_owners_what_this_one_may_know(
+def test_a_shared_store_shows_its_artifacts_and_only_the_visible_owners(
     store: Store, inventory: ArtifactInventory
 ) -> None:
     maker, own, hidden = owner(), owner("Reader", "Artifact", ABROAD), owner("Another", "Artifact")
@@ -55,7 +55,7 @@ def test_a_store_of_another_account_shows_its_artifacts_and_of_their_owners_what
     assert not inventory.owner_records.is_partial
 
 
-def test_a_store_that_is_not_shared_shows_nothing(store: Store) -> None:
+def test_a_store_that_is_not_shared_cannot_be_listed_from_another_account(store: Store) -> None:
     store.made(KEY)
     clients = [store.cloud.client(service, ABROAD) for service in ("s3", "sagemaker")]
     with pytest.raises(ClientError, match="AccessDenied"):
@@ -69,7 +69,7 @@ def test_an_artifact_whose_job_runs_is_in_progress(store: Store, inventory: Arti
     assert name in artifact.detail
 
 
-def test_an_artifact_whose_job_failed_says_why(store: Store, inventory: ArtifactInventory) -> None:
+def test_an_artifact_whose_job_failed_is_reported_with_the_reason(store: Store, inventory: ArtifactInventory) -> None:
     store.cloud.inject("job_fails", reason="CUDA out of memory")
     store.claimed(KEY, owner())
     store.job(KEY)
@@ -86,7 +86,9 @@ def test_an_artifact_without_job_or_manifest_is_incomplete(store: Store, invento
     assert found(inventory, OTHER).state is State.incomplete
 
 
-def test_a_job_that_completed_without_a_manifest_left_it_incomplete(store: Store, inventory: ArtifactInventory) -> None:
+def test_an_artifact_whose_completed_job_has_no_manifest_is_incomplete(
+    store: Store, inventory: ArtifactInventory
+) -> None:
     store.made(KEY, by=owner())
     store.delete(f"artifacts/{KEY}/manifest.json")
     artifact = found(inventory)
@@ -94,13 +96,15 @@ def test_a_job_that_completed_without_a_manifest_left_it_incomplete(store: Store
     assert job_name(store.bucket, KEY, 1) in artifact.detail
 
 
-def test_an_artifact_that_was_given_up_is_released(store: Store, inventory: ArtifactInventory) -> None:
+def test_an_artifact_abandoned_by_its_last_owner_is_released(store: Store, inventory: ArtifactInventory) -> None:
     store.running(KEY)
     assert found(inventory).state is State.released
 
 
 @pytest.mark.parametrize("record", ["claim.json", "manifest.json"])
-def test_a_record_that_is_no_json_is_damage(store: Store, inventory: ArtifactInventory, record: str) -> None:
+def test_an_artifact_with_a_record_of_invalid_json_is_damaged(
+    store: Store, inventory: ArtifactInventory, record: str
+) -> None:
     store.made(KEY, by=owner())
     store.put(f"artifacts/{KEY}/{record}", b"{")
     artifact = found(inventory)
@@ -109,7 +113,9 @@ def test_a_record_that_is_no_json_is_damage(store: Store, inventory: ArtifactInv
 
 
 @pytest.mark.parametrize("record", ["claim.json", "manifest.json"])
-def test_a_record_of_a_newer_release_is_no_damage(store: Store, inventory: ArtifactInventory, record: str) -> None:
+def test_a_record_of_a_newer_release_is_not_reported_as_damage(
+    store: Store, inventory: ArtifactInventory, record: str
+) -> None:
     store.made(KEY, by=owner())
     store.put(f"artifacts/{KEY}/{record}", b'{"schema": 2, "owners": {"by": "account"}}')
     artifact = found(inventory)
@@ -120,7 +126,7 @@ def test_a_record_of_a_newer_release_is_no_damage(store: Store, inventory: Artif
     assert verified.not_checked == f"of a newer release: {artifact.detail}"
 
 
-def test_a_lost_file_is_damage(store: Store, inventory: ArtifactInventory) -> None:
+def test_an_artifact_with_a_missing_file_is_damaged(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY, by=owner())
     store.delete(model(store))
     artifact = found(inventory)
@@ -136,7 +142,7 @@ def test_an_artifact_without_any_file_is_damaged(store: Store, inventory: Artifa
     assert found(inventory).detail == "all its files are gone"
 
 
-def test_a_manifest_of_an_attempt_that_was_followed_does_not_count(store: Store, inventory: ArtifactInventory) -> None:
+def test_the_manifest_of_an_earlier_attempt_is_ignored(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY, by=owner())
     claim = store.records.claim(KEY)
     assert claim is not None
@@ -146,7 +152,7 @@ def test_a_manifest_of_an_attempt_that_was_followed_does_not_count(store: Store,
     assert found(inventory).state is State.in_progress
 
 
-def test_all_artifacts_are_listed_and_what_is_none_is_not(store: Store, inventory: ArtifactInventory) -> None:
+def test_a_listing_has_all_artifacts_and_skips_other_objects(store: Store, inventory: ArtifactInventory) -> None:
     for key in (KEY, OTHER):
         store.claimed(key, owner())
     store.put("artifacts/readme.txt", b"notes")
@@ -157,15 +163,13 @@ def test_all_artifacts_are_listed_and_what_is_none_is_not(store: Store, inventor
 
 
 @pytest.mark.parametrize("prefix", ["artifacts", "../", "A" * 10, "0" * 65, "*"])
-def test_what_cannot_begin_a_key_finds_none(store: Store, inventory: ArtifactInventory, prefix: str) -> None:
+def test_an_invalid_key_prefix_matches_no_artifact(store: Store, inventory: ArtifactInventory, prefix: str) -> None:
     store.claimed(KEY, owner())
     assert inventory.keys(prefix) == []
     assert inventory.keys(KEY[:6]) == [KEY]
 
 
-def test_a_record_of_another_account_that_cannot_be_read_is_named_and_hides_nothing(
-    store: Store, inventory: ArtifactInventory
-) -> None:
+def test_an_unreadable_owner_record_of_another_account_is_a_warning(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY, by=owner())
     reader = owner("Reader", "Artifact", ABROAD)
     store.refer(KEY, reader)
@@ -176,16 +180,14 @@ def test_a_record_of_another_account_that_cannot_be_read_is_named_and_hides_noth
     assert f"s3://{store.bucket}/owners/{ABROAD}/junk.json is damaged: it is no JSON object" in warning
 
 
-def test_a_record_of_ones_own_account_that_cannot_be_read_is_an_error_that_names_it(
-    store: Store, inventory: ArtifactInventory
-) -> None:
+def test_an_unreadable_owner_record_of_the_same_account_is_an_error(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY, by=owner())
     store.put(f"owners/{ACCOUNT}/junk.json", b'{"x": 1}')
     with pytest.raises(DeploymentError, match=rf"owners/{ACCOUNT}/junk\.json is damaged.*see stack_id"):
         list(inventory.all())
 
 
-def test_reports_are_plain_data(store: Store, inventory: ArtifactInventory) -> None:
+def test_an_artifact_report_is_plain_json(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY, by=owner())
     report = to_jsonable_python(found(inventory).to_json())
     assert report["artifact_key"] == KEY

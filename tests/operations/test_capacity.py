@@ -16,7 +16,7 @@ def served(cloud: LocalCloud) -> Served:
     return Served.by_components(cloud)
 
 
-def look(served: Served) -> Endpoint:
+def described(served: Served) -> Endpoint:
     found = capacity(served).describe(served.name)
     assert found is not None
     return found
@@ -30,7 +30,7 @@ def test_an_endpoint_is_shown_with_its_instances_copies_range_and_schedules(serv
     name = served.component(copies=2)
     served.scale(name, 1, 4)
     served.schedule(name, "Day", 1, 4)
-    found = look(served)
+    found = described(served)
     (variant,), (component,) = found.variants, found.components
     assert (found.status, found.stopped) == ("InService", False)
     assert variant.managed_instances == (0, 4)
@@ -45,89 +45,89 @@ def test_an_endpoint_is_shown_with_its_instances_copies_range_and_schedules(serv
     assert (schedule.name, schedule.time_zone, schedule.max_capacity) == ("Day", "Europe/Berlin", 4)
 
 
-def test_an_endpoint_that_is_not_there_is_not_shown(served: Served) -> None:
+def test_describing_an_endpoint_that_does_not_exist_returns_none(served: Served) -> None:
     assert capacity(served).describe("nobody") is None
 
 
-def test_a_stopped_endpoint_has_no_copies_and_scaling_leaves_it_alone(served: Served) -> None:
+def test_stopping_an_endpoint_removes_its_copies_and_suspends_scaling(served: Served) -> None:
     names = [served.component("llama"), served.component("other", copies=1)]
     served.scale(names[0], 1, 4)
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     assert [served.copies(name) for name in names] == [0, 0]
-    found = look(served)
+    found = described(served)
     assert found.stopped
     scaling = {component.name: component.scaling for component in found.components}[names[0]]
     assert scaling is not None
     assert (scaling.min_capacity, scaling.max_capacity, scaling.suspended) == (1, 4, True)
 
 
-def test_stopping_twice_changes_nothing_more(served: Served, cloud: LocalCloud) -> None:
+def test_stopping_an_endpoint_twice_changes_nothing_more(served: Served, cloud: LocalCloud) -> None:
     name = served.component(copies=1)
     served.scale(name, 1, 4)
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     served.copies(name)
     before = len(cloud.calls("UpdateInferenceComponentRuntimeConfig"))
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     assert len(cloud.calls("UpdateInferenceComponentRuntimeConfig")) == before
 
 
 @pytest.mark.parametrize(("least", "asked", "copies"), [(0, None, 1), (2, None, 2), (0, 3, 3)])
-def test_a_started_endpoint_has_the_copies_that_its_range_asks_for_and_scales_again(
+def test_starting_an_endpoint_sets_its_copies_and_resumes_scaling(
     served: Served, least: int, asked: int | None, copies: int
 ) -> None:
     name = served.component(copies=1)
     served.scale(name, least, 4)
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     served.copies(name)
-    assert capacity(served).start(look(served), copies=asked) == {name: copies}
+    assert capacity(served).start(described(served), copies=asked) == {name: copies}
     assert served.copies(name) == copies
-    found = look(served)
+    found = described(served)
     (component,) = found.components
     assert not found.stopped
     assert component.scaling is not None
     assert not component.scaling.suspended
 
 
-def test_what_a_schedule_has_stopped_starts_with_the_range_of_the_schedule_that_starts_it(served: Served) -> None:
+def test_an_endpoint_stopped_by_a_schedule_starts_with_the_range_of_its_start_schedule(served: Served) -> None:
     name = served.component(copies=1)
     served.scale(name, 0, 0)
     served.schedule(name, "Stop", 0, 0)
     served.schedule(name, "Start", 2, 3)
     served.copies(name)
-    assert capacity(served).start(look(served)) == {name: 2}
-    (component,) = look(served).components
+    assert capacity(served).start(described(served)) == {name: 2}
+    (component,) = described(served).components
     assert component.scaling is not None
     assert (component.scaling.min_capacity, component.scaling.max_capacity) == (2, 3)
 
 
-def test_a_range_of_nothing_that_no_schedule_ends_is_an_error(served: Served) -> None:
+def test_starting_with_a_scaling_range_of_zero_and_no_schedule_is_an_error(served: Served) -> None:
     name = served.component(copies=1)
     served.scale(name, 0, 0)
     with pytest.raises(DeploymentError, match="0 to 0"):
-        capacity(served).start(look(served))
+        capacity(served).start(described(served))
 
 
-def test_copies_that_scaling_would_change_at_once_are_an_error(served: Served) -> None:
+def test_starting_more_copies_than_the_scaling_range_allows_is_an_error(served: Served) -> None:
     served.scale(served.component(copies=1), 1, 2)
     with pytest.raises(DeploymentError, match="its scaling range is 1 to 2"):
-        capacity(served).start(look(served), copies=5)
+        capacity(served).start(described(served), copies=5)
 
 
-def test_without_scaling_as_many_start_as_are_asked_for(served: Served) -> None:
+def test_an_endpoint_without_scaling_starts_with_the_requested_copies(served: Served) -> None:
     name = served.component(copies=2)
-    capacity(served).stop(look(served))
+    capacity(served).stop(described(served))
     served.copies(name)
-    assert capacity(served).start(look(served), copies=2) == {name: 2}
+    assert capacity(served).start(described(served), copies=2) == {name: 2}
     assert served.copies(name) == 2
 
 
 @pytest.mark.parametrize("verb", ["stop", "start"])
-def test_a_model_that_a_variant_serves_cannot_stop(cloud: LocalCloud, verb: str) -> None:
+def test_an_endpoint_with_the_model_on_a_variant_cannot_be_stopped_or_started(cloud: LocalCloud, verb: str) -> None:
     served = Served.by_a_variant(cloud)
     with pytest.raises(DeploymentError, match="keeps at least one instance"):
-        getattr(capacity(served), verb)(look(served))
+        getattr(capacity(served), verb)(described(served))
 
 
-def test_whether_instances_go_on_without_copies_is_told(cloud: LocalCloud, served: Served) -> None:
-    assert not look(served).keeps_instances
-    assert look(Served.by_components(cloud, least_instances=1)).keeps_instances
+def test_an_endpoint_reports_whether_instances_keep_running_without_copies(cloud: LocalCloud, served: Served) -> None:
+    assert not described(served).keeps_instances
+    assert described(Served.by_components(cloud, least_instances=1)).keeps_instances

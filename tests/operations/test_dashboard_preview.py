@@ -46,7 +46,7 @@ def drawn(dashboard: Dashboard) -> dict[str, Series | str]:
     return lines_of(dashboard.graphs[0], SampleMetrics(dashboard, UNITS))
 
 
-def test_placeholders_become_readable_names(tmp_path: Path) -> None:
+def test_placeholders_in_a_dashboard_body_become_readable_names(tmp_path: Path) -> None:
     body = {
         "Fn::Sub": [
             '{"widgets":[{"type":"text","properties":{"markdown":"${EndpointName} ${AWS::Region} ${Bucket2B3C4D5E} '
@@ -70,14 +70,14 @@ def test_placeholders_become_readable_names(tmp_path: Path) -> None:
         {"Fn::Sub": '{"widgets":[]}'},
     ],
 )
-def test_a_body_may_be_written_in_any_way_that_templates_know(tmp_path: Path, body: Any) -> None:
+def test_a_dashboard_body_may_be_a_string_or_an_intrinsic_function(tmp_path: Path, body: Any) -> None:
     parameters = {"Start": {"Type": "String", "Default": "-PT3H"}}
     (found,) = dashboards_of(assembly(tmp_path, body, Parameters=parameters))
     assert found.widgets == ()
     assert found.start == "-PT3H"
 
 
-def test_widgets_without_a_place_are_put_as_cloudwatch_puts_them(tmp_path: Path) -> None:
+def test_widgets_without_a_position_are_laid_out_as_in_cloudwatch(tmp_path: Path) -> None:
     body = json.dumps({"widgets": [{"type": "text", "width": 16, "properties": {"markdown": "x"}}] * 3})
     (found,) = dashboards_of(assembly(tmp_path, body))
     assert [(widget["x"], widget["y"]) for widget in found.widgets] == [(0, 0), (0, 6), (0, 12)]
@@ -95,24 +95,24 @@ def test_widgets_without_a_place_are_put_as_cloudwatch_puts_them(tmp_path: Path)
         ),
     ],
 )
-def test_what_cannot_be_previewed_is_told_of(tmp_path: Path, write: str | None, said: str) -> None:
+def test_a_template_that_cannot_be_previewed_is_reported(tmp_path: Path, write: str | None, said: str) -> None:
     if write is not None:
         (tmp_path / "Chat.template.json").write_text(write)
     with pytest.raises(PreviewError, match=said):
         dashboards_of(tmp_path)
 
 
-def test_a_dashboard_that_is_not_there_is_told_of_with_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_dashboard_is_reported_with_the_existing_ones(tmp_path: Path) -> None:
     with pytest.raises(PreviewError, match="there are: Chat Ops0A1B2C3D"):
         dashboards_of(assembly(tmp_path, '{"widgets":[]}'), dashboard="Other")
 
 
-def test_an_expression_that_is_not_calculated_is_shown_as_text() -> None:
+def test_an_unsupported_metric_expression_is_shown_as_text() -> None:
     lines = drawn(preview(metric_widget([{"expression": "SEARCH('{AWS/EC2}', 'Sum')", "label": "All"}])))
     assert lines == {"All": "not calculated here: SEARCH('{AWS/EC2}', 'Sum')"}
 
 
-def test_hidden_metrics_are_calculated_with_and_not_drawn() -> None:
+def test_hidden_metrics_are_used_in_expressions_but_not_drawn() -> None:
     rows = (
         [*LATENCY, {"id": "raw", "stat": "p90", "visible": False}],
         [{"expression": "raw / 1000", "label": "p90"}],
@@ -125,13 +125,13 @@ def test_hidden_metrics_are_calculated_with_and_not_drawn() -> None:
         assert all(isinstance(value, float) and 100 < value < 20_000 for value in values), "milliseconds"
 
 
-def test_a_dot_repeats_what_the_row_before_says() -> None:
+def test_a_dot_in_a_metric_row_repeats_the_field_above() -> None:
     repeated = drawn(preview(metric_widget([*LATENCY, {}], [".", "OverheadLatency", ".", ".", ".", ".", {}])))
     written = drawn(preview(metric_widget([*LATENCY, {}], ["AWS/SageMaker", "OverheadLatency", *LATENCY[2:], {}])))
     assert repeated == written
 
 
-def test_sample_data_is_the_same_each_time_and_differs_between_endpoints() -> None:
+def test_sample_data_is_deterministic_and_differs_between_endpoints() -> None:
     def of(endpoint: str) -> dict[str, Series | str]:
         return drawn(preview(metric_widget(["AWS/SageMaker", "Invocations", "EndpointName", endpoint])))
 
@@ -139,7 +139,7 @@ def test_sample_data_is_the_same_each_time_and_differs_between_endpoints() -> No
     assert of("chat") != of("search")
 
 
-def test_sample_percentages_that_are_added_up_over_gpus_come_out_below_a_hundred() -> None:
+def test_sample_gpu_percentages_divided_by_the_gpu_count_are_at_most_a_hundred() -> None:
     row = ["/aws/sagemaker/Endpoints", "GPUUtilization", *LATENCY[2:], {"id": "gpus", "visible": False}]
     lines = drawn(preview(metric_widget(row, [{"expression": "gpus / 8", "id": "shown"}])))
     assert all(isinstance(value, float) and 20 < value <= 100 for value in lines["shown"])

@@ -17,7 +17,7 @@ def listed(store: Store, inventory: ArtifactInventory) -> dict[str, Job]:
     return {job.name: inventory.with_owners(job) for job in list_jobs(store.sagemaker)}
 
 
-def test_a_name_tells_artifact_and_attempt() -> None:
+def test_a_job_name_has_the_artifact_key_and_the_attempt() -> None:
     name = JOB_NAME.fullmatch(job_name("store", KEY, 12))
     assert name is not None
     assert KEY.startswith(name["key"])
@@ -25,18 +25,20 @@ def test_a_name_tells_artifact_and_attempt() -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "optim-llama", f"optim-{'a' * 32}-{'b' * 8}", f"my-optim-{'a' * 32}-b-1"])
-def test_a_job_that_is_not_this_librarys_is_not_listed(name: str) -> None:
+def test_a_job_name_of_another_tool_is_not_matched(name: str) -> None:
     assert JOB_NAME.fullmatch(name) is None
 
 
-def test_a_stores_job_is_listed_with_its_artifact_and_owners(store: Store, inventory: ArtifactInventory) -> None:
+def test_a_job_of_the_store_is_listed_with_its_artifact_and_owners(store: Store, inventory: ArtifactInventory) -> None:
     name = store.running(KEY, by=owner("Chat"))
     job = listed(store, inventory)[name]
     assert (job.artifact_key, job.owners, job.orphaned) == (KEY, (owner("Chat"),), False)
     assert job.instance_type == "ml.g5.12xlarge"
 
 
-def test_a_training_job_is_listed_and_stopped_like_any_other(store: Store, inventory: ArtifactInventory) -> None:
+def test_a_training_job_is_listed_and_stopped_like_an_optimization_job(
+    store: Store, inventory: ArtifactInventory
+) -> None:
     store.claimed(KEY, owner("Chat"))
     name = store.training(KEY)
     job = listed(store, inventory)[name]
@@ -49,17 +51,17 @@ def test_a_training_job_is_listed_and_stopped_like_any_other(store: Store, inven
     assert name in only
     assert name not in {found.name for found in list_jobs(store.sagemaker, statuses=[JobStatus.starting])}
     stop_job(store.sagemaker, name)
-    assert [look.status for look in watch_job(store.sagemaker, name, poll_seconds=0.1)][-1] == "STOPPED"
+    assert [poll.status for poll in watch_job(store.sagemaker, name, poll_seconds=0.1)][-1] == "STOPPED"
 
 
-def test_a_job_that_runs_for_nobody_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
+def test_a_running_job_without_an_owner_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
     left = store.running(KEY)
     unclaimed = store.job(OTHER)
     jobs = listed(store, inventory)
     assert [jobs[name].orphaned for name in (left, unclaimed)] == [True, True]
 
 
-def test_a_job_whose_attempt_was_followed_by_another_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
+def test_a_job_of_a_superseded_attempt_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
     first = store.running(KEY, by=owner())
     claim = store.records.claim(KEY)
     assert claim is not None
@@ -70,24 +72,26 @@ def test_a_job_whose_attempt_was_followed_by_another_is_orphaned(store: Store, i
     assert (jobs[second].orphaned, jobs[second].owners) == (False, (owner(),))
 
 
-def test_a_job_of_an_attempt_that_another_account_makes_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
+def test_a_job_of_an_attempt_claimed_by_another_account_is_orphaned(store: Store, inventory: ArtifactInventory) -> None:
     name = store.running(KEY, by=owner(account="111122223333"))
     assert listed(store, inventory)[name].orphaned is True
 
 
-def test_an_ended_job_is_no_orphan(store: Store, inventory: ArtifactInventory) -> None:
+def test_an_ended_job_is_not_orphaned(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY)
     (job,) = [job for job in listed(store, inventory).values() if job.artifact_key == KEY]
     assert (job.status, job.owners, job.orphaned) == ("COMPLETED", (), False)
 
 
-def test_of_a_job_of_another_store_nothing_is_said(store: Store, inventory: ArtifactInventory) -> None:
+def test_a_job_of_another_store_is_listed_without_artifact_and_owners(
+    store: Store, inventory: ArtifactInventory
+) -> None:
     elsewhere = Store(store.cloud).running(KEY, by=owner())
     job = listed(store, inventory)[elsewhere]
     assert (job.artifact_key, job.owners, job.orphaned) == (None, None, None)
 
 
-def test_several_statuses_can_be_asked_for(store: Store) -> None:
+def test_jobs_can_be_filtered_by_several_statuses(store: Store) -> None:
     running = store.running(KEY, by=owner())
     store.sagemaker.stop_optimization_job(OptimizationJobName=running)
     stopping = list_jobs(store.sagemaker, statuses=[JobStatus.stopping, JobStatus.stopped])
@@ -95,19 +99,19 @@ def test_several_statuses_can_be_asked_for(store: Store) -> None:
     assert running not in {job.name for job in list_jobs(store.sagemaker, statuses=[JobStatus.completed])}
 
 
-def test_a_watched_job_is_seen_until_it_has_ended(store: Store) -> None:
+def test_a_watched_job_is_polled_until_it_has_ended(store: Store) -> None:
     name = store.job(KEY)
     *running, ended = watch_job(store.sagemaker, name, poll_seconds=0.05)
     assert not any(job.ended for job in running)
     assert (ended.status, ended.max_runtime_seconds) == ("COMPLETED", 36_000)
 
 
-def test_a_job_that_is_deleted_is_watched_no_more(store: Store) -> None:
+def test_watching_a_job_ends_when_the_job_is_deleted(store: Store) -> None:
     name = store.running(KEY, by=owner())
-    looks = watch_job(store.sagemaker, name, poll_seconds=0)
-    assert next(looks).name == name
+    polls = watch_job(store.sagemaker, name, poll_seconds=0)
+    assert next(polls).name == name
     stop_job(store.sagemaker, name)
-    assert list(looks)[-1].status == "STOPPED"
+    assert list(polls)[-1].status == "STOPPED"
     store.sagemaker.delete_optimization_job(OptimizationJobName=name)
     assert list(watch_job(store.sagemaker, name, poll_seconds=0)) == []
     assert describe_job(store.sagemaker, name) is None

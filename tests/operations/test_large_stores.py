@@ -1,4 +1,4 @@
-"""A large store costs as many requests as it has records, many of them at once, and no more memory than a small one."""
+"""A large store takes one request per record, sent concurrently, and no more memory than a small one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def inventory(s3: MemoryS3) -> ArtifactInventory:
     return ArtifactInventory(s3, None, BUCKET, account=ACCOUNT)
 
 
-def test_a_list_reads_each_record_once_and_many_of_them_at_a_time(s3: MemoryS3) -> None:
+def test_a_listing_reads_each_record_once_and_concurrently(s3: MemoryS3) -> None:
     artifacts = list(inventory(s3).all())
     assert [artifact.state for artifact in artifacts] == [State.ready] * ARTIFACTS
     assert sum(len(artifact.owners) for artifact in artifacts) == ARTIFACTS - UNUSED
@@ -42,7 +42,7 @@ def test_a_list_reads_each_record_once_and_many_of_them_at_a_time(s3: MemoryS3) 
     assert s3.most_at_once > REQUESTS_AT_ONCE // 2
 
 
-def test_a_pruning_works_on_many_at_a_time_and_removes_what_nothing_refers_to(s3: MemoryS3) -> None:
+def test_pruning_removes_unreferenced_artifacts_concurrently(s3: MemoryS3) -> None:
     cloudformation: Any = MemoryStacks()
     looked_up = Stacks(ACCOUNT, lambda region: cloudformation)
     pruner = Pruner(s3, inventory(s3), looked_up, older_than=dt.timedelta(0), now=dt.datetime.now(dt.UTC))
@@ -59,7 +59,7 @@ def test_a_pruning_works_on_many_at_a_time_and_removes_what_nothing_refers_to(s3
     assert len(left) == ARTIFACTS - UNUSED
 
 
-def test_a_listing_is_not_held_in_memory() -> None:
+def test_a_listing_is_streamed_and_not_held_in_memory() -> None:
     held = REQUESTS_AT_ONCE * CALLS_A_THREAD
 
     def peak(artifacts: int) -> int:

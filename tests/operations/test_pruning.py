@@ -1,4 +1,4 @@
-"""Pruning: what goes, what stays, and that no deployment beside it is ever left without its artifact."""
+"""Pruning: removed and kept artifacts, and that no concurrent deployment loses its artifact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LATER = dt.timedelta(days=40)
 
 
 def pruner(store: Store, *, s3: Any = None, later: dt.timedelta = LATER, cloudformation: Any = None) -> Pruner:
-    """One that finds everything 40 days old, and keeps what was used within 30."""
+    """A pruner to which everything is 40 days old, and which keeps artifacts used within 30 days."""
     chosen = s3 or store.s3
     return Pruner(
         chosen,
@@ -58,7 +58,7 @@ def stack(cloud: LocalCloud, name: str) -> Owner:
     return Owner(stack_id, "Llama70BJob")
 
 
-def test_what_nothing_refers_to_goes_and_its_claim_numbers_the_next_attempt(store: Store) -> None:
+def test_an_unreferenced_artifact_is_removed_and_its_claim_keeps_the_attempt_number(store: Store) -> None:
     store.made(KEY)
     assert removed(pruned(store)) == [KEY]
     assert store.names() == [f"artifacts/{KEY}/claim.json"]
@@ -83,7 +83,7 @@ def test_an_artifact_whose_manifest_a_newer_release_wrote_is_kept(store: Store) 
         ("claim.json", b"damaged"),
     ],
 )
-def test_what_cannot_be_read_of_one_artifact_stays_as_it_is_and_stops_no_other_removal(
+def test_an_unreadable_artifact_is_kept_and_does_not_stop_other_removals(
     store: Store, name: str, content: bytes
 ) -> None:
     store.made(KEY, by=owner("Gone"))
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_of_one_artifact_stays_as_it_is_and_stops_no_other_r
     assert records.get(owner("Gone")).wants(KEY)
 
 
-def test_a_survey_changes_nothing(store: Store) -> None:
+def test_a_pruning_survey_changes_nothing(store: Store) -> None:
     store.made(KEY, by=owner("Gone"))
     OwnerRecords(store.s3, store.bucket).begin(owner("Gone"), "request")
 
@@ -115,13 +115,13 @@ def test_a_survey_changes_nothing(store: Store) -> None:
     assert everything() == before
 
 
-def test_what_a_living_stack_owns_stays(store: Store) -> None:
+def test_an_artifact_owned_by_an_existing_stack_is_kept(store: Store) -> None:
     store.made(KEY, by=stack(store.cloud, "Owning"))
     result = pruned(store)
     assert (removed(result), result.kept[KEY]) == ([], "1 owner")
 
 
-def test_what_is_only_about_to_be_used_stays(store: Store) -> None:
+def test_an_artifact_referenced_by_a_stack_in_deployment_is_kept(store: Store) -> None:
     store.made(KEY)
     referring = stack(store.cloud, "Referring")
     records = OwnerRecords(store.s3, store.bucket)
@@ -132,17 +132,17 @@ def test_what_is_only_about_to_be_used_stays(store: Store) -> None:
 
 
 @pytest.mark.parametrize("stopping", [False, True])
-def test_what_a_job_makes_stays(store: Store, stopping: bool) -> None:
+def test_an_artifact_whose_job_is_running_is_kept(store: Store, stopping: bool) -> None:
     name = store.running(KEY, by=owner("Gone"))
     if stopping:
         store.sagemaker.stop_optimization_job(OptimizationJobName=name)
     found = pruner(store).survey()
     assert found.removals == ()
-    assert found.gone_owners == (), "whoever owns a job that runs is left to it"
+    assert found.gone_owners == (), "the owner of a running job is kept"
     assert "job" in found.kept[KEY]
 
 
-def test_a_job_that_cannot_be_seen_may_run_until_it_is_due(store: Store) -> None:
+def test_a_job_of_another_account_is_assumed_running_until_its_deadline(store: Store) -> None:
     away = owner("Elsewhere", account="111122223333")
     due = dt.datetime.now(dt.UTC) + dt.timedelta(days=50)
     store.records.join(KEY, away, due=int(due.timestamp()))
@@ -152,13 +152,13 @@ def test_a_job_that_cannot_be_seen_may_run_until_it_is_due(store: Store) -> None
     assert removed(pruned(store, later=dt.timedelta(days=51))) == [KEY]
 
 
-def test_what_was_used_of_late_stays(store: Store) -> None:
+def test_a_recently_used_artifact_is_kept(store: Store) -> None:
     store.made(KEY)
     result = pruned(store, later=dt.timedelta(days=29))
     assert (removed(result), result.kept[KEY]) == ([], "unused for only 29 days")
 
 
-def test_the_files_of_a_failed_attempt_go(store: Store) -> None:
+def test_the_files_of_a_failed_attempt_are_removed(store: Store) -> None:
     store.cloud.inject("job_fails")
     store.claimed(KEY, owner("Gone"))
     store.job(KEY)
@@ -168,7 +168,7 @@ def test_the_files_of_a_failed_attempt_go(store: Store) -> None:
     assert [name for name in store.names() if "/model/" in name] == []
 
 
-def test_owners_whose_stack_is_gone_are_dropped_with_their_records(store: Store) -> None:
+def test_owners_whose_stack_was_deleted_are_removed_with_their_records(store: Store) -> None:
     living, gone = stack(store.cloud, "Living"), owner("Gone")
     store.made(KEY, by=gone)
     store.made(OTHER, by=gone)
@@ -184,7 +184,7 @@ def test_owners_whose_stack_is_gone_are_dropped_with_their_records(store: Store)
     assert [record.owner for record in records.all() if isinstance(record, OwnerRecord)] == []
 
 
-def test_gone_owners_of_one_artifact_leave_its_claim_in_one_write(
+def test_deleted_owners_of_one_artifact_are_removed_from_its_claim_in_one_write(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.made(KEY, by=stack(store.cloud, "StillThere"))
@@ -205,7 +205,7 @@ def test_gone_owners_of_one_artifact_leave_its_claim_in_one_write(
     assert len(claim.owners) == 1
 
 
-def test_a_gone_owners_record_outlives_every_late_event(store: Store) -> None:
+def test_the_record_of_a_deleted_stack_is_kept_while_late_events_may_arrive(store: Store) -> None:
     records = OwnerRecords(store.s3, store.bucket)
     records.begin(owner("Gone"), "request")
     found = pruner(store, later=dt.timedelta(hours=23))
@@ -214,7 +214,7 @@ def test_a_gone_owners_record_outlives_every_late_event(store: Store) -> None:
     assert [record.owner for record in records.all() if isinstance(record, OwnerRecord)] == [owner("Gone")]
 
 
-def test_a_stack_of_another_account_counts_as_there(store: Store) -> None:
+def test_a_stack_of_another_account_is_assumed_to_exist(store: Store) -> None:
     away = owner("Elsewhere", account="111122223333")
     store.made(KEY, by=away)
     result = pruned(store)
@@ -229,7 +229,7 @@ class Refusing:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": f"{StackName} does not exist for you"}}, "D")
 
 
-def test_a_stack_that_cannot_be_looked_up_counts_as_there(store: Store) -> None:
+def test_a_stack_that_cannot_be_looked_up_is_assumed_to_exist(store: Store) -> None:
     store.made(KEY, by=owner("Hidden"))
     result = pruned(store, cloudformation=Refusing())
     assert removed(result) == []
@@ -246,7 +246,7 @@ class Deleted:
         return {"Stacks": [{"StackId": StackName, "StackStatus": "DELETE_COMPLETE", "DeletionTime": self._at}]}
 
 
-def test_an_artifact_is_unused_since_its_last_stack_was_deleted(store: Store) -> None:
+def test_an_artifact_counts_as_unused_since_its_last_stack_was_deleted(store: Store) -> None:
     store.made(KEY, by=owner("Gone"))
     of_late = Deleted(dt.datetime.now(dt.UTC) + dt.timedelta(days=20))
     assert pruner(store, cloudformation=of_late).survey().kept[KEY] == "unused for only 20 days"
@@ -255,7 +255,7 @@ def test_an_artifact_is_unused_since_its_last_stack_was_deleted(store: Store) ->
 
 
 @pytest.mark.parametrize("claim", [None, b"{"])
-def test_files_without_a_readable_claim_are_left_to_a_person(store: Store, claim: bytes | None) -> None:
+def test_files_without_a_readable_claim_are_left_for_manual_removal(store: Store, claim: bytes | None) -> None:
     store.put(f"artifacts/{KEY}/model/1/model.safetensors", b"weights")
     if claim is not None:
         store.put(f"artifacts/{KEY}/claim.json", claim)
@@ -265,7 +265,7 @@ def test_files_without_a_readable_claim_are_left_to_a_person(store: Store, claim
 
 
 @pytest.mark.parametrize("record", [b"{", b"[]", b'{"keys": {}}'])
-def test_nothing_is_removed_while_a_reference_cannot_be_read(store: Store, record: bytes) -> None:
+def test_nothing_is_removed_while_an_owner_record_cannot_be_read(store: Store, record: bytes) -> None:
     store.made(KEY)
     store.put(f"owners/{ACCOUNT}/unreadable.json", record)
     with pytest.raises(DeploymentError, match="owners/"):
@@ -305,9 +305,7 @@ JUNK = {
 
 
 @pytest.mark.parametrize("junk", JUNK)
-def test_what_another_account_writes_stops_no_listing_and_nothing_it_might_refer_to_is_removed(
-    store: Store, junk: str
-) -> None:
+def test_an_invalid_record_of_another_account_is_a_warning_and_keeps_all_artifacts(store: Store, junk: str) -> None:
     for key in (KEY, OTHER):
         store.made(key)
     name = f"owners/444455556666/{'0' * 32}.json"
@@ -323,7 +321,7 @@ def test_what_another_account_writes_stops_no_listing_and_nothing_it_might_refer
     assert removed(pruned(store)) == sorted((KEY, OTHER))
 
 
-def test_what_another_account_writes_during_a_pruning_undoes_it(store: Store) -> None:
+def test_an_invalid_record_written_during_pruning_undoes_the_release(store: Store) -> None:
     store.made(KEY)
     one = pruner(store)
     surveyed = one.survey()
@@ -338,28 +336,28 @@ def test_what_another_account_writes_during_a_pruning_undoes_it(store: Store) ->
     assert store.records.manifest(KEY) is not None
 
 
-def test_what_goes_goes_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_pruned_artifact_are_deleted_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruning_module, "_BATCH", 2)
     store.made(KEY)
     pruned(store)
     assert store.names() == [f"artifacts/{KEY}/claim.json"]
 
 
-def test_files_of_attempts_the_claim_does_not_know_stay(store: Store) -> None:
+def test_files_of_attempts_unknown_to_the_claim_are_kept(store: Store) -> None:
     store.made(KEY)
     store.put(f"artifacts/{KEY}/model/2/model.safetensors", b"of somebody")
     pruned(store)
     assert f"artifacts/{KEY}/model/2/model.safetensors" in store.names()
 
 
-def test_an_empty_claim_is_neither_removed_nor_counted(store: Store) -> None:
+def test_a_claim_left_by_pruning_is_neither_removed_nor_counted(store: Store) -> None:
     store.made(KEY)
     pruned(store)
     again = pruner(store).survey()
     assert (again.removals, again.kept) == ((), {})
 
 
-def test_records_keep_their_encryption(store: Store) -> None:
+def test_pruned_records_keep_their_kms_encryption(store: Store) -> None:
     key_arn = client(store.cloud, "kms").create_key()["KeyMetadata"]["Arn"]
     encrypted = ArtifactStore(store.s3, store.bucket, key_arn)
     store.made(KEY)
@@ -408,7 +406,7 @@ class Deployment:
         self._steps = self._run()
 
     def step(self) -> bool:
-        """Take the next step; False when there is none left."""
+        """Run the next step; False when none remains."""
         return next(self._steps, None) is not None
 
     def finish(self) -> None:
@@ -443,7 +441,7 @@ class Deployment:
         self._records.settle(self._owner, "request", KEY)
 
     def holds(self) -> bool:
-        """Whether what it was promised is there, whole."""
+        """Whether the artifact it deployed exists and is intact."""
         manifest = self._artifacts.manifest(KEY, self.attempt)
         return manifest is not None and [file["name"] for file in manifest["files"]] == list(self.FILES)
 
@@ -456,7 +454,7 @@ def write_manifest(artifacts: ArtifactStore, attempt: int) -> None:
 
 
 def abandoned(store: Store) -> set[int]:
-    """An artifact that is ready and that nobody refers to any more; the attempts that were made."""
+    """Build an artifact that is ready and no longer referenced; returns its attempts."""
     done: set[int] = set()
     first = Deployment(store, owner("First"), done)
     first.finish()
@@ -466,7 +464,7 @@ def abandoned(store: Store) -> set[int]:
 
 
 def pruned_with(store: Store, before: Callable[[int], None]) -> int:
-    """Prune, and call ``before`` ahead of each request that changes or decides anything; how many there were."""
+    """Prune, and call ``before`` ahead of each request that changes or decides anything; returns their number."""
     hooked = Hooked(store.s3)
     one = pruner(store, s3=hooked)
     surveyed = one.survey()
@@ -495,7 +493,7 @@ _STEPS = 12
 @example(schedule=[0] * _STEPS, late_delete=None)
 @example(schedule=[_MOST_CALLS] * _STEPS, late_delete=None)
 @example(schedule=[9] * _STEPS, late_delete=7)
-def test_no_deployment_loses_its_artifact_however_its_steps_fall_between_those_of_pruning(
+def test_no_deployment_loses_its_artifact_in_any_interleaving_with_pruning(
     cloud: LocalCloud, schedule: list[int], late_delete: int | None
 ) -> None:
     store = Store(cloud)
@@ -521,9 +519,7 @@ def test_no_deployment_loses_its_artifact_however_its_steps_fall_between_those_o
 
 
 @pytest.mark.parametrize("place", range(_MOST_CALLS))
-def test_no_deployment_loses_its_artifact_that_is_over_between_two_steps_of_pruning(
-    cloud: LocalCloud, place: int
-) -> None:
+def test_a_deployment_between_two_steps_of_pruning_keeps_its_artifact(cloud: LocalCloud, place: int) -> None:
     store = Store(cloud)
     deployment = Deployment(store, _living(cloud), abandoned(store))
     pruned_with(store, lambda number: deployment.finish() if number == place else None)
@@ -532,7 +528,7 @@ def test_no_deployment_loses_its_artifact_that_is_over_between_two_steps_of_prun
 
 
 @pytest.mark.parametrize("place", range(_MOST_CALLS))
-def test_pruning_that_is_cut_off_is_carried_on_and_disturbs_nobody(cloud: LocalCloud, place: int) -> None:
+def test_an_interrupted_pruning_can_be_resumed_and_breaks_no_deployment(cloud: LocalCloud, place: int) -> None:
     store = Store(cloud)
     done = abandoned(store)
 
@@ -553,7 +549,7 @@ def test_pruning_that_is_cut_off_is_carried_on_and_disturbs_nobody(cloud: LocalC
     assert deployment.holds()
 
 
-def test_a_deployment_that_joins_first_keeps_the_artifact(store: Store) -> None:
+def test_a_deployment_that_joins_before_the_removal_keeps_the_artifact(store: Store) -> None:
     done = abandoned(store)
     one = pruner(store)
     surveyed = one.survey()
@@ -577,10 +573,10 @@ def test_a_reference_written_after_the_release_undoes_it(store: Store) -> None:
     pruned_with(store, between)
     assert taken == [True, True]
     deployment.finish()
-    assert deployment.attempt == 1, "the artifact was there all along"
+    assert deployment.attempt == 1, "the artifact existed throughout"
 
 
-def test_a_job_that_is_started_meanwhile_keeps_its_artifact(store: Store) -> None:
+def test_a_job_started_after_the_survey_keeps_its_artifact(store: Store) -> None:
     store.claimed(KEY, owner("Gone"))
     store.put(f"artifacts/{KEY}/model/1/half.safetensors", b"half")
     one = pruner(store)
@@ -599,7 +595,7 @@ def _living(cloud: LocalCloud) -> Owner:
     return stack(cloud, "Deploying")
 
 
-def test_a_released_artifact_is_no_longer_taken_for_ready(store: Store, inventory: ArtifactInventory) -> None:
+def test_an_artifact_released_by_pruning_is_not_ready(store: Store, inventory: ArtifactInventory) -> None:
     store.made(KEY)
     store.records.release(KEY)
     artifact = inventory.get(KEY)

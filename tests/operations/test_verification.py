@@ -1,4 +1,4 @@
-"""Whether files are still what their manifest says."""
+"""Verification of an artifact's files against its manifest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def damage(result: Verification) -> dict[str, str]:
     return {finding.file: finding.damage for finding in result.findings}
 
 
-def test_an_artifact_nobody_touched_is_sound(made: Store, inventory: ArtifactInventory) -> None:
+def test_an_unchanged_artifact_is_sound(made: Store, inventory: ArtifactInventory) -> None:
     result = verified(inventory)
     assert result.is_sound
     assert result.file_count == 5
@@ -44,7 +44,7 @@ def test_a_deleted_file_is_missing(made: Store, inventory: ArtifactInventory) ->
     assert damage(verified(inventory)) == {"model.safetensors": "missing"}
 
 
-def test_a_truncated_file_is_changed_and_its_sizes_are_named(made: Store, inventory: ArtifactInventory) -> None:
+def test_a_truncated_file_is_reported_as_changed_with_both_sizes(made: Store, inventory: ArtifactInventory) -> None:
     body = made.s3.get_object(Bucket=made.bucket, Key=WEIGHTS)["Body"].read()
     made.put(WEIGHTS, body[:-1])
     (finding,) = verified(inventory).findings
@@ -66,25 +66,27 @@ def test_a_file_the_manifest_does_not_name_is_extra(made: Store, inventory: Arti
     assert damage(verified(inventory)) == {"payload.pkl": "extra"}
 
 
-def test_files_of_another_attempt_are_no_damage(made: Store, inventory: ArtifactInventory) -> None:
+def test_files_of_another_attempt_are_not_reported_as_damage(made: Store, inventory: ArtifactInventory) -> None:
     made.put(f"artifacts/{KEY}/model/10/model.safetensors", b"left over")
     assert verified(inventory).is_sound
 
 
 @pytest.mark.parametrize("record", ["claim.json", "manifest.json"])
-def test_a_record_that_cannot_be_read_is_damage(made: Store, inventory: ArtifactInventory, record: str) -> None:
+def test_an_unreadable_record_is_reported_as_damage(made: Store, inventory: ArtifactInventory, record: str) -> None:
     made.put(f"artifacts/{KEY}/{record}", b"[]")
     assert damage(verified(inventory)) == {record: "unreadable"}
 
 
-def test_a_manifest_that_points_elsewhere_is_damage(made: Store, inventory: ArtifactInventory) -> None:
+def test_a_manifest_with_another_model_data_uri_is_reported_as_damage(
+    made: Store, inventory: ArtifactInventory
+) -> None:
     manifest = made.records.manifest(KEY)
     assert manifest is not None
     made.records.write_manifest(KEY, {**manifest, "model_data_uri": "s3://another-bucket/model/"})
     assert damage(verified(inventory)) == {"manifest.json": "changed"}
 
 
-def test_an_artifact_in_the_making_is_not_checked(store: Store, inventory: ArtifactInventory) -> None:
+def test_an_artifact_in_progress_is_not_verified(store: Store, inventory: ArtifactInventory) -> None:
     store.running(KEY, by=owner())
     result = verified(inventory)
     assert (result.findings, result.is_sound) == ((), False)
@@ -101,7 +103,7 @@ ENTRIES = st.dictionaries(
 
 
 @given(ENTRIES, ENTRIES)
-def test_files_differ_exactly_where_one_lacks_what_the_other_has(
+def test_file_differences_are_exactly_the_missing_extra_and_changed_files(
     before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]
 ) -> None:
     then, now = ([{"name": name, **entry} for name, entry in files.items()] for files in (before, after))

@@ -1,4 +1,4 @@
-"""The code in the Markdown files, and what is written beside it on how it is to be read."""
+"""The code blocks of the Markdown files, with the markers that say how to check them."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def snippets(page: Path) -> Iterator[Snippet]:
 
 
 def first_example() -> str:
-    """What the README shows first: a whole app."""
+    """The first example of the README: a complete app."""
     return next(snippet.code for snippet in snippets(CHECKOUT / "README.md") if snippet.language == "python")

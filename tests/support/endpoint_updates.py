@@ -53,7 +53,7 @@ def trip(cloudwatch: Any, name: str, state: str = "ALARM") -> None:
 
 
 def stage(endpoint: dict[str, Any]) -> tuple[str, str, int, int]:
-    """Its status, what is being done, and how many instances of the new and the old fleet serve."""
+    """Endpoint status, stage status, and the instances of the new and of the old fleet."""
     pending = endpoint.get("PendingDeploymentSummary", {}).get("ProductionVariants", [{}])[0]
     done = pending.get("VariantStatus", [{}])[0].get("Status", "")
     old = endpoint["ProductionVariants"][0]["CurrentInstanceCount"]

@@ -27,7 +27,7 @@ class Died(BaseException):
 
 
 class Requests:
-    """CloudFormation's side of one resource, and a look at what the requests came to."""
+    """CloudFormation's side of one resource, and the state its requests result in."""
 
     def __init__(self, cloud: LocalCloud, answers: Answers, machine: str, account: str = ACCOUNT) -> None:
         self.cloud, self.answers, self.machine = cloud, answers, machine
@@ -79,7 +79,7 @@ class Requests:
         }
 
     def send(self, kind: str, request: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
-        """Invoke the function; its answer."""
+        """Invoke the function; returns its response."""
         self.deliver(self.event(kind, request, physical_id, **changed))
         return self.answers.received[-1]
 
@@ -92,7 +92,7 @@ class Requests:
 
     @property
     def running(self) -> list[str]:
-        """The jobs that make something of this resource's source and run."""
+        """The running jobs of this resource's source."""
         sagemaker = self.cloud.client("sagemaker")
         pages = sagemaker.get_paginator("list_optimization_jobs").paginate(CreationTimeAfter=self._declared)
         found = []

@@ -42,12 +42,12 @@ def settled(sagemaker: Any, name: str) -> dict[str, Any]:
     )
 
 
-def gone(look: Any) -> None:
-    """Wait until a description says that there is nothing to describe."""
+def gone(describe: Any) -> None:
+    """Wait until a describe call reports that the resource does not exist."""
 
     def found() -> bool:
         try:
-            return bool(look())
+            return bool(describe())
         except ClientError as error:
             if "Could not find" not in str(error):
                 raise

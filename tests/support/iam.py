@@ -65,7 +65,7 @@ class Role:
 
     @property
     def decisions(self) -> list[tuple[str, str]]:
-        """What was asked for under the role, and what the answers were."""
+        """Actions requested under the role, and their decisions."""
         return [(found["action"], found["decision"]) for found in self.cloud.authorizations(self.name)]
 
 

@@ -87,7 +87,7 @@ class MemoryS3:
 
 
 class MemoryAlarms:
-    """CloudWatch's alarms, set by a test: what SageMaker asks of them, and two calls of the client."""
+    """CloudWatch's alarms, set by a test: the queries of SageMaker, and two operations of the client."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What Lambda gives a handler beside the event."""
+"""The context object that Lambda passes to a handler."""
 
 from __future__ import annotations
 

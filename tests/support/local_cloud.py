@@ -1,4 +1,4 @@
-"""What tests need of a local cloud: its bucket and role, and where its CloudFormation's responses arrive."""
+"""Test helpers for a local cloud: its bucket and role, and a server for custom resource responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def empty_bucket(cloud: LocalCloud, *prefixes: str) -> None:
 
 
 def plain_client(cloud: LocalCloud, **config: Any) -> Any:
-    """A SageMaker client with a configuration of its own, for instance one that leaves all checking to the service."""
+    """A SageMaker client with a custom configuration, for instance one that leaves validation to the service."""
     return boto3.client(
         "sagemaker",
         endpoint_url=cloud.endpoint_url,

@@ -1,4 +1,4 @@
-"""What /proc tells of processes and their sockets."""
+"""Processes and their sockets, read from /proc."""
 
 from __future__ import annotations
 

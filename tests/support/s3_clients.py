@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 
 class Reticent:
-    """S3 for whoever may list by prefixes only: it does not say that an object is not there."""
+    """S3 for a caller that may list by prefix only: a missing object is AccessDenied."""
 
     def __init__(self, s3: Any, *, readable: bool = True, listable: bool = True) -> None:
         self._s3, self._readable, self._listable = s3, readable, listable

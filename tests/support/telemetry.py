@@ -1,4 +1,4 @@
-"""What a handler is invoked with, and what it says."""
+"""The Lambda context of a handler, and its log lines and metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Context:
-    """Lambda's context, as far as handlers and Powertools look at it."""
+    """The attributes of the Lambda context that handlers and Powertools read."""
 
     function_name: str = "Watcher"
     memory_limit_in_mb: int = 256

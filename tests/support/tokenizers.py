@@ -14,7 +14,7 @@ TEMPLATE = (
 
 
 def model(folder: Path, *, template: str | None = TEMPLATE, file: bool = False) -> Path:
-    """A model's folder, with a tokenizer of words that begins each text with a token of its own."""
+    """A model folder with a word tokenizer that starts each text with a beginning-of-sequence token."""
     words = ["[UNK]", "<s>", "</s>", "<user>", "<assistant>", "one", "two", "three"]
     tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

@@ -51,11 +51,11 @@ def job_deleted_from_outside(t: Trials) -> None:
     sagemaker = t.cloud.client("sagemaker")
     t.cloud.inject("job_never_finishes")
     stack = t.stack("brisk")
-    # The watcher's second look hangs while the job goes.
+    # The watcher's second poll hangs while the job runs.
     t.cloud.inject("function_hangs", operation="DescribeOptimizationJob", skip=2, count=1)
     stack.start()
     name = running_job(t)
-    until(lambda: not any(fault["name"] == "function_hangs" for fault in t.cloud.faults()), "look that hangs")
+    until(lambda: not any(fault["name"] == "function_hangs" for fault in t.cloud.faults()), "poll that hangs")
     sagemaker.stop_optimization_job(OptimizationJobName=name)
     until(lambda: name in jobs_that_are(t, "STOPPED"), "stopped job")
     sagemaker.delete_optimization_job(OptimizationJobName=name)

@@ -1,4 +1,4 @@
-"""Where scenarios are entered, and how they look at what becomes of a deployment."""
+"""The registry of scenarios, and a wait for the state of a deployment."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def scenario(function: Callable[[Trials], None]) -> Callable[[Trials], None]:
     return function
 
 
-def until(look: Callable[[], Any], what: str) -> Any:
-    """What ``look`` gives once it gives something."""
+def until(poll: Callable[[], Any], what: str) -> Any:
+    """The first truthy value that ``poll`` returns."""
     deadline = time.monotonic() + _PATIENCE
-    while not (found := look()):
+    while not (found := poll()):
         assert time.monotonic() < deadline, f"no {what}"
         time.sleep(0.05)
     return found
