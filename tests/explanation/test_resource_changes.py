@@ -178,7 +178,7 @@ def test_another_default_of_a_parameter_or_value_of_a_mapping_may_change_what_ta
     assert compare(of("1", "a"), of("1", "a", **{"eu-west-1": {"Account": "c"}})) == {}
 
 
-def test_what_cloudformation_gives_back_has_question_marks_for_what_is_not_ascii() -> None:
+def test_question_marks_for_non_ascii_text_in_deployed_templates_are_no_change() -> None:
     before = template(Queue=resource("AWS::SQS::Queue", Tags=[{"Key": "team", "Value": "caf?"}]))
     after = template(Queue=resource("AWS::SQS::Queue", Tags=[{"Key": "team", "Value": "café"}]))
     assert compare(before, after, deployed=True) == {}
@@ -209,7 +209,7 @@ def test_no_template_differs_from_itself(resources: dict[str, Any]) -> None:
 
 
 @given(templates, templates)
-def test_every_difference_is_told_of_and_ends(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_every_difference_between_templates_is_reported(before: dict[str, Any], after: dict[str, Any]) -> None:
     found = actions(before, after)
     assert {name for name, action in found.items() if action == "create"} == set(after) - set(before)
     assert {name for name, action in found.items() if action == "remove"} == set(before) - set(after)
