@@ -31,7 +31,7 @@ def data(*arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def test_artifacts_are_listed_as_data(store: Store) -> None:
+def test_artifacts_are_listed_as_json(store: Store) -> None:
     store.made(TWIN, by=owner())
     (artifact,) = data("list", "--store", store.bucket)["artifacts"]
     assert artifact["artifact_key"] == TWIN
@@ -66,7 +66,7 @@ def test_an_empty_store_is_no_error(store: Store) -> None:
     assert "holds no artifacts" in run("list", "--store", store.bucket).stdout
 
 
-def test_one_artifact_is_shown_by_the_beginning_of_its_key(store: Store) -> None:
+def test_one_artifact_is_shown_by_a_prefix_of_its_key(store: Store) -> None:
     store.made(TWIN, by=owner("Chat"))
     shown = data("show", TWIN[:8].upper(), "--store", store.bucket)
     assert shown["artifact_key"] == TWIN
@@ -78,7 +78,7 @@ def test_one_artifact_is_shown_by_the_beginning_of_its_key(store: Store) -> None
         assert part in result.stdout
 
 
-def test_an_ambiguous_beginning_lists_the_candidates(store: Store) -> None:
+def test_an_ambiguous_key_prefix_lists_the_candidates(store: Store) -> None:
     for key in (TWIN, OTHER_TWIN):
         store.claimed(key, owner())
     result = run("show", TWIN[0], "--store", store.bucket)
@@ -88,14 +88,14 @@ def test_an_ambiguous_beginning_lists_the_candidates(store: Store) -> None:
 
 
 @pytest.mark.parametrize("key", ["ffffffff", "no-key"])
-def test_an_unknown_key_is_an_error_that_says_where_the_keys_are(store: Store, key: str) -> None:
+def test_an_unknown_key_is_an_error_that_suggests_the_list_command(store: Store, key: str) -> None:
     for command in ("show", "verify"):
         result = run(command, "--store", store.bucket, key)
         assert result.exit_code == 2
         assert f"constructs-optim artifacts list --store {store.bucket}" in result.stderr
 
 
-def test_a_sound_store_verifies(store: Store) -> None:
+def test_an_intact_store_passes_verification(store: Store) -> None:
     store.made(TWIN, by=owner())
     result = run("verify", "--store", store.bucket)
     assert result.exit_code == 0, result.output
@@ -104,7 +104,7 @@ def test_a_sound_store_verifies(store: Store) -> None:
     assert (verified["sound"], verified["file_count"]) == (True, 5)
 
 
-def test_damage_is_named_and_the_status_is_1(store: Store) -> None:
+def test_damaged_files_are_reported_with_exit_status_1(store: Store) -> None:
     store.made(TWIN, by=owner())
     store.delete(WEIGHTS)
     store.put(f"artifacts/{TWIN}/model/1/payload.pkl", b"surprise")
@@ -119,14 +119,14 @@ def test_damage_is_named_and_the_status_is_1(store: Store) -> None:
     assert [finding["damage"] for finding in report["findings"]] == ["changed", "missing", "extra"]
 
 
-def test_what_is_in_the_making_fails_only_where_it_was_asked_for(store: Store) -> None:
+def test_verify_fails_for_an_artifact_in_progress_only_if_it_is_named(store: Store) -> None:
     store.running(TWIN, by=owner())
     everything = run("verify", "--store", store.bucket)
     assert (everything.exit_code, "not checked, in progress" in everything.stdout) == (0, True)
     assert run("verify", "--store", store.bucket, TWIN).exit_code == 1
 
 
-def test_pruning_says_what_would_go_and_removes_nothing(store: Store) -> None:
+def test_prune_without_delete_is_a_dry_run(store: Store) -> None:
     store.made(TWIN)
     before = store.names()
     result = run("prune", "--store", store.bucket, "--older-than", "0d")
@@ -139,14 +139,14 @@ def test_pruning_says_what_would_go_and_removes_nothing(store: Store) -> None:
     assert store.names() == before
 
 
-def test_what_is_young_is_kept_by_default(store: Store) -> None:
+def test_prune_keeps_recently_used_artifacts_by_default(store: Store) -> None:
     store.made(TWIN)
     report = data("prune", "--store", store.bucket)
     assert report["artifacts"] == []
     assert report["kept"] == [{"artifact_key": TWIN, "reason": "unused for only 0 days"}]
 
 
-def test_pruning_asks_before_it_deletes(store: Store) -> None:
+def test_prune_asks_for_confirmation_before_it_deletes(store: Store) -> None:
     store.made(TWIN)
     command = ("prune", "--store", store.bucket, "--older-than", "0s", "--delete")
     assert run(*command, answer="n\n").exit_code == 1
@@ -158,7 +158,7 @@ def test_pruning_asks_before_it_deletes(store: Store) -> None:
     assert "holds no artifacts" in run("list", "--store", store.bucket).stdout
 
 
-def test_pruning_for_machines_needs_a_yes(store: Store) -> None:
+def test_prune_with_json_output_requires_the_yes_option(store: Store) -> None:
     store.made(TWIN, by=owner("Gone"))
     command = ("prune", "--store", store.bucket, "--older-than", "0s", "--delete", "--format", "json")
     assert run(*command).exit_code == 2
@@ -167,33 +167,33 @@ def test_pruning_for_machines_needs_a_yes(store: Store) -> None:
     assert [each["stack_id"] for each in report["gone_owners"]] == [owner("Gone").stack_id]
 
 
-def test_a_versioned_bucket_is_said_to_keep_old_versions(store: Store) -> None:
+def test_prune_warns_that_a_versioned_bucket_keeps_old_versions(store: Store) -> None:
     store.s3.put_bucket_versioning(Bucket=store.bucket, VersioningConfiguration={"Status": "Enabled"})
     store.made(TWIN)
     assert "versioned" in run("prune", "--store", store.bucket, "--older-than", "0s").stdout
 
 
 @pytest.mark.parametrize("span", ["30", "d", "thirty days", "-1d", "1y"])
-def test_a_time_span_that_is_none_is_a_usage_error(store: Store, span: str) -> None:
+def test_an_invalid_time_span_is_a_usage_error(store: Store, span: str) -> None:
     result = run("prune", "--store", store.bucket, "--older-than", span)
     assert result.exit_code == 2
     assert "30d" in result.stderr
 
 
-def test_a_bucket_that_is_not_there_is_one_sentence(store: Store) -> None:
+def test_a_missing_bucket_is_an_error_message_without_a_traceback(store: Store) -> None:
     result = run("list", "--store", "no-such-bucket")
     assert result.exit_code == 2
     assert "There is no bucket of that name" in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_a_uri_is_no_bucket(store: Store) -> None:
+def test_an_s3_uri_is_refused_as_a_bucket_name(store: Store) -> None:
     result = run("list", "--store", "s3://artifacts/")
     assert result.exit_code == 2
     assert "no bucket name" in result.stderr
 
 
-def test_in_a_store_of_another_account_what_it_hides_is_said_and_nothing_is_pruned(
+def test_in_another_account_s_store_hidden_references_are_noted_and_prune_is_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.made(TWIN)

@@ -45,7 +45,7 @@ def refused(code: str, operation: str = "ListOptimizationJobs", message: str = "
         (refused("ThrottlingException", message="Rate [exceeded]"), "failed with ThrottlingException: Rate [exceeded]"),
     ],
 )
-def test_an_error_of_aws_ends_the_command_with_what_to_do(
+def test_an_aws_error_ends_the_command_with_a_one_line_remedy(
     error: ClientError | BotoCoreError, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(typer.Exit) as ended, errors_explained():
@@ -59,7 +59,7 @@ def test_an_error_of_aws_ends_the_command_with_what_to_do(
 @pytest.mark.parametrize(
     ("answer", "region"), [({}, "us-east-1"), ({"LocationConstraint": "EU"}, "eu-west-1")], ids=["none", "EU"]
 )
-def test_a_stores_region_is_asked_for_by_what_a_share_allows(
+def test_a_store_s_region_is_looked_up_by_get_bucket_location_alone(
     answer: dict[str, str], region: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3 = boto3.client("s3", region_name="us-west-2", aws_access_key_id="a", aws_secret_access_key="b")
@@ -72,7 +72,7 @@ def test_a_stores_region_is_asked_for_by_what_a_share_allows(
         assert account.region_of("shared") == region
 
 
-def test_the_commands_need_only_what_the_package_itself_depends_on() -> None:
+def test_the_commands_run_without_the_local_extra() -> None:
     # The extra "local" brings the rest; without it these are not there.
     without = "import sys; sys.modules.update(dict.fromkeys(['aws_lambda_powertools', 'ministack', 'moto', 'cfnlint']))"
     command = f"{without}; from constructs_optim.cli import main; main()"
@@ -104,7 +104,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
         (("jobs", "list", "--region", "nowhere!"), "nowhere!"),
     ],
 )
-def test_a_shell_without_an_account_is_told_what_is_missing(arguments: tuple[str, ...], said: str) -> None:
+def test_a_shell_without_credentials_or_region_gets_an_error_message(arguments: tuple[str, ...], said: str) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2, result.output
     assert said in result.stderr
@@ -130,7 +130,7 @@ def test_a_recipe_reads_in_one_line() -> None:
     assert description({}) == ""
 
 
-def test_names_of_others_reach_the_terminal_without_the_codes_that_steer_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_names_are_escaped_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     name = "Chat\x1b[2J\x1b]0;title\x07\x9b\u202e [bold]\u00e9\u4e2d"
     say(name)
     print_fields([("stack", name)])

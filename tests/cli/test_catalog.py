@@ -30,7 +30,7 @@ def run(*arguments: str) -> Result:
         ("rules", {"id", "reason", "link"}),
     ],
 )
-def test_each_part_of_the_catalog_is_listed_as_data(what: str, columns: set[str]) -> None:
+def test_each_part_of_the_catalog_is_listed_as_json(what: str, columns: set[str]) -> None:
     result = run(what, "--format", "json")
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
@@ -40,7 +40,7 @@ def test_each_part_of_the_catalog_is_listed_as_data(what: str, columns: set[str]
 
 @pytest.mark.parametrize("width", [80, 100, 240])
 @pytest.mark.parametrize("what", ["models", "instances", "images", "metrics", "rules"])
-def test_each_part_of_the_catalog_fits_the_terminal_and_breaks_no_word(
+def test_each_part_of_the_catalog_fits_the_terminal_without_broken_words(
     what: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns = {"models": "model_id", "instances": "name", "images": "tag", "metrics": "title", "rules": "link"}
@@ -55,7 +55,7 @@ def test_each_part_of_the_catalog_fits_the_terminal_and_breaks_no_word(
         assert len(line) <= width or line.strip().startswith("https://"), line
 
 
-def test_models_are_chosen_by_family_and_by_what_they_support() -> None:
+def test_models_are_filtered_by_family_and_supported_technique() -> None:
     rows = json.loads(run("models", "--family", "llama", "--supports", "eagle", "--format", "json").stdout)
     assert rows
     assert all(row["family"] == "LLaMA" and "eagle" in row["supports"] for row in rows)
@@ -67,5 +67,5 @@ def test_models_are_chosen_by_family_and_by_what_they_support() -> None:
 @pytest.mark.parametrize(
     "arguments", [("rules", "--family", "g5"), ("instances", "--supports", "fp8"), ("models", "--supports", "fp9")]
 )
-def test_a_filter_that_a_part_has_not_is_refused(arguments: tuple[str, ...]) -> None:
+def test_a_filter_that_does_not_apply_is_refused(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2

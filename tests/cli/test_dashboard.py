@@ -35,33 +35,35 @@ def previewed(synthesized: Path) -> Path:
     return synthesized / "preview"
 
 
-def test_the_apps_dashboard_is_drawn_as_a_picture(previewed: Path) -> None:
+def test_the_dashboard_of_an_app_is_rendered_as_a_png(previewed: Path) -> None:
     with Image.open(previewed / "Chat-Llama70BDashboard.png") as picture:
         width, height = picture.size
         assert (width, height > width) == (1190, True)
         assert len(picture.convert("RGB").getcolors(1 << 20) or []) > 20
 
 
-def test_the_same_app_gives_the_same_preview(previewed: Path, synthesized: Path, tmp_path: Path) -> None:
+def test_the_same_app_yields_an_identical_preview(previewed: Path, synthesized: Path, tmp_path: Path) -> None:
     assert run("preview", str(synthesized), "--output", str(tmp_path)).exit_code == 0
     for drawn in tmp_path.iterdir():
         assert drawn.read_bytes() == (previewed / drawn.name).read_bytes()
 
 
-def test_a_folder_that_nothing_was_synthesized_into_is_told_of(tmp_path: Path) -> None:
+def test_a_folder_without_a_synthesized_app_is_refused(tmp_path: Path) -> None:
     result = run("preview", str(tmp_path))
     assert result.exit_code == 2
     assert "run `cdk synth` first" in result.output
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_the_evaluate_extra_the_preview_names_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("preview", str(tmp_path))
     assert result.exit_code == 2
     assert 'pip install "constructs-optim[evaluate]"' in result.output
 
 
-def test_the_picture_of_the_readme_is_small_enough_to_look_at() -> None:
+def test_the_readme_s_dashboard_image_is_a_png_under_300_kb() -> None:
     picture = ROOT / "docs" / "images" / "dashboard.png"
     assert picture.stat().st_size < 300_000
     with Image.open(picture) as opened:

@@ -46,7 +46,7 @@ def test_an_endpoint_is_stopped_shown_and_started(served: Served) -> None:
     assert served.copies(component) == 1
 
 
-def test_nothing_is_stopped_unless_it_is_confirmed(served: Served) -> None:
+def test_an_endpoint_is_stopped_only_after_confirmation(served: Served) -> None:
     refused = run("stop", served.name, answer="n\n")
     assert (refused.exit_code, "Nothing was stopped" in refused.stdout) == (1, True)
     assert served.copies(f"{served.name}-llama") == 2
@@ -63,7 +63,7 @@ def test_an_endpoint_is_shown_in_tables(served: Served) -> None:
     assert "managed by SageMaker: 0 to 4" in result.stdout
 
 
-def test_whoever_stops_an_endpoint_is_told_that_its_instances_go_on(store: Store) -> None:
+def test_stopping_an_endpoint_warns_that_its_minimum_instances_keep_running(store: Store) -> None:
     served = Served.by_components(store.cloud, least_instances=1)
     served.component(copies=1)
     result = run("stop", served.name, "--yes")
@@ -71,7 +71,7 @@ def test_whoever_stops_an_endpoint_is_told_that_its_instances_go_on(store: Store
     assert "Its instances keep running" in result.stdout
 
 
-def test_a_variant_s_endpoint_cannot_stop_and_the_reason_is_told(store: Store) -> None:
+def test_stopping_an_endpoint_without_components_is_refused_with_the_reason(store: Store) -> None:
     result = run("stop", Served.by_a_variant(store.cloud).name, "--yes")
     assert result.exit_code == 2
     assert "inference component" in result.stderr
@@ -79,7 +79,7 @@ def test_a_variant_s_endpoint_cannot_stop_and_the_reason_is_told(store: Store) -
 
 
 @pytest.mark.parametrize("command", ["show", "stop", "start"])
-def test_an_unknown_endpoint_is_an_error_that_says_where_the_names_are(store: Store, command: str) -> None:
+def test_an_unknown_endpoint_is_an_error_that_suggests_list_endpoints(store: Store, command: str) -> None:
     result = run(command, "nobody")
     assert result.exit_code == 2
     assert "list-endpoints" in result.stderr

@@ -107,7 +107,7 @@ def test_an_endpoint_is_compared_with_its_baseline(
     assert "There are no prices of baseline and optimized" in page
 
 
-def test_faults_of_all_kinds_are_reported_under_their_metrics(server: ModelServer, tmp_path: Path) -> None:
+def test_faults_of_every_kind_are_counted_in_their_metrics(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     kinds = ("fine", "fault:500", "fault:cut", "fault:malformed", "fault:stall", "fault:empty")
     prompts.write_text("\n".join(json.dumps({"prompt": kind}) for kind in kinds))
@@ -123,7 +123,7 @@ def test_faults_of_all_kinds_are_reported_under_their_metrics(server: ModelServe
     assert "The response broke off before its end." in (out / "report.html").read_text()
 
 
-def test_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(
+def test_ctrl_c_keeps_the_measurements_and_resume_completes_them(
     server: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -162,7 +162,7 @@ def test_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(
     assert server.timing.requests == again + 1, "nothing is measured twice"
 
 
-def test_a_killed_evaluation_can_be_resumed_as_well(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+def test_a_killed_evaluation_can_be_resumed(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     asked = (server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 6, "--output", out)
     assert run(*asked).exit_code == 0
@@ -178,7 +178,7 @@ def test_a_killed_evaluation_can_be_resumed_as_well(server: ModelServer, prompts
         assert server.timing.requests - before == 1 + sent
 
 
-def test_a_kill_loses_no_request_that_had_ended(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+def test_a_kill_loses_no_completed_request(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     server.timing.first_token = 0.1
     command = [sys.executable, "-c", "from constructs_optim.cli import main; main()", "evaluate", server.url]
@@ -198,7 +198,7 @@ def test_a_kill_loses_no_request_that_had_ended(server: ModelServer, prompts: Pa
     assert all("text" in json.loads(line) for line in written)
 
 
-def test_an_evaluation_of_which_nothing_was_answered_says_so_by_its_status(
+def test_an_evaluation_without_any_completion_exits_with_status_3(
     server: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     server.timing.breaks_after = 1
@@ -210,7 +210,7 @@ def test_an_evaluation_of_which_nothing_was_answered_says_so_by_its_status(
     assert "completed none of 4 requests at concurrency 1." in ran.output
 
 
-def test_more_failures_than_allowed_say_so_by_their_status(server: ModelServer, tmp_path: Path) -> None:
+def test_an_error_rate_above_the_maximum_exits_with_status_5(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "fine"}\n{"prompt": "also fine"}\n{"prompt": "fault:500"}\n{"prompt": "good"}\n')
     out = tmp_path / "out"
@@ -222,7 +222,7 @@ def test_more_failures_than_allowed_say_so_by_their_status(server: ModelServer, 
     assert result_of(out).complete
 
 
-def test_an_answer_that_is_not_streamed_is_told_of(server: ModelServer, tmp_path: Path) -> None:
+def test_completions_that_are_not_streamed_are_reported(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "bend:whole"}')
     out = tmp_path / "out"
@@ -237,7 +237,7 @@ def test_an_answer_that_is_not_streamed_is_told_of(server: ModelServer, tmp_path
     assert (out / "report.html").exists()
 
 
-def test_a_wrong_count_of_tokens_is_told_of(server: ModelServer, tmp_path: Path) -> None:
+def test_a_wrong_token_count_of_the_server_is_reported(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "bend:uncounted"}')
     ran = run(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", tmp_path / "o")
@@ -245,7 +245,7 @@ def test_a_wrong_count_of_tokens_is_told_of(server: ModelServer, tmp_path: Path)
     assert "the server counted no tokens in 2 completions that have text" in " ".join(ran.output.split())
 
 
-def test_without_prompts_they_are_made_up_at_the_length_of_a_usual_load(server: ModelServer, tmp_path: Path) -> None:
+def test_without_prompts_random_ones_of_typical_length_are_generated(server: ModelServer, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (tmp_path / "model").mkdir()
     tokenizer = tokenizer_of_words(tmp_path / "model")
@@ -262,7 +262,9 @@ def test_without_prompts_they_are_made_up_at_the_length_of_a_usual_load(server: 
     assert len({prompt[:30] for prompt in written}) == len(written)
 
 
-def test_each_side_has_its_discount(server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path) -> None:
+def test_each_side_of_a_comparison_has_a_separate_discount(
+    server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     ran = run(
         *(f"{server.url},instance-price-per-hour=7.09,discount=0.36", "--prompts", prompts),
@@ -282,7 +284,7 @@ def test_a_side_may_be_written_as_json(server: ModelServer, prompts: Path, tmp_p
     assert result_of(out).subject.label == "small, quantized"
 
 
-def test_a_baseline_has_the_settings_of_what_is_evaluated_where_it_names_no_others(
+def test_a_baseline_inherits_the_model_name_but_not_the_price(
     server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -312,7 +314,7 @@ def test_the_table_is_readable_at_80_columns(
     assert {"users", "TTFT", "ITL", "latency", "tokens/s", "blended", "$/M", "failed"} <= {*heads}
 
 
-def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(
+def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
     server: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -343,13 +345,13 @@ def test_an_endpoint_that_is_gone_is_told_of_and_nothing_is_lost(
         (("http://x", "--parameter", "top_p"), "use NAME=VALUE"),
     ],
 )
-def test_what_does_not_go_together_is_refused(arguments: tuple[Any, ...], said: str) -> None:
+def test_incompatible_options_are_refused(arguments: tuple[Any, ...], said: str) -> None:
     ran = run(*arguments)
     assert ran.exit_code == 2
     assert said in " ".join(ran.output.split())
 
 
-def test_faulty_prompts_are_refused_before_anything_is_sent(server: ModelServer, tmp_path: Path) -> None:
+def test_invalid_prompts_are_refused_before_any_request_is_sent(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "fine"}\n{}\n[]\n')
     ran = run(server.url, "--prompts", prompts, "--output", tmp_path / "out")
@@ -360,7 +362,7 @@ def test_faulty_prompts_are_refused_before_anything_is_sent(server: ModelServer,
     assert not (tmp_path / "out").exists()
 
 
-def test_a_server_that_answers_nothing_that_can_be_measured_is_told_of(server: ModelServer, tmp_path: Path) -> None:
+def test_a_server_without_a_measurable_completion_is_refused(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text('{"prompt": "fault:500"}')
     ran = run(server.url, "--prompts", prompts, "--output", tmp_path / "out")
@@ -369,7 +371,7 @@ def test_a_server_that_answers_nothing_that_can_be_measured_is_told_of(server: M
     assert "openai: server_error: status 500 ModelError asked for 500" in ran.output
 
 
-def test_a_folder_with_an_evaluation_is_not_written_over(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+def test_a_folder_with_an_evaluation_is_not_overwritten(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     asked = (
         server.url,
         "--prompts",
@@ -388,7 +390,7 @@ def test_a_folder_with_an_evaluation_is_not_written_over(server: ModelServer, pr
     assert run("--resume", tmp_path).exit_code == 2
 
 
-def test_parameters_reach_the_model_as_they_are_meant(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
+def test_parameters_are_sent_to_the_model_with_their_types(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     ran = run(
         *(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 1, "--output", tmp_path / "out"),
         *("--parameter", "ignore_eos=true", "--parameter", "stop=END", "--temperature", 0.5, "--max-tokens", 5),
@@ -426,13 +428,13 @@ def test_a_sagemaker_endpoint_is_described_and_measured(
     assert server.timing.bodies[-1]["path"] == f"/endpoints/{endpoint.name}/invocations-response-stream"
 
 
-def test_an_endpoint_that_is_not_there_is_told_of(endpoint: Served, prompts: Path, tmp_path: Path) -> None:
+def test_a_missing_endpoint_is_reported(endpoint: Served, prompts: Path, tmp_path: Path) -> None:
     ran = run("nowhere", "--prompts", prompts, "--output", tmp_path / "out")
     assert ran.exit_code == 2
     assert "Could not find endpoint" in ran.output
 
 
-def test_of_an_endpoint_with_components_one_has_to_be_chosen(
+def test_an_endpoint_with_components_requires_an_inference_component(
     cloud: LocalCloud, endpoint: Served, server: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     served = Served.by_components(cloud, least_instances=1)
@@ -447,7 +449,7 @@ def test_of_an_endpoint_with_components_one_has_to_be_chosen(
     assert server.timing.bodies[-1]["headers"]["x-amzn-sagemaker-inference-component"] == component
 
 
-def test_an_artifact_is_known_and_its_own_tokenizer_counts(
+def test_an_artifact_is_resolved_and_its_tokenizer_counts_tokens(
     cloud: LocalCloud, endpoint: Served, server: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:
     key, bucket = "a" * 64, f"store-{endpoint.name}"
@@ -483,7 +485,7 @@ def test_an_artifact_is_known_and_its_own_tokenizer_counts(
     assert result.levels[0].metrics["output_tokens"] == TOKENS
 
 
-def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_evaluate_extra_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     ran = run("http://127.0.0.1:1/v1")
     assert ran.exit_code == 2

@@ -53,7 +53,7 @@ def prices(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_change_is_explained_in_words_without_asking_aws(
+def test_a_change_is_explained_as_text_without_calling_aws(
     before: Path, after: Path, prices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(explain_module, "Account")
@@ -72,13 +72,13 @@ def test_a_change_is_explained_in_words_without_asking_aws(
         assert line in lines, result.stdout
 
 
-def test_markdown_begins_with_what_a_workflow_finds_its_comment_by(before: Path, after: Path) -> None:
+def test_markdown_starts_with_the_marker_of_the_workflow_comment(before: Path, after: Path) -> None:
     result = explained(after, "--against", before, "--format", "markdown")
     assert result.stdout.startswith("<!-- constructs-optim explain -->\n## What this deployment does\n")
     assert "\n  + Allow s3:* on *\n" in result.stdout
 
 
-def test_json_is_the_report_and_nothing_else(before: Path, after: Path, prices: Path) -> None:
+def test_json_output_is_only_the_report(before: Path, after: Path, prices: Path) -> None:
     result = explained(after, "--against", before, "--prices", prices, "--format", "json")
     report = Report.model_validate_json(result.stdout)
     assert report.endpoints[0].monthly_cost is not None
@@ -86,18 +86,18 @@ def test_json_is_the_report_and_nothing_else(before: Path, after: Path, prices: 
     assert report.endpoints[0].jobs[0].outcome == "decided_at_deployment"
 
 
-def test_the_documented_schema_is_that_of_the_report() -> None:
+def test_the_documented_json_schema_matches_the_report() -> None:
     documented = json.loads(DOCUMENTED.read_text(encoding="utf-8"))
     assert documented == of_reports(), "python -m tests.explanation.schemas writes it anew"
 
 
 @pytest.mark.parametrize(("what", "status"), [("change", 1), ("job", 1), ("permissions", 1), ("interruption", 0)])
-def test_the_exit_status_says_what_was_asked_for(what: str, status: int, before: Path, after: Path) -> None:
+def test_the_exit_status_follows_the_fail_on_option(what: str, status: int, before: Path, after: Path) -> None:
     assert explained(after, "--against", before, "--fail-on", what).exit_code == status
     assert explained(before, "--against", before, "--fail-on", what).exit_code == 0
 
 
-def test_what_aws_refuses_comes_first_and_fails_whatever_fail_on_says(before: Path, tmp_path: Path) -> None:
+def test_an_update_that_aws_refuses_is_listed_first_and_always_fails(before: Path, tmp_path: Path) -> None:
     changed = chat(Target=scaled(1, 2))
     changed["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.12xlarge"
     after = written(tmp_path / "after", stack(changed))
@@ -113,7 +113,7 @@ _LONG = f"arn:${{AWS::Partition}}:s3:::{'a-bucket-with-a-long-name-' * 4}/*"
 
 @pytest.mark.parametrize("width", [80, 100])
 @pytest.mark.parametrize("case", ["first deployment", "change", "refused"])
-def test_no_line_is_wider_than_the_terminal_and_no_name_is_broken(
+def test_lines_fit_the_terminal_without_broken_names(
     case: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
@@ -140,14 +140,14 @@ def test_no_line_is_wider_than_the_terminal_and_no_name_is_broken(
     assert text == snapshot
 
 
-def test_an_endpoint_that_is_removed_interrupts(before: Path, tmp_path: Path) -> None:
+def test_removing_an_endpoint_is_an_interruption(before: Path, tmp_path: Path) -> None:
     left = written(tmp_path / "left", stack(job()))
     result = explained(left, "--against", before, "--fail-on", "interruption", "--fail-on", "permissions")
     assert result.exit_code == 1
     assert "Chat/Endpoint: removed, interrupted in us-west-2" in result.stdout
 
 
-def test_stacks_are_chosen_by_their_names(tmp_path: Path) -> None:
+def test_stacks_are_selected_by_name_pattern(tmp_path: Path) -> None:
     both = written(tmp_path, stack(chat(), path="Prod/Chat"), stack(chat(), path="Test/Chat"))
     assert [each.name for each in reported(both).stacks] == ["Prod/Chat", "Test/Chat"]
     assert [each.name for each in reported(both, "--stack", "Prod/*").stacks] == ["Prod/Chat"]
@@ -165,21 +165,21 @@ def test_stacks_are_chosen_by_their_names(tmp_path: Path) -> None:
         (["{after}", "--store", "s3://bucket/"], "no bucket name"),
     ],
 )
-def test_what_cannot_be_looked_at_is_said_in_a_sentence(arguments: list[str], message: str, after: Path) -> None:
+def test_an_unreadable_app_or_baseline_is_an_error_message(arguments: list[str], message: str, after: Path) -> None:
     result = explained(*(argument.format(after=after) for argument in arguments))
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"ml.g5.12xlarge": "7"}', '{"hosting": {"ml.g5.12xlarge": -1}}'])
-def test_prices_that_are_none_are_refused(content: str, after: Path, prices: Path) -> None:
+def test_an_invalid_price_file_is_refused(content: str, after: Path, prices: Path) -> None:
     prices.write_text(content)
     result = explained(after, "--prices", prices)
     assert result.exit_code == 2
     assert "Traceback" not in result.output
 
 
-def test_jobs_and_hosting_may_have_prices_of_their_own(after: Path, prices: Path) -> None:
+def test_jobs_and_hosting_can_have_separate_prices(after: Path, prices: Path) -> None:
     prices.write_text('{"hosting": {"ml.g5.12xlarge": 7}, "optimization": {"ml.g5.12xlarge": 5}}')
     (found,) = reported(after, "--prices", prices).endpoints
     assert (found.jobs[0].price_per_hour, found.jobs[0].max_cost) == (5, 50)
@@ -188,7 +188,7 @@ def test_jobs_and_hosting_may_have_prices_of_their_own(after: Path, prices: Path
 
 
 @pytest.mark.local
-def test_a_store_tells_reuse_from_a_new_job_and_from_one_that_runs(store: Store, tmp_path: Path) -> None:
+def test_the_store_distinguishes_reuse_a_running_job_and_a_new_job(store: Store, tmp_path: Path) -> None:
     ready, running, missing = (
         artifact_key(name) for name in ("explained ready", "explained running", "explained none")
     )
@@ -201,7 +201,7 @@ def test_a_store_tells_reuse_from_a_new_job_and_from_one_that_runs(store: Store,
 
 
 @pytest.mark.local
-def test_jobs_of_the_same_kind_in_the_store_say_how_long_one_takes(store: Store, tmp_path: Path, prices: Path) -> None:
+def test_past_jobs_of_the_same_kind_estimate_duration_and_cost(store: Store, tmp_path: Path, prices: Path) -> None:
     store.made(artifact_key("explained duration"))
     described = {"Model": "meta-textgeneration-llama-2-70b 5.0.0", "Techniques": ["AWQ INT4 (group size 128)"]}
     resources = chat(key=artifact_key("explained next version"))
@@ -234,7 +234,7 @@ def deployed(store: Store) -> Any:
 
 
 @pytest.mark.local
-def test_what_is_deployed_is_what_it_is_compared_with(deployed: Any, tmp_path: Path) -> None:
+def test_against_deployed_compares_with_the_deployed_stacks(deployed: Any, tmp_path: Path) -> None:
     queue = resource("AWS::SQS::Queue", DelaySeconds=5)
     deployed("Explained", {"Queue": queue})
     changed = {"Queue": resource("AWS::SQS::Queue", DelaySeconds=9), "Topic": resource("AWS::SNS::Topic")}
@@ -251,7 +251,7 @@ def test_what_is_deployed_is_what_it_is_compared_with(deployed: Any, tmp_path: P
 
 
 @pytest.mark.local
-def test_the_store_of_a_job_is_found_in_the_deployed_stack(store: Store, deployed: Any, tmp_path: Path) -> None:
+def test_the_store_of_a_job_is_resolved_from_the_deployed_stack(store: Store, deployed: Any, tmp_path: Path) -> None:
     bucket = {"Bucket": resource("AWS::S3::Bucket")}
     deployed("ExplainedStore", bucket)
     resources = {**bucket, **chat(bucket={"Ref": "Bucket"})}
@@ -271,7 +271,7 @@ def test_the_store_of_a_job_is_found_in_the_deployed_stack(store: Store, deploye
 
 
 @pytest.mark.local
-def test_a_stack_of_another_account_is_not_taken_for_one_that_is_not_deployed(store: Store, tmp_path: Path) -> None:
+def test_a_stack_of_another_account_is_not_treated_as_undeployed(store: Store, tmp_path: Path) -> None:
     there = replace(stack(chat()), account="111122223333")
     folder = written(tmp_path, there)
     result = explained(folder, "--against", "deployed")
@@ -283,7 +283,7 @@ def test_a_stack_of_another_account_is_not_taken_for_one_that_is_not_deployed(st
 
 
 @pytest.mark.local
-def test_the_price_list_is_asked_for_the_region_of_each_stack(store: Store, tmp_path: Path) -> None:
+def test_the_price_list_is_queried_for_the_region_of_each_stack(store: Store, tmp_path: Path) -> None:
     folder = written(tmp_path, stack(chat()), stack(chat(), path="Far", region="eu-west-1"))
     near, far = reported(folder, "--prices", "aws").endpoints
     price = hourly_price("ml.g5.12xlarge")
@@ -296,7 +296,7 @@ def test_the_price_list_is_asked_for_the_region_of_each_stack(store: Store, tmp_
 
 
 @pytest.mark.local
-def test_prices_that_may_not_be_asked_for_are_missing_and_the_rest_is_told(
+def test_denied_price_lookups_are_noted_and_the_report_continues(
     store: Store, cloud: LocalCloud, tmp_path: Path
 ) -> None:
     cloud.inject("access_denied", operation="GetProducts")

@@ -49,7 +49,7 @@ def listed(*arguments: str) -> dict[str, dict[str, Any]]:
     return {job["name"]: job for job in json.loads(result.stdout)}
 
 
-def test_jobs_are_listed_as_data(store: Store) -> None:
+def test_jobs_are_listed_as_json(store: Store) -> None:
     name = store.running(KEY, by=owner())
     job = listed()[name]
     assert set(job) == MEMBERS
@@ -65,7 +65,7 @@ def test_a_store_adds_artifact_and_owners(store: Store) -> None:
     assert job["orphaned"] is False
 
 
-def test_a_job_that_runs_for_nobody_is_marked(store: Store) -> None:
+def test_a_running_job_without_owners_is_marked_as_orphaned(store: Store) -> None:
     name = store.running(KEY)
     assert listed("--store", store.bucket)[name]["orphaned"] is True
     result = run("list", "--store", store.bucket)
@@ -82,7 +82,7 @@ def test_jobs_are_listed_as_a_table(store: Store) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_no_value_of_the_table_is_broken_in_a_narrow_terminal(
+def test_a_narrow_terminal_breaks_no_value_of_the_job_table(
     store: Store, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
@@ -96,14 +96,14 @@ def test_no_value_of_the_table_is_broken_in_a_narrow_terminal(
         assert "optimization  ml.g5.12xlarge" in shown
 
 
-def test_only_the_statuses_asked_for_are_listed(store: Store) -> None:
+def test_only_jobs_of_the_requested_statuses_are_listed(store: Store) -> None:
     name = store.running(KEY, by=owner())
     assert name not in listed("--status", "COMPLETED")
     assert name not in listed("--status", "COMPLETED", "--status", "FAILED")
     assert run("list", "--status", "DONE").exit_code == 2
 
 
-def test_watching_a_job_that_completes_ends_well(store: Store) -> None:
+def test_watching_a_job_that_completes_exits_with_status_0(store: Store) -> None:
     name = store.job(KEY)
     result = run("watch", name, "--poll-seconds", "0.1")
     assert result.exit_code == 0, result.output
@@ -122,14 +122,14 @@ def test_watching_a_job_that_fails_ends_with_its_reason(store: Store) -> None:
     assert "CUDA out of memory" in result.stdout
 
 
-def test_watching_a_job_that_was_stopped_ends_badly(store: Store) -> None:
+def test_watching_a_stopped_job_exits_with_status_1(store: Store) -> None:
     name = store.running(KEY, by=owner())
     store.sagemaker.stop_optimization_job(OptimizationJobName=name)
     result = run("watch", name, "--poll-seconds", "0.1")
     assert (result.exit_code, "STOPPED" in result.stdout) == (1, True)
 
 
-def test_a_terminal_shows_a_bar(store: Store) -> None:
+def test_watching_a_job_in_a_terminal_shows_a_progress_bar(store: Store) -> None:
     name = store.job(KEY)
     leader, follower = pty.openpty()
     command = [sys.executable, "-c", "from constructs_optim.cli import main; main()"]
@@ -161,13 +161,13 @@ def test_a_terminal_shows_a_bar(store: Store) -> None:
 
 
 @pytest.mark.parametrize("command", ["watch", "stop"])
-def test_an_unknown_job_is_an_error_that_says_where_the_names_are(store: Store, command: str) -> None:
+def test_an_unknown_job_is_an_error_that_suggests_the_list_command(store: Store, command: str) -> None:
     result = run(command, "optim-nobody")
     assert result.exit_code == 2
     assert "constructs-optim jobs list" in result.stderr
 
 
-def test_a_stop_names_the_owners_and_asks(store: Store) -> None:
+def test_stopping_a_job_names_its_owners_and_asks_for_confirmation(store: Store) -> None:
     name = store.running(KEY, by=owner("Chat"))
     refused = run("stop", name, "--store", store.bucket, answer="n\n")
     assert refused.exit_code == 1
@@ -179,7 +179,7 @@ def test_a_stop_names_the_owners_and_asks(store: Store) -> None:
     assert f"{name} is STOPPING" in stopped.stdout
 
 
-def test_a_stop_that_nobody_can_confirm_stops_nothing(store: Store) -> None:
+def test_a_stop_without_confirmation_stops_nothing(store: Store) -> None:
     name = store.running(KEY, by=owner())
     result = run("stop", name, answer="")
     assert result.exit_code == 1
@@ -187,7 +187,7 @@ def test_a_stop_that_nobody_can_confirm_stops_nothing(store: Store) -> None:
     assert run("stop", name, "--yes").exit_code == 0
 
 
-def test_a_job_that_has_ended_is_not_stopped_and_that_is_no_error(store: Store) -> None:
+def test_stopping_a_completed_job_is_no_error(store: Store) -> None:
     store.made(KEY, by=owner())
     (name,) = [job["name"] for job in listed("--store", store.bucket).values() if job["artifact_key"] == KEY]
     result = run("stop", name)

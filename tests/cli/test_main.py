@@ -41,7 +41,7 @@ def test_the_help_fits_80_columns_and_names_values_as_command_lines_do(
         assert f"  {option}" in result.stdout or f", {option}" in result.stdout
 
 
-def test_the_version_is_that_of_the_distribution() -> None:
+def test_the_version_option_prints_the_distribution_version() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"constructs-optim {metadata.version('constructs-optim')}\n")
 
@@ -68,13 +68,13 @@ def ran_without(*absent: str, words: tuple[str, ...] = ()) -> subprocess.Complet
 
 
 @pytest.mark.parametrize("absent", ["rich", "typer"])
-def test_the_command_says_which_extra_it_is(absent: str) -> None:
+def test_without_the_cli_extra_the_command_names_it(absent: str) -> None:
     ran = ran_without(absent, words=("plan",))
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == 'The command is an extra: pip install "constructs-optim[cli]"\n'
 
 
-def test_the_local_cloud_says_which_extra_it_is_whatever_it_is_asked() -> None:
+def test_without_the_local_extra_every_local_command_names_it() -> None:
     for words in (("local",), ("local", "start"), ("local", "run", "--enforce-iam", "--", "cdk", "deploy")):
         ran = ran_without("yaml", words=words)
         assert (ran.returncode, ran.stdout) == (2, "")

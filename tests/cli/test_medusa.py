@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 from constructs_optim.cli.main import app
 
 
-def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_medusa_extra_the_error_names_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     result = CliRunner().invoke(
         app, ["medusa", "verify", "--heads", str(tmp_path), "--data", str(tmp_path / "data.jsonl")]

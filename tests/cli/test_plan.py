@@ -37,7 +37,7 @@ def test_a_plan_is_shown_as_a_table() -> None:
     assert "weights 39 GB" in result.stdout
 
 
-def test_a_plans_requests_are_whole_but_for_name_and_role() -> None:
+def test_planned_job_requests_lack_only_name_and_role() -> None:
     made = planned(*LLAMA, *ON_G5, "--technique", "quantization=awq", "--technique", "sharding=fast_load")
     shape: Any = (
         botocore.session.get_session()
@@ -56,7 +56,7 @@ def test_a_plans_requests_are_whole_but_for_name_and_role() -> None:
     assert made["artifact_key"] == second["artifact_key"]
 
 
-def test_a_drafts_channel_is_in_the_container() -> None:
+def test_a_custom_draft_is_an_additional_model_data_source_of_the_container() -> None:
     made = planned(
         *LLAMA,
         *ON_G5,
@@ -70,7 +70,7 @@ def test_a_drafts_channel_is_in_the_container() -> None:
     assert made["estimates"]["memory"]["weights_gb"] == 39.478
 
 
-def test_a_model_in_s3_is_planned_without_a_key() -> None:
+def test_a_model_in_s3_is_planned_without_an_artifact_key() -> None:
     made = planned("--model-s3", "s3://models/mine/", *ON_G5, "--technique", "quantization=awq")
     assert made["artifact_key"] is None
     assert made["jobs"][0]["request"]["ModelSource"]["S3"]["S3Uri"] == "s3://models/mine/"
@@ -103,7 +103,7 @@ def test_a_refused_recipe_lists_every_violation() -> None:
         ("speculative_decoding=custom_draft", "uri=..."),
     ],
 )
-def test_a_technique_that_cannot_be_read_is_a_violation_like_any_other(technique: str, works: str) -> None:
+def test_an_invalid_technique_is_reported_as_a_rule_violation(technique: str, works: str) -> None:
     (violation,) = refused(*LLAMA, *ON_G5, "--technique", technique)
     assert violation["rule"] == "OPT020"
     assert violation["value"] == technique
@@ -135,7 +135,7 @@ def test_settings_are_read_as_numbers_booleans_and_lists() -> None:
     assert (environment["OPTION_SMOOTHQUANT_PER_TOKEN"], environment["OPTION_SMOOTHQUANT_ALPHA"]) == ("true", "0.5")
 
 
-def test_one_source_is_asked_for() -> None:
+def test_exactly_one_model_source_is_required() -> None:
     assert run(*ON_G5, "--technique", "quantization=awq").exit_code == 2
     assert run(*LLAMA, "--model-s3", "s3://m/", *ON_G5, "--technique", "quantization=awq").exit_code == 2
 

@@ -59,7 +59,7 @@ def places(found: dict[str, Any]) -> list[tuple[str, str]]:
     return [(" + ".join(each["techniques"]), each["instance_type"]) for each in found["candidates"]]
 
 
-def test_published_benchmarks_and_listed_prices_rank_what_the_hub_offers(store: Store) -> None:
+def test_hub_candidates_are_ranked_by_published_benchmarks_and_prices(store: Store) -> None:
     found = recommended(*TYPES)
     assert found["version"] == "2.25.0"
     known = [each for each in found["candidates"] if each["benchmark"] is not None]
@@ -76,7 +76,7 @@ def test_published_benchmarks_and_listed_prices_rank_what_the_hub_offers(store: 
     assert first["blended_price"] == pytest.approx(first["price_per_hour"] / (tokens * 3600 / 1e6) / 4)
 
 
-def test_the_table_says_why_in_words_and_how_to_go_on(store: Store) -> None:
+def test_the_table_explains_the_ranking_and_suggests_the_plan_command(store: Store) -> None:
     result = run("--model", MODEL, *TYPES, "--limit", "2")
     assert result.exit_code == 0, result.output
     assert "pre-optimized (lmi)" in result.stdout
@@ -87,7 +87,7 @@ def test_the_table_says_why_in_words_and_how_to_go_on(store: Store) -> None:
     assert "The model is gated" in result.stdout
 
 
-def test_at_80_columns_each_recipe_has_a_line_and_what_is_true_of_all_is_said_once(
+def test_at_80_columns_each_recipe_has_a_line_and_common_facts_appear_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -115,7 +115,7 @@ def test_at_80_columns_each_recipe_has_a_line_and_what_is_true_of_all_is_said_on
     assert "1, 2: 1 job (awq)" in result.stdout
 
 
-def test_the_model_as_it_is_has_a_line(store: Store) -> None:
+def test_the_unoptimized_model_is_listed_as_the_baseline(store: Store) -> None:
     result = run("--model", MODEL, *TYPES, "--offline", "--model-version", "2.25.0")
     assert "as it is (no recipe)" in result.stdout
     document = recommended(*TYPES, "--offline", "--model-version", "2.25.0")
@@ -124,7 +124,7 @@ def test_the_model_as_it_is_has_a_line(store: Store) -> None:
     assert document["candidates"][0]["tested"] is True
 
 
-def test_what_is_left_out_is_listed_with_its_rule(store: Store) -> None:
+def test_excluded_recipes_are_listed_with_their_rule(store: Store) -> None:
     result = run("--model", MODEL, "--instance-type", "ml.g5.2xlarge", "--left-out")
     assert result.exit_code == 2
     assert "OPT050" in result.stdout
@@ -132,14 +132,14 @@ def test_what_is_left_out_is_listed_with_its_rule(store: Store) -> None:
     assert "No recipe is left" in result.stderr
 
 
-def test_users_goal_and_price_narrow_and_order(store: Store) -> None:
+def test_concurrency_goal_and_maximum_price_filter_and_rank_candidates(store: Store) -> None:
     found = recommended(*TYPES, "--concurrency", "4", "--optimize-for", "latency", "--max-price", "20")
     assert {name for _, name in places(found)} == {"ml.g5.48xlarge"}
     assert found["candidates"][0]["benchmark"]["concurrency"] == 4
     assert "price" in {each["rule"] for each in found["left_out"]}
 
 
-def test_an_evaluation_in_the_store_and_an_artifact_that_is_there_count(store: Store) -> None:
+def test_stored_evaluations_and_existing_artifacts_inform_the_recommendation(store: Store) -> None:
     model = Model.jumpstart(MODEL, version="2.25.0", accept_eula=True)
     made = plan(
         Recipe(model=model, techniques=[Quantization.awq()], instance_type="ml.g5.48xlarge", region="us-west-2")
@@ -176,7 +176,7 @@ def _evaluation(key: str) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_offline_nothing_is_asked_and_prices_may_be_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_calls_no_aws_api_and_accepts_a_price_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     prices = tmp_path / "prices.json"
     prices.write_text('{"ml.g5.48xlarge": 16.5}')
@@ -194,14 +194,14 @@ def test_offline_nothing_is_asked_and_prices_may_be_stated(tmp_path: Path, monke
         (("--offline", "--discount", "1.5"), "discount is 1.5"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_options_of_recommend_are_refused(arguments: tuple[str, ...], said: str) -> None:
     result = run("--model", MODEL, *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
 
 
 @pytest.mark.parametrize("content", ["[]", '{"ml.g5.48xlarge": "much"}', '{"ml.g5.48xlarge": 0}', "{"])
-def test_a_file_that_states_no_prices_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_file_without_valid_prices_is_refused(tmp_path: Path, content: str) -> None:
     prices = tmp_path / "prices.json"
     prices.write_text(content)
     result = run("--model", MODEL, "--offline", "--prices", str(prices))
@@ -209,7 +209,7 @@ def test_a_file_that_states_no_prices_is_refused(tmp_path: Path, content: str) -
     assert "prices.json" in result.stderr
 
 
-def test_where_aws_denies_prices_or_documents_the_rest_is_told(store: Store) -> None:
+def test_denied_prices_or_hub_documents_are_noted_and_the_rest_is_listed(store: Store) -> None:
     store.cloud.inject("access_denied", operation="GetProducts")
     store.cloud.inject("access_denied", operation="DescribeHubContent")
     found = recommended(*TYPES)
@@ -218,7 +218,7 @@ def test_where_aws_denies_prices_or_documents_the_rest_is_told(store: Store) -> 
     assert any("sagemaker:DescribeHubContent" in note for note in found["notes"])
 
 
-def test_an_unknown_model_or_version_is_refused_with_what_would_work(store: Store) -> None:
+def test_an_unknown_model_or_version_is_refused_with_a_suggestion(store: Store) -> None:
     result = run("--model", "meta-textgeneration-lama-3-70b", "--format", "json")
     assert result.exit_code == 2
     (violation,) = json.loads(result.stdout)["violations"]

@@ -63,13 +63,13 @@ def now() -> dt.datetime:
 
 
 @pytest.mark.parametrize("draft", [True, False])
-def test_an_endpoint_that_still_serves_what_was_evaluated_tells_whether_with_a_draft(store: Store, draft: bool) -> None:
+def test_an_evaluated_endpoint_shows_whether_it_serves_with_a_draft(store: Store, draft: bool) -> None:
     result(store, serve(store, draft=draft), now(), variant_name="AllTraffic")
     (found,) = evaluated(store.s3, store.sagemaker, store.bucket, [])
     assert (found.tokens_per_second, found.served, found.with_channels) == (40.0, artifact_key("a"), draft)
 
 
-def test_an_endpoint_that_is_gone_or_was_changed_since_tells_nothing(store: Store) -> None:
+def test_a_deleted_or_changed_endpoint_leaves_the_draft_unknown(store: Store) -> None:
     result(store, "gone", now())
     changed = {"artifact_key": artifact_key("b")}
     result(store, serve(store, draft=True), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), **changed)
@@ -77,7 +77,7 @@ def test_an_endpoint_that_is_gone_or_was_changed_since_tells_nothing(store: Stor
     assert [each.with_channels for each in found] == [None, None]
 
 
-def test_a_component_tells_by_its_own_model(store: Store) -> None:
+def test_a_component_is_inspected_through_its_model(store: Store) -> None:
     name = serve(store, draft=True)
     host = f"{name}-host"
     make_config(store.sagemaker, host, None)
@@ -95,7 +95,7 @@ def test_a_component_tells_by_its_own_model(store: Store) -> None:
     assert found.with_channels is True
 
 
-def test_runs_and_damage_are_passed_over(store: Store) -> None:
+def test_damaged_evaluations_are_skipped_with_a_note(store: Store) -> None:
     key = artifact_key("evaluated")
     for name in (f"evaluations/{key}/runs/1/result.json", f"evaluations/{key}/current.json"):
         store.put(name, b"{}")
@@ -107,27 +107,27 @@ def test_runs_and_damage_are_passed_over(store: Store) -> None:
     assert notes == ["An evaluation in the store could not be read, and was skipped."] * 3
 
 
-def test_artifacts_are_those_with_a_manifest(store: Store) -> None:
+def test_only_artifacts_with_a_manifest_are_listed(store: Store) -> None:
     made = store.made(artifact_key("made"))
     store.running(artifact_key("running"))
     assert artifact_keys(store.s3, store.bucket) == {made}
 
 
-def test_each_number_of_users_is_a_benchmark_in_milliseconds_and_tokens() -> None:
+def test_each_published_concurrency_is_a_separate_benchmark() -> None:
     found = published(SPEC.read_text(), "2.16.2").benchmarks
     on_p4d = [each for each in found if (each.configuration, each.instance_type) == ("lmi", "ml.p4d.24xlarge")]
     assert [each.concurrency for each in on_p4d] == [4, 16, 32, 64, 128]
     assert (on_p4d[0].time_to_first_token_ms, on_p4d[0].tokens_per_second) == (pytest.approx(110), 4 * 37.4)
 
 
-def test_a_configuration_is_offered_on_what_its_component_lists() -> None:
+def test_a_configuration_is_offered_on_its_component_s_instance_types() -> None:
     configurations = published(SPEC.read_text(), "2.16.2").configurations
     assert set(configurations) == {"lmi", "lmi-optimized"}
     assert "ml.p4d.24xlarge" in configurations["lmi-optimized"]
     assert "ml.g5.xlarge" not in configurations["lmi-optimized"]
 
 
-def test_keys_are_read_in_any_case_and_what_is_no_number_is_passed_over() -> None:
+def test_benchmark_keys_are_case_insensitive_and_non_numbers_are_skipped() -> None:
     rows = [
         {"Name": "latency", "Unit": "sec", "Value": "0.19", "Concurrency": "1"},
         {"Name": "throughput", "Unit": "tokens/sec", "Value": "n/a", "Concurrency": "1"},
@@ -139,11 +139,11 @@ def test_keys_are_read_in_any_case_and_what_is_no_number_is_passed_over() -> Non
     assert published(text, "1") == PublishedModel("1", {"lmi": frozenset()}, (found,))
 
 
-def test_a_document_may_publish_nothing() -> None:
+def test_a_hub_document_without_benchmarks_is_valid() -> None:
     assert published("{}", "1") == PublishedModel("1", {}, ())
 
 
-def test_a_model_is_looked_up_in_the_hub_with_the_version_that_was_found(store: Store) -> None:
+def test_a_model_s_benchmarks_carry_the_resolved_hub_version(store: Store) -> None:
     account = Account(None, None)
     found = published_model(account, "meta-textgeneration-llama-2-70b", None, [])
     assert found.version == "4.27.0"

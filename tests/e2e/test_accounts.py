@@ -170,7 +170,7 @@ def followed(stack: DeployedStack) -> bool:
     return any('"follows"' in event["message"] for event in events)
 
 
-def test_both_serve_it_from_there(deployed: Deployed) -> None:
+def test_both_accounts_serve_the_artifact_from_the_platform_store(deployed: Deployed) -> None:
     manifest = deployed.platform.manifest(deployed.search.artifact_key)
     assert manifest["model_data_uri"].startswith(f"s3://{STORE}/artifacts/")
     for team in deployed.teams:
@@ -178,7 +178,7 @@ def test_both_serve_it_from_there(deployed: Deployed) -> None:
         assert served["S3Uri"] == manifest["model_data_uri"]
 
 
-def test_everything_of_the_store_is_encrypted_with_the_platforms_key(deployed: Deployed) -> None:
+def test_every_store_object_is_encrypted_with_the_platform_account_s_key(deployed: Deployed) -> None:
     names = [*deployed.names("artifacts/"), *deployed.names("owners/")]
     keys = {deployed.s3.head_object(Bucket=STORE, Key=name).get("SSEKMSKeyId") for name in names}
     assert keys == {deployed.platform.outputs["KeyArn"]}
@@ -203,7 +203,7 @@ def test_no_account_reads_the_references_of_another_or_removes_anything(deployed
     assert refused(search.delete_object, Bucket=STORE, Key=manifest) == "AccessDenied"
 
 
-def test_all_that_the_roles_asked_for_was_allowed(deployed: Deployed) -> None:
+def test_every_request_of_the_team_roles_was_allowed(deployed: Deployed) -> None:
     asked = [found for found in deployed.cloud.authorizations() if found["account"] in TEAMS.values()]
     assert [found for found in asked if found["decision"] != "Allow"] == []
     key_arn = deployed.platform.outputs["KeyArn"]
@@ -267,7 +267,7 @@ def test_an_account_that_only_reads_waits_for_what_another_makes_and_serves_it_b
     assert [found for found in asked if found["decision"] != "Allow"] == []
 
 
-def test_an_account_that_the_store_does_not_name_is_refused_and_told_what_is_missing(deployed: Deployed) -> None:
+def test_an_account_the_store_is_not_shared_with_is_refused_with_a_remedy(deployed: Deployed) -> None:
     for said in (deployed.refusal.result(), deployed.outsider.reasons):
         words = " ".join(said.split())
         assert f"If the store {STORE} is another account's, that one has to share it with this one, {OUTSIDER}" in words

@@ -129,7 +129,7 @@ def with_memory(stack: TemplateStack, mebibytes: int) -> TemplateStack:
 
 
 @pytest.mark.parametrize(("copies", "memory"), [(3, 2048), (0, 3072)])
-def test_an_update_of_the_component_keeps_what_scaling_has_set(
+def test_a_component_update_keeps_the_copy_count_set_by_scaling(
     deployed: TemplateStack, copies: int, memory: int
 ) -> None:
     set_copies(deployed, copies)
@@ -192,7 +192,7 @@ def test_a_request_that_finds_no_copy_starts_one_unless_the_endpoint_is_stopped(
     until(lambda: described(deployed)["RuntimeConfig"]["DesiredCopyCount"], lambda copies: copies == 1)
 
 
-def test_the_look_up_does_all_that_it_may_and_nothing_more(deployed: TemplateStack) -> None:
+def test_the_capacity_lookup_uses_exactly_its_allowed_actions(deployed: TemplateStack) -> None:
     assert with_memory(deployed, 6144).deploy() == "UPDATE_COMPLETE"
     decisions = [each for each in deployed.cloud.authorizations() if part_of(each["role"]) == "Capacity"]
     assert {each["decision"] for each in decisions} == {"Allow"}

@@ -44,7 +44,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_the_demo_deploys_shows_what_came_of_it_and_leaves_nothing_running(marker: str) -> None:
+def test_the_demo_deploys_shows_the_result_and_leaves_no_process_running(marker: str) -> None:
     demo = start("demo")
     output, _ = demo.communicate(timeout=240)
     assert demo.returncode == 0, output
@@ -66,7 +66,7 @@ def test_the_demo_deploys_shows_what_came_of_it_and_leaves_nothing_running(marke
     assert none_left(marker)
 
 
-def test_ctrl_c_ends_the_demo_with_all_that_it_started(marker: str) -> None:
+def test_ctrl_c_ends_the_demo_and_all_its_processes(marker: str) -> None:
     demo = start("demo")
     assert demo.stdout is not None
     for line in demo.stdout:
@@ -114,7 +114,7 @@ def client_arguments(variables: dict[str, str]) -> dict[str, str]:
     return {argument: variables[name] for argument, name in names.items()}
 
 
-def test_start_prints_what_to_export_and_runs_until_it_is_ended(marker: str) -> None:
+def test_start_prints_the_variables_to_export_and_runs_until_terminated(marker: str) -> None:
     cloud = start("start")
     assert cloud.stdout is not None
     exported: dict[str, str] = {}
@@ -141,14 +141,14 @@ def test_start_prints_what_to_export_and_runs_until_it_is_ended(marker: str) -> 
     assert none_left(marker)
 
 
-def test_a_missing_command_is_named(marker: str) -> None:
+def test_a_command_that_is_not_installed_is_reported_by_name(marker: str) -> None:
     run = start("run", "--", "no-such-command")
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 127
     assert "no-such-command is not installed" in output
 
 
-def test_a_taken_port_is_said_so(marker: str) -> None:
+def test_a_port_in_use_is_reported(marker: str) -> None:
     import socket
 
     with socket.socket() as taken:

@@ -89,7 +89,7 @@ class TestGate:
         (board,) = [r for r in template["Resources"].values() if r["Type"] == "AWS::CloudWatch::Dashboard"]
         assert "TimeToFirstTokenP99" in json.dumps(board)
 
-    def test_its_price_is_the_price_lists(self, stack: TemplateStack) -> None:
+    def test_the_evaluation_uses_the_price_of_the_aws_price_list(self, stack: TemplateStack) -> None:
         _, result = evaluation_of(stack)
         assert result.price is not None
         assert result.price.source == "AWS Price List"
@@ -111,7 +111,7 @@ class TestGate:
         assert after["EndpointConfigName"] == before["EndpointConfigName"]
         assert evaluation_of(stack)[0]["accepted"]
 
-    def test_an_artifact_that_answers_otherwise_is_rolled_back(
+    def test_an_artifact_with_different_completions_is_rolled_back(
         self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
     ) -> None:
         cloud.set_performance(answers_differently=0.5)
@@ -119,7 +119,9 @@ class TestGate:
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
         assert "completions differ from those of what it replaces by" in changed.reasons
 
-    def test_a_good_one_is_let_through(self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path) -> None:
+    def test_an_artifact_that_meets_the_gate_is_deployed(
+        self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
+    ) -> None:
         before = endpoint_of(stack)
         changed = made(cloud, tmp_path / "good", "Gated", gated(64))
         assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
@@ -127,7 +129,7 @@ class TestGate:
         assert evaluation_of(stack)[0]["accepted"]
         assert made(cloud, tmp_path / "back", "Gated", gated(128)).deploy() == "UPDATE_COMPLETE"
 
-    def test_stricter_requirements_are_held_against_what_was_measured_before(
+    def test_stricter_requirements_are_checked_against_earlier_measurements(
         self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
     ) -> None:
         jobs = len(cloud.client("sagemaker").list_ai_benchmark_jobs(MaxResults=100)["AIBenchmarkJobs"])

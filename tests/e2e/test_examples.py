@@ -89,12 +89,12 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         yield running
 
 
-def test_no_example_is_left_out() -> None:
+def test_every_example_is_covered_by_a_test() -> None:
     assert {path.name for path in (CHECKOUT / "examples").glob("*.py")} == {*EXAMPLES} | ELSEWHERE
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_is_deployed_serves_and_is_taken_down(cloud: LocalCloud, tmp_path: Path, example: str) -> None:
+def test_an_example_is_deployed_in_service_and_destroyed(cloud: LocalCloud, tmp_path: Path, example: str) -> None:
     stacks = [DeployedStack(cloud, tmp_path, name, example=example) for name in EXAMPLES[example]]
     for stack in stacks:
         stack.deploy()

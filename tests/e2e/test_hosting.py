@@ -54,7 +54,7 @@ def in_service(stack: TemplateStack, part: str) -> str:
     return component_of(stack, part)["InferenceComponentName"]
 
 
-def test_an_update_is_rolled_back_by_an_alarm_and_goes_through_without_one(cloud: LocalCloud, tmp_path: Path) -> None:
+def test_an_update_is_rolled_back_by_an_alarm_and_succeeds_without_one(cloud: LocalCloud, tmp_path: Path) -> None:
     stack = made(cloud, tmp_path / "before", "Updates", updated(128))
     assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
     before = endpoint_of(stack)
@@ -99,9 +99,7 @@ def an_alarm_during_the_update_rolls_it_back(stack: TemplateStack, changed: Temp
     cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="OK", StateReason="all is well")
 
 
-def test_a_pool_without_capacity_gives_way_to_the_next_which_serves_the_model_made_for_it(
-    cloud: LocalCloud, tmp_path: Path
-) -> None:
+def test_a_pool_without_capacity_falls_back_to_the_next_with_its_model(cloud: LocalCloud, tmp_path: Path) -> None:
     cloud.inject("no_capacity", instance_type="ml.p5.48xlarge")
     stack = made(cloud, tmp_path, "Pools", pooled)
     assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
@@ -150,9 +148,7 @@ class TestComponents:
         (variant,) = endpoint_of(stack)["ProductionVariants"]
         assert variant["CurrentInstanceCount"] == 1
 
-    def test_a_component_without_requests_goes_to_zero_and_comes_back(
-        self, stack: TemplateStack, cloud: LocalCloud
-    ) -> None:
+    def test_a_component_scales_in_to_zero_and_out_again(self, stack: TemplateStack, cloud: LocalCloud) -> None:
         small = in_service(stack, "Small")
         client = cloud.client("sagemaker")
         client.update_inference_component_runtime_config(

@@ -331,7 +331,7 @@ def test_without_an_action_a_repeated_creation_fails_and_names_it(
     assert f"not authorized to perform: {action}" in repeated["Reason"]
 
 
-def test_what_the_functions_asked_for_was_held_against_the_models_of_the_services(
+def test_requests_of_the_functions_are_valid_against_the_service_models(
     every: TemplateStack, updated: TemplateStack, referring: TemplateStack, requests_of_functions: Path
 ) -> None:
     requests = recorded(requests_of_functions)
@@ -349,7 +349,7 @@ def test_what_the_functions_asked_for_was_held_against_the_models_of_the_service
     assert problems(requests) == set()
 
 
-def test_a_stack_that_cannot_be_looked_up_counts_as_there(job: TemplateStack) -> None:
+def test_a_stack_that_cannot_be_described_counts_as_existing(job: TemplateStack) -> None:
     stack = deployed(replace(job, name="Unseeing").without("Handler", "cloudformation:DescribeStacks"))
     assert stack.delete() == "DELETE_COMPLETE"
 
@@ -357,7 +357,7 @@ def test_a_stack_that_cannot_be_looked_up_counts_as_there(job: TemplateStack) ->
 @pytest.mark.parametrize(
     ("denied", "status"), [((), "CREATE_COMPLETE"), (("sagemaker:CreateOptimizationJob",), "ROLLBACK_COMPLETE")]
 )
-def test_a_permissions_boundary_takes_away_what_it_denies(
+def test_a_permissions_boundary_blocks_the_actions_it_denies(
     make: Make, key_arn: str, denied: tuple[str, ...], status: str
 ) -> None:
     name = f"Bounded{len(denied)}"

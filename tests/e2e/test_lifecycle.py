@@ -87,7 +87,7 @@ def test_a_change_of_the_scaling_touches_only_the_scaling_and_its_limits_on_the_
     assert changed == ["AWS::CloudWatch::Dashboard", "AWS::ApplicationAutoScaling::ScalableTarget"]
 
 
-def test_what_a_change_would_do_is_explained_by_what_is_deployed(
+def test_a_change_is_explained_against_the_deployed_stack(
     chat: DeployedStack, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = set(chat.output.iterdir())
@@ -181,6 +181,6 @@ def test_destroying_a_stack_leaves_nothing_but_what_the_store_retains(a_stack: M
 
 
 @pytest.mark.smoke
-def test_the_store_says_which_stacks_refer_to_an_artifact(chat: DeployedStack) -> None:
+def test_the_claim_lists_the_stacks_that_refer_to_an_artifact(chat: DeployedStack) -> None:
     body = chat.client("s3").get_object(Bucket=BUCKET, Key=f"artifacts/{chat.artifact_key}/claim.json")["Body"]
     assert "stack/Chat/" in body.read().decode()

@@ -67,13 +67,13 @@ def test_each_metric_is_better_worse_or_the_same() -> None:
     }
 
 
-def test_the_same_answers_are_the_same() -> None:
+def test_identical_completions_have_similarity_1_and_no_differences() -> None:
     both = said((0, "yes"), (1, "no"))
     found = compare_completions(asked("a", "b"), both, both)
     assert (found.compared, found.identical, found.similarity, found.differences) == (2, 2, 1.0, ())
 
 
-def test_other_answers_are_shown_the_most_different_first() -> None:
+def test_differing_completions_are_listed_least_similar_first() -> None:
     prompts = asked("a", "b", "c", "d")
     before = said((0, "one two three four"), (1, "yes it is"), (2, "same"), (3, "only here"))
     after = said((0, "one two three five"), (1, "no"), (2, "same"))
@@ -83,19 +83,19 @@ def test_other_answers_are_shown_the_most_different_first() -> None:
     assert found.similarity == (1 + 0.75 + 0) / 3
 
 
-def test_it_is_known_whether_a_side_agrees_with_itself() -> None:
+def test_repeated_prompts_show_whether_a_side_is_consistent() -> None:
     wavering = said((0, "yes"), (0, "no"), (1, "x"), (1, "x"))
     found = compare_completions(asked("a", "b"), wavering, said((0, "yes")))
     assert found.repeated == {"baseline": 2, "optimized": 0}
     assert found.consistent == {"baseline": 1, "optimized": 0}
 
 
-def test_answers_that_failed_are_not_compared() -> None:
+def test_failed_completions_are_not_compared() -> None:
     found = compare_completions(asked("a"), said((0, "yes")), said((0, "ye"), error=ErrorKind.CUT_STREAM))
     assert (found.compared, found.similarity) == (0, None)
 
 
-def test_references_are_looked_for_in_the_answers() -> None:
+def test_completions_are_checked_for_the_reference_text() -> None:
     prompts = [Prompt(inputs="2 + 2?", reference="4"), Prompt(inputs="3 + 3?", reference=" 6 "), Prompt(inputs="?")]
     found = compare_completions(
         prompts, said((0, "It is 4."), (1, "It is 6."), (2, "Yes")), said((0, "It is 4."), (1, "Five"))

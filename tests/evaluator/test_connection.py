@@ -96,20 +96,20 @@ def test_a_server_with_tls_is_measured(secure: ModelServer) -> None:
     assert [record.error for record in records] == [None] * 6
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untrusted_certificate_is_refused(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_CA_BUNDLE")
     records, _ = sent(sender(target(secure), asked("a")), Load(concurrency=1, requests=1, warm_up=0))
     assert records[0].error is ErrorKind.CONNECTION
     assert "certificate verify failed" in records[0].message
 
 
-def test_certificates_that_cannot_be_read_are_told_of(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_ca_bundle_is_reported(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CA_BUNDLE", "/nowhere.pem")
     with pytest.raises(EvaluationError, match=r"the certificates of /nowhere\.pem cannot be read"):
         target(secure)
 
 
-def test_a_proxy_of_the_environment_is_gone_through(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_go_through_the_proxy_of_the_environment(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = TunnelProxy()
     monkeypatch.setenv("https_proxy", f"http://me:pass%20word@127.0.0.1:{proxy.port}")
     records, _ = sent(sender(target(secure), asked("a")), Load(concurrency=1, requests=3))
@@ -120,7 +120,7 @@ def test_a_proxy_of_the_environment_is_gone_through(secure: ModelServer, monkeyp
     assert b"Proxy-Authorization: Basic bWU6cGFzcyB3b3Jk\r\n" in head
 
 
-def test_a_proxy_that_refuses_is_told_of(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_refuses_the_tunnel_is_reported(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = TunnelProxy("407 Proxy Authentication Required")
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
     records, _ = sent(sender(target(secure), asked("a")), Load(concurrency=1, requests=1, warm_up=0))
@@ -129,7 +129,7 @@ def test_a_proxy_that_refuses_is_told_of(secure: ModelServer, monkeypatch: pytes
     assert "opens no tunnel to 127.0.0.1: status 407" in records[0].message
 
 
-def test_a_proxy_can_be_gone_around(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_proxy_bypasses_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "runtime.local")
     proxy = proxy_for("https", "elsewhere")

@@ -35,7 +35,7 @@ def asked_of(server: ModelServer) -> list[str]:
     return [body["body"]["messages"][0]["content"] for body in server.timing.bodies]
 
 
-def test_each_prompt_is_asked_once_before_any_is_asked_again(server: ModelServer) -> None:
+def test_each_prompt_is_sent_once_before_any_is_repeated(server: ModelServer) -> None:
     prompts = asked("one", "two", "three", "four")
     records, segment = sent(sender(server, prompts), Load(concurrency=2, requests=8, warm_up=0))
     assert Counter(asked_of(server)) == {"one": 2, "two": 2, "three": 2, "four": 2}
@@ -43,14 +43,14 @@ def test_each_prompt_is_asked_once_before_any_is_asked_again(server: ModelServer
     assert segment.complete
 
 
-def test_users_do_not_ask_the_same_at_the_same_time(server: ModelServer) -> None:
+def test_concurrent_users_send_different_prompts(server: ModelServer) -> None:
     """A server that keeps what it has read of a prompt would answer all but the first of them from its cache."""
     prompts = asked(*(f"prompt {number}" for number in range(16)))
     sent(sender(server, prompts), Load(concurrency=16, requests=16, warm_up=0))
     assert len(set(asked_of(server))) == 16
 
 
-def test_no_more_requests_are_on_their_way_than_there_are_users(server: ModelServer) -> None:
+def test_requests_in_flight_never_exceed_the_concurrency(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("a", "b")), Load(concurrency=3, requests=12))
     edges = sorted([(record.start, 1) for record in records] + [(record.end, -1) for record in records])
     on_their_way, most = 0, 0
@@ -60,12 +60,12 @@ def test_no_more_requests_are_on_their_way_than_there_are_users(server: ModelSer
     assert most == 3
 
 
-def test_a_warm_up_is_sent_and_not_counted(server: ModelServer) -> None:
+def test_warm_up_requests_are_sent_and_not_measured(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("a")), Load(concurrency=2, requests=4, warm_up=3))
     assert (len(records), server.timing.requests) == (4, 4 + 2 * 3)
 
 
-def test_answers_have_their_text_their_tokens_and_times_that_cannot_be_too_short(server: ModelServer) -> None:
+def test_each_record_has_the_text_token_counts_and_plausible_times(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("five words are in here")), Load(concurrency=1, requests=2))
     for record in records:
         assert record.text == "".join(f"w{number} " for number in range(TOKENS))
@@ -76,7 +76,7 @@ def test_answers_have_their_text_their_tokens_and_times_that_cannot_be_too_short
         assert record.start < record.first_token < record.last_token <= record.end
 
 
-def test_every_fault_is_counted_under_its_kind_and_none_ends_the_run(server: ModelServer) -> None:
+def test_every_fault_is_counted_by_kind_and_none_ends_the_run(server: ModelServer) -> None:
     prompts = asked("fine", "fault:empty", *(f"fault:{name}" for name in KINDS))
     load = Load(concurrency=4, requests=3 * len(prompts), timeout_seconds=0.3)
     records, segment = sent(sender(server, prompts), load)
@@ -91,7 +91,7 @@ def test_every_fault_is_counted_under_its_kind_and_none_ends_the_run(server: Mod
     assert all(by_prompt[place].message for place in range(2, len(prompts)))
 
 
-def test_a_connection_that_breaks_in_use_is_an_error_and_nothing_is_sent_twice(server: ModelServer) -> None:
+def test_a_connection_that_breaks_in_use_is_an_error_without_a_retry(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("fine", "fault:refuse")), Load(concurrency=1, requests=6, warm_up=0))
     assert Counter(record.error for record in records) == {None: 3, ErrorKind.BROKEN_CONNECTION: 3}
     assert server.timing.requests == 6
@@ -113,7 +113,7 @@ def on_one_connection(server: ModelServer, idle_seconds: float, prompt: str = "a
     return asyncio.run(twice())
 
 
-def test_a_connection_that_was_closed_while_idle_is_opened_anew_and_the_clock_runs_on(server: ModelServer) -> None:
+def test_a_connection_closed_while_idle_is_reopened_within_the_measured_time(server: ModelServer) -> None:
     before = time.perf_counter()
     exchange = on_one_connection(server, 1.1)
     assert (exchange.error, exchange.retried, server.timing.requests) == (None, True, 3)
@@ -121,13 +121,13 @@ def test_a_connection_that_was_closed_while_idle_is_opened_anew_and_the_clock_ru
     assert exchange.end - exchange.start >= FIRST_TOKEN
 
 
-def test_a_connection_that_was_just_in_use_is_not_opened_anew(server: ModelServer) -> None:
+def test_a_connection_that_was_just_in_use_is_not_reopened(server: ModelServer) -> None:
     exchange = on_one_connection(server, 0)
     assert (exchange.error, exchange.retried) == (ErrorKind.BROKEN_CONNECTION, False)
 
 
 @pytest.mark.parametrize("bend", ["ping", "choiceless", "lines", "tools", "refusal"])
-def test_what_servers_send_beside_an_answer_does_not_spoil_it(server: ModelServer, bend: str) -> None:
+def test_extra_stream_content_beside_a_completion_is_tolerated(server: ModelServer, bend: str) -> None:
     records, _ = sent(sender(server, asked(f"bend:{bend}")), Load(concurrency=1, requests=1, warm_up=0))
     (record,) = records
     assert (record.error, record.server_output_tokens) == (None, TOKENS)
@@ -137,7 +137,7 @@ def test_what_servers_send_beside_an_answer_does_not_spoil_it(server: ModelServe
     assert record.first_token <= record.last_token <= record.end
 
 
-def test_an_answer_that_arrives_whole_has_no_inter_token_latency(server: ModelServer) -> None:
+def test_a_completion_in_one_piece_has_no_inter_token_latency(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("bend:whole")), Load(concurrency=1, requests=2, warm_up=0))
     count_tokens(records, asked("bend:whole"), None, chat=True)
     metrics = summarize(records, 1, 1)
@@ -147,7 +147,7 @@ def test_an_answer_that_arrives_whole_has_no_inter_token_latency(server: ModelSe
     assert "total_throughput" not in metrics
 
 
-def test_tokens_of_the_first_piece_are_not_timed(server: ModelServer) -> None:
+def test_tokens_of_the_first_chunk_do_not_count_for_inter_token_latency(server: ModelServer) -> None:
     """Half of the answer comes at once, the rest token by token: each of the rest took its time."""
     server.timing.inter_token = 0.02
 
@@ -166,7 +166,7 @@ def test_tokens_of_the_first_piece_are_not_timed(server: ModelServer) -> None:
     assert (records[0].inter_token_latency or 0) > 25
 
 
-def test_a_count_of_nothing_is_not_taken_for_an_empty_answer(server: ModelServer) -> None:
+def test_a_missing_token_count_is_not_mistaken_for_an_empty_completion(server: ModelServer) -> None:
     records, _ = sent(sender(server, asked("bend:uncounted")), Load(concurrency=1, requests=1, warm_up=0))
     count_tokens(records, asked("bend:uncounted"), None, chat=True)
     metrics = summarize(records, 1, 1)
@@ -175,14 +175,14 @@ def test_a_count_of_nothing_is_not_taken_for_an_empty_answer(server: ModelServer
     assert "output_tokens" not in metrics
 
 
-def test_a_server_that_is_not_there_is_told_of(server: ModelServer) -> None:
+def test_a_refused_connection_is_reported(server: ModelServer) -> None:
     server.stop()
     records, _ = sent(sender(server, asked("a")), Load(concurrency=1, requests=1, warm_up=0))
     assert [record.error for record in records] == [ErrorKind.CONNECTION]
     assert "Connection refused" in records[0].message
 
 
-def test_a_load_is_given_up_when_nothing_but_failures_comes(server: ModelServer) -> None:
+def test_a_load_is_abandoned_after_consecutive_failures(server: ModelServer) -> None:
     records, segment = sent(sender(server, asked("fault:500")), Load(concurrency=2, seconds=60, warm_up=0))
     assert not segment.complete
     assert "requests all failed: status 500 ModelError asked for 500" in segment.abandoned
@@ -196,7 +196,7 @@ def test_a_load_can_be_limited_by_time(server: ModelServer) -> None:
     assert max(record.start for record in records) < 0.3
 
 
-def test_an_interruption_keeps_what_was_answered_and_forgets_the_rest(server: ModelServer) -> None:
+def test_an_interruption_keeps_completed_requests_and_drops_the_others(server: ModelServer) -> None:
     server.timing.tokens = 5
 
     async def interrupted() -> tuple[list[Record], Segment]:
@@ -216,7 +216,7 @@ def test_an_interruption_keeps_what_was_answered_and_forgets_the_rest(server: Mo
     assert all(record.error is None for record in records)
 
 
-def test_both_sides_of_a_comparison_are_asked_in_the_same_order_and_each_concurrency_in_another() -> None:
+def test_the_prompt_order_depends_on_the_concurrency_alone() -> None:
     def first(concurrency: int) -> list[int]:
         order = prompt_order(50, concurrency)
         return [next(order) for _ in range(100)]
@@ -226,7 +226,7 @@ def test_both_sides_of_a_comparison_are_asked_in_the_same_order_and_each_concurr
     assert sorted(first(8)[:50]) == sorted(first(8)[50:]) == list(range(50))
 
 
-def test_what_is_gone_on_with_asks_what_was_not_answered_yet() -> None:
+def test_a_resumed_load_sends_only_the_missing_prompts() -> None:
     order = prompt_order(4, 8)
     whole = [next(order) for _ in range(8)]
     rest = prompt_order(4, 8, sent=[whole[1], whole[2], whole[5]])
@@ -234,13 +234,13 @@ def test_what_is_gone_on_with_asks_what_was_not_answered_yet() -> None:
     assert sorted([*missing, whole[1], whole[2], whole[5]]) == sorted(whole)
 
 
-def test_tokens_that_come_together_are_counted_one_by_one(server: ModelServer) -> None:
+def test_tokens_that_arrive_in_one_chunk_are_counted_individually(server: ModelServer) -> None:
     server.timing.together = 4
     records, _ = sent(sender(server, asked("a")), Load(concurrency=1, requests=1))
     assert records[0].server_output_tokens == TOKENS
 
 
-def test_the_format_that_a_server_understands_is_found_out(server: ModelServer) -> None:
+def test_the_request_format_of_a_server_is_detected(server: ModelServer) -> None:
     def found(prompts: list[Prompt], *formats: type[Format]) -> type[Format]:
         to = sender(server, prompts)
         asyncio.run(to.choose_format(formats, 1))
@@ -253,12 +253,12 @@ def test_the_format_that_a_server_understands_is_found_out(server: ModelServer) 
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:80", "ftp://host/", "http://", "http://host:port/", "http://a:b@host/"])
-def test_a_url_that_cannot_be_sent_to_is_refused(url: str) -> None:
+def test_an_invalid_server_url_is_refused(url: str) -> None:
     with pytest.raises(EvaluationError, match=r"is no URL of a server|credentials"):
         UrlTarget(url)
 
 
-def test_a_key_is_sent_as_a_bearer_token(server: ModelServer) -> None:
+def test_an_api_key_is_sent_as_a_bearer_token(server: ModelServer) -> None:
     sent(sender(UrlTarget(server.url, api_key="k"), asked("a")), Load(concurrency=1, requests=1, warm_up=0))
     assert server.timing.bodies[0]["headers"]["authorization"] == "Bearer k"
     assert server.timing.bodies[0]["path"] == "/v1/chat/completions"

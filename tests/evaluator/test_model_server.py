@@ -58,9 +58,7 @@ def records(out: Path) -> list[dict]:
     return [record for line in lines if "segment_end" not in (record := json.loads(line))]
 
 
-def test_a_real_server_is_measured_and_its_tokens_are_counted_as_it_counts_them(
-    url: str, model: Path, tmp_path: Path
-) -> None:
+def test_a_real_server_and_the_tokenizer_count_the_same_tokens(url: str, model: Path, tmp_path: Path) -> None:
     limits = ("--concurrency", "2", "--requests", "6")
     (result,) = evaluated(tmp_path, url, model, ["Hello there!", "What is a token?", "Why?"], *limits)
     (level,) = result.levels
@@ -74,14 +72,14 @@ def test_a_real_server_is_measured_and_its_tokens_are_counted_as_it_counts_them(
         assert record["start"] < record["first_token"] < record["last_token"] <= record["end"]
 
 
-def test_a_model_gives_the_same_answers_as_itself(url: str, model: Path, tmp_path: Path) -> None:
+def test_a_model_compared_with_itself_gives_identical_completions(url: str, model: Path, tmp_path: Path) -> None:
     limits = ("--concurrency", "1", "--requests", "3", "--compare", url)
     evaluated(tmp_path, url, model, ["Hello there!", "What is a token?", "Why?"], *limits)
     answers = json.loads((tmp_path / "results" / "comparison.json").read_text())["answers"]
     assert (answers["compared"], answers["identical"]) == (3, 3)
 
 
-def test_faults_between_it_and_a_real_server_are_counted_and_end_nothing(
+def test_faults_between_client_and_real_server_are_counted_by_kind(
     proxy: FaultyProxy, model: Path, tmp_path: Path
 ) -> None:
     prompts = ["Hello!", *(f"fault:{name}" for name in ("503", "hang", "empty", "malformed", "cut"))]

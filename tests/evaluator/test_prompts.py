@@ -14,7 +14,7 @@ def written(folder: Path, *lines: str) -> Path:
     return path
 
 
-def test_prompts_are_text_or_chats_or_what_the_model_gets(tmp_path: Path) -> None:
+def test_prompts_can_be_text_chat_messages_or_raw_inputs(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         '{"prompt": "Hello"}',
@@ -32,7 +32,7 @@ def test_prompts_are_text_or_chats_or_what_the_model_gets(tmp_path: Path) -> Non
     assert prompts[2].as_messages() == [{"role": "user", "content": "[INST] Hello [/INST]"}]
 
 
-def test_all_faulty_lines_are_told_of_at_once(tmp_path: Path) -> None:
+def test_all_invalid_prompt_lines_are_reported_together(tmp_path: Path) -> None:
     faulty = {
         "{": "Invalid JSON",
         "[]": "Input should be an object",
@@ -57,7 +57,7 @@ def test_all_faulty_lines_are_told_of_at_once(tmp_path: Path) -> None:
         assert reason in told[number - 1]
 
 
-def test_of_very_many_faulty_lines_the_first_are_shown(tmp_path: Path) -> None:
+def test_only_the_first_of_many_invalid_lines_are_shown(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="and 10 more"):
         read_prompts(written(tmp_path, *["{}"] * 30))
 
@@ -68,7 +68,7 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path, content: str) -> None
         read_prompts(written(tmp_path, content))
 
 
-def test_a_file_that_is_not_there_or_no_text_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_or_binary_prompt_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="cannot be read"):
         read_prompts(tmp_path / "none.jsonl")
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\xfd")
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_there_or_no_text_is_told_of(tmp_path: Path) -> None:
         read_prompts(tmp_path / "bytes.jsonl")
 
 
-def test_the_same_prompts_have_the_same_digest_and_others_another(tmp_path: Path) -> None:
+def test_equal_prompts_have_equal_digests_and_different_ones_differ(tmp_path: Path) -> None:
     one = read_prompts(written(tmp_path, '{"prompt": "a", "max_tokens": 3}'))
     assert digest(one) == digest([Prompt(messages=(Message(role="user", content="a"),), max_tokens=3)])
     assert digest(one) != digest([Prompt(messages=(Message(role="user", content="a"),))])

@@ -45,7 +45,7 @@ PLOTS = [
 
 
 @pytest.mark.parametrize("labels", [("p50", "p90"), tuple(f"meta-llama-3-70b-{n}: p{n}" for n in range(6))])
-def test_a_legend_lies_over_no_curve_and_within_the_plot(labels: tuple[str, ...]) -> None:
+def test_a_legend_overlaps_no_curve_and_fits_in_the_figure(labels: tuple[str, ...]) -> None:
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -132,7 +132,7 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_report_is_one_page_that_needs_nothing_else(compared: Path) -> None:
+def test_the_report_is_one_self_contained_page(compared: Path) -> None:
     page = (compared / REPORT).read_text(encoding="utf-8")
     parser = Balanced()
     parser.feed(page)
@@ -145,7 +145,7 @@ def test_the_report_is_one_page_that_needs_nothing_else(compared: Path) -> None:
     assert len(page) < 2_000_000
 
 
-def test_the_same_measurements_give_the_same_report(compared: Path, tmp_path: Path) -> None:
+def test_the_same_measurements_yield_an_identical_report(compared: Path, tmp_path: Path) -> None:
     again = RunDirectory(tmp_path)
     price = Price(instance_price_per_hour=7.09, source="AWS Price List, us-west-2")
     sides = [made(again, "baseline", speed=1, price=price), made(again, "optimized", speed=1.9, price=price)]

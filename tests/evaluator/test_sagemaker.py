@@ -25,7 +25,7 @@ def session(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> boto3.Sessi
     return boto3.Session("AKIDEXAMPLE", "secret", "token", region_name="us-west-2")
 
 
-def test_the_timing_server_frames_as_boto3_expects(server: ModelServer, session: boto3.Session) -> None:
+def test_the_timing_server_s_event_stream_is_readable_by_boto3(server: ModelServer, session: boto3.Session) -> None:
     """What the other tests stand on."""
     body = json.dumps({"inputs": "Hello", "parameters": {}}).encode()
     answered = session.client("sagemaker-runtime").invoke_endpoint_with_response_stream(EndpointName="chat", Body=body)
@@ -46,7 +46,7 @@ def test_an_endpoint_is_measured_by_its_response_stream(
     assert server.timing.bodies[0]["path"] == "/endpoints/chat/invocations-response-stream"
 
 
-def test_a_request_is_signed_as_botocore_signs(server: ModelServer, session: boto3.Session) -> None:
+def test_a_request_has_the_signature_botocore_computes(server: ModelServer, session: boto3.Session) -> None:
     target = SageMakerTarget(session, "chat", variant_name="blue", inference_component_name="llama")
     sent(sender(target, asked("Grüße")), Load(concurrency=1, requests=1, warm_up=0))
     headers = server.timing.bodies[0]["headers"]
@@ -80,7 +80,7 @@ def test_a_request_is_signed_as_botocore_signs(server: ModelServer, session: bot
         ("malformed", ErrorKind.MALFORMED_RESPONSE, "no JSON object"),
     ],
 )
-def test_the_runtimes_own_errors_have_their_kinds(
+def test_sagemaker_runtime_errors_are_classified_by_kind(
     session: boto3.Session, fault: str, kind: ErrorKind, said: str
 ) -> None:
     to = sender(SageMakerTarget(session, "chat"), asked(f"fault:{fault}"), LmiFormat)

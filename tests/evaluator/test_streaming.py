@@ -48,13 +48,13 @@ def decoded(form: type[Format], *pieces: bytes, headers: dict[str, str] | None =
 USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
 
 
-def test_a_chat_has_its_first_token_with_the_first_content() -> None:
+def test_the_first_token_of_a_chat_is_its_first_content() -> None:
     role = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
     answer = decoded(ChatFormat, events(role), events(chunk("Hel")), events(chunk("lo", "stop"), USAGE, "[DONE]"))
     assert answer == Record(0, 4, 2, 3, text="Hello", server_input_tokens=7, server_output_tokens=2, first_length=3)
 
 
-def test_what_a_model_thinks_before_it_answers_is_generated_too() -> None:
+def test_reasoning_content_counts_as_generated_output() -> None:
     thought = {"choices": [{"delta": {"reasoning_content": "Hm."}}]}
     answer = decoded(ChatFormat, events(thought), events(chunk("Yes", "stop")))
     assert (answer.text, answer.reasoning, answer.first_token) == ("Yes", "Hm.", 1)
@@ -65,14 +65,14 @@ def test_lmi_containers_stream_chats_as_json_lines() -> None:
     assert (answer.text, answer.error, answer.last_token) == (" Oh assist", None, 2)
 
 
-def test_a_server_that_does_not_stream_says_all_at_once() -> None:
+def test_a_response_that_is_not_streamed_is_decoded() -> None:
     whole = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}], "usage": USAGE["usage"]}
     answer = decoded(ChatFormat, json.dumps(whole).encode())
     assert (answer.text, answer.server_output_tokens, answer.error) == ("Hello", 2, None)
 
 
 @pytest.mark.parametrize("written", [lines, events])
-def test_tokens_of_lmi_and_of_text_generation_inference_are_read_alike(written: Any) -> None:
+def test_lmi_and_tgi_token_streams_are_decoded_alike(written: Any) -> None:
     last = token("</s>", generated_text="Deep", details={"finish_reason": "length", "generated_tokens": 3})
     last["token"]["special"] = True
     answer = decoded(LmiFormat, written(token("De")), written(token("ep")), written(last))
@@ -85,7 +85,7 @@ WHOLE = b": a comment\nevent: message\nid: 1\nretry: 5\n" + events(
 
 
 @given(cuts=st.lists(st.integers(0, len(WHOLE)), max_size=12), framed=st.booleans())
-def test_where_the_network_cuts_a_stream_does_not_matter(cuts: list[int], framed: bool) -> None:
+def test_a_stream_is_decoded_regardless_of_chunk_boundaries(cuts: list[int], framed: bool) -> None:
     edges = sorted({0, *cuts, len(WHOLE)})
     pieces = [WHOLE[start:end] for start, end in pairwise(edges)]
     if framed:
@@ -97,7 +97,7 @@ def test_where_the_network_cuts_a_stream_does_not_matter(cuts: list[int], framed
 
 
 @pytest.mark.parametrize("decoder", [ChatFormat, LmiFormat])
-def test_a_body_of_nothing_is_an_empty_answer(decoder: type[Format]) -> None:
+def test_an_empty_body_is_an_empty_completion(decoder: type[Format]) -> None:
     assert decoded(decoder) == Record(0, 1)
 
 
@@ -131,7 +131,7 @@ def exception(kind: str) -> bytes:
         (ChatFormat, [b"\x00\x00\x00\x20" * 8], EVENT_STREAM, ErrorKind.MALFORMED_RESPONSE, "no event stream"),
     ],
 )
-def test_what_goes_wrong_in_a_stream_has_a_kind_and_words(
+def test_stream_errors_have_a_kind_and_a_message(
     decoder: type[Format], pieces: Sequence[bytes], headers: dict[str, str], kind: ErrorKind, said: str
 ) -> None:
     import re
@@ -152,14 +152,14 @@ def test_what_goes_wrong_in_a_stream_has_a_kind_and_words(
     ],
 )
 @pytest.mark.parametrize("decoder", [ChatFormat, LmiFormat])
-def test_what_says_nothing_of_the_answer_is_passed_over(decoder: type[Format], beside: bytes) -> None:
+def test_stream_content_unrelated_to_the_completion_is_skipped(decoder: type[Format], beside: bytes) -> None:
     said = events(chunk("Hi", "stop")) if decoder is ChatFormat else events(token("Hi", generated_text="Hi"))
     answer = decoded(decoder, beside, said, beside)
     assert (answer.text, answer.error, answer.first_token) == ("Hi", None, 2)
 
 
 @pytest.mark.parametrize("count", ["12", -1, True, 1.5, None, [2]])
-def test_a_count_of_tokens_that_is_none_is_passed_over(count: object) -> None:
+def test_an_invalid_token_count_is_ignored(count: object) -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": count, "completion_tokens": count}}
     answer = decoded(ChatFormat, events(chunk("Hi", "stop")), events(usage))
     assert (answer.text, answer.error, answer.server_input_tokens, answer.server_output_tokens) == (
@@ -175,7 +175,7 @@ def test_a_line_that_is_nested_too_deeply_is_malformed() -> None:
     assert answer.error is ErrorKind.MALFORMED_RESPONSE
 
 
-def test_an_answer_of_nothing_but_foreign_objects_is_malformed() -> None:
+def test_a_stream_of_unknown_objects_is_malformed() -> None:
     answer = decoded(ChatFormat, events({"completion": "Hi"}, {"completion": " there"}))
     assert (answer.error, answer.message) == (
         ErrorKind.MALFORMED_RESPONSE,
@@ -183,13 +183,13 @@ def test_an_answer_of_nothing_but_foreign_objects_is_malformed() -> None:
     )
 
 
-def test_an_event_may_be_written_in_several_lines() -> None:
+def test_an_event_can_span_several_data_lines() -> None:
     written = json.dumps(chunk("a\nb", "stop"), indent=1).replace("\n", "\r\ndata: ")
     answer = decoded(ChatFormat, f"data: {written}\r\n\r\n".encode())
     assert (answer.text, answer.error) == ("a\nb", None)
 
 
-def test_a_function_that_is_called_and_a_refusal_are_output() -> None:
+def test_tool_calls_and_refusals_count_as_output() -> None:
     def delta(**said: Any) -> dict[str, Any]:
         return {"choices": [{"delta": said}]}
 
@@ -201,7 +201,7 @@ def test_a_function_that_is_called_and_a_refusal_are_output() -> None:
     assert (answer.text, answer.error) == ("No.", None)
 
 
-def test_the_first_thing_that_went_wrong_is_the_one_that_counts() -> None:
+def test_the_first_error_of_a_stream_is_the_one_recorded() -> None:
     broken = {"error": ErrorKind.CUT_STREAM, "message": "the server closed the connection"}
     answer = decoded(ChatFormat, events({"error": "no memory"}), **broken)
     assert (answer.error, answer.message) == (ErrorKind.MODEL_ERROR, "no memory")
@@ -226,7 +226,7 @@ def test_the_first_thing_that_went_wrong_is_the_one_that_counts() -> None:
         (424, {}, b'{"OriginalStatusCode": 0, "Message": "dead"}', ErrorKind.SERVER_ERROR, "dead"),
     ],
 )
-def test_a_refusal_has_a_kind_and_the_servers_words(
+def test_an_error_response_has_a_kind_and_the_server_s_message(
     status: int, headers: dict[str, str], body: bytes, kind: ErrorKind, said: str
 ) -> None:
     found = refusal(Exchange(0, 1, status, headers, [(1, body)]))

@@ -30,7 +30,7 @@ def record(prompt: int, text: str, reasoning: str = "") -> Record:
 
 
 @pytest.mark.parametrize("file", [False, True])
-def test_a_chat_is_counted_with_all_that_its_template_adds(tmp_path: Path, file: bool) -> None:
+def test_a_chat_prompt_is_counted_with_its_template_tokens(tmp_path: Path, file: bool) -> None:
     tokenizer = ModelTokenizer(str(model(tmp_path, file=file)))
     # <s> <user> one two </s> <assistant>
     assert tokenizer.count_prompt(asked("one two")[0], chat=True) == 6
@@ -38,12 +38,12 @@ def test_a_chat_is_counted_with_all_that_its_template_adds(tmp_path: Path, file:
     assert tokenizer.count_prompt(Prompt(inputs="one two"), chat=False) == 3
 
 
-def test_a_model_without_a_template_reads_the_text(tmp_path: Path) -> None:
+def test_without_a_chat_template_the_prompt_text_is_counted(tmp_path: Path) -> None:
     tokenizer = ModelTokenizer(str(model(tmp_path, template=None) / "tokenizer.json"))
     assert tokenizer.count_prompt(asked("one two")[0], chat=True) == 3
 
 
-def test_the_tokenizer_counts_instead_of_the_server_and_cuts_nothing_off(tmp_path: Path) -> None:
+def test_the_tokenizer_s_counts_replace_the_server_s_without_truncation(tmp_path: Path) -> None:
     records = [record(0, "one two three two one two"), record(0, "two three", reasoning="one ")]
     count_tokens(records, asked("one"), ModelTokenizer(str(model(tmp_path))), chat=True)
     assert [(each.input_tokens, each.output_tokens, each.tokenizer_failed) for each in records] == [
@@ -52,13 +52,13 @@ def test_the_tokenizer_counts_instead_of_the_server_and_cuts_nothing_off(tmp_pat
     ]
 
 
-def test_without_a_tokenizer_the_servers_counts_are_taken() -> None:
+def test_without_a_tokenizer_the_server_s_counts_are_used() -> None:
     records = [record(0, "one two")]
     count_tokens(records, asked("one"), None, chat=True)
     assert (records[0].input_tokens, records[0].output_tokens) == (70, 80)
 
 
-def test_what_the_tokenizer_cannot_parse_is_counted_and_ends_nothing(tmp_path: Path) -> None:
+def test_text_the_tokenizer_cannot_parse_is_counted_as_a_failure(tmp_path: Path) -> None:
     prompts = [*asked("one"), Prompt.model_validate({"messages": [{"role": "tool", "content": "one"}]})]
     half_a_character = json.loads('"one \\ud83d"')
     records = [record(0, half_a_character), record(1, "one"), record(0, "one")]
@@ -84,7 +84,7 @@ def test_a_tokenizer_is_read_from_s3(tmp_path: Path) -> None:
         ModelTokenizer("s3://other/", read_s3=lambda _: None)
 
 
-def test_a_tokenizer_that_cannot_be_read_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_tokenizer_is_reported(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(EvaluationError, match="no tokenizer can be loaded from"):
         ModelTokenizer(str(tmp_path))
@@ -93,12 +93,12 @@ def test_a_tokenizer_that_cannot_be_read_is_told_of(tmp_path: Path) -> None:
         ModelTokenizer(str(tmp_path))
 
 
-def test_a_template_that_is_none_is_told_of(tmp_path: Path) -> None:
+def test_an_invalid_chat_template_is_reported(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="chat template cannot be read"):
         ModelTokenizer(str(model(tmp_path, template="{% for %}")))
 
 
-def test_a_template_can_do_nothing_but_write(tmp_path: Path) -> None:
+def test_a_chat_template_runs_in_a_sandbox(tmp_path: Path) -> None:
     tokenizer = ModelTokenizer(str(model(tmp_path, template="{{ ''.__class__.__mro__ }}")))
     records = [record(0, "one")]
     count_tokens(records, asked("one"), tokenizer, chat=True)

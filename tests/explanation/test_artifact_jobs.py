@@ -69,21 +69,21 @@ def test_the_store_decides_between_reuse_and_a_new_job(state: str | None, outcom
     assert (len(found.sentences) == 2) == (outcome == "new_job")
 
 
-def test_without_a_store_the_deployment_finds_out() -> None:
+def test_without_a_store_the_job_is_decided_at_deployment() -> None:
     found = looked(facts(), StackEvidence())
     assert found.outcome == "decided_at_deployment"
     assert "Decided at deployment" in found.sentences[0]
     assert "aaaaaaaaaaaa" in found.sentences[0]
 
 
-def test_an_artifact_that_is_as_it_was_needs_no_job() -> None:
+def test_an_unchanged_artifact_needs_no_job_unless_it_is_missing() -> None:
     assert looked(facts(), StackEvidence(), facts()).outcome == "stays"
     assert looked(facts(), with_store("ready"), facts()).outcome == "stays"
     # That it was made does not mean that it is still there, when CloudFormation asks for it anew.
     assert looked(facts(), with_store(None), facts()).outcome == "new_job"
 
 
-def test_what_nobody_asks_for_anew_runs_no_job_whatever_the_store_has() -> None:
+def test_a_resource_without_a_new_request_runs_no_job() -> None:
     there = report_job(facts(), facts(), with_store("ready"), is_requested=False)
     assert (there.outcome, there.sentences[0]) == ("stays", "Artifact aaaaaaaaaaaa stays as it is: no job runs.")
     gone = report_job(facts(), facts(), with_store(None), is_requested=False)
@@ -94,18 +94,18 @@ def test_what_nobody_asks_for_anew_runs_no_job_whatever_the_store_has() -> None:
     assert "is damaged (so it is), and no job runs" in lost.sentences[0]
 
 
-def test_another_artifact_names_the_one_before() -> None:
+def test_a_changed_artifact_names_the_previous_one() -> None:
     found = looked(facts(OTHER_KEY), StackEvidence(), facts())
     assert found.outcome == "decided_at_deployment"
     assert found.sentences[0].startswith("Another one than before (artifact aaaaaaaaaaaa).")
 
 
-def test_the_same_artifact_in_another_store_is_another_question() -> None:
+def test_an_artifact_in_another_store_is_decided_at_deployment() -> None:
     found = looked(facts(bucket="other"), StackEvidence(), facts())
     assert found.outcome == "decided_at_deployment"
 
 
-def test_a_key_that_the_files_decide_is_not_made_up() -> None:
+def test_an_artifact_key_that_depends_on_files_is_left_unknown() -> None:
     found = looked(facts(None), with_store("ready"))
     assert found.outcome == "decided_at_deployment"
     assert "follows from the files below s3://models/llama/" in found.sentences[0]
@@ -127,13 +127,13 @@ def test_a_key_that_the_files_decide_is_not_made_up() -> None:
         ),
     ],
 )
-def test_what_the_key_follows_from_is_named(properties: dict[str, Any], said: str) -> None:
+def test_the_inputs_of_an_unknown_artifact_key_are_named(properties: dict[str, Any], said: str) -> None:
     found = looked(facts(None, **properties), StackEvidence())
     assert found.outcome == "decided_at_deployment"
     assert f"follows from {said}" in found.sentences[0]
 
 
-def test_jobs_of_the_same_kind_say_how_long_it_takes_and_what_it_costs() -> None:
+def test_past_jobs_of_the_same_kind_estimate_duration_and_cost() -> None:
     found = looked(
         facts(), with_store(None, PAST, PastJob(KIND, 6000), PastJob(KIND._replace(model_id="mistral"), 4320))
     )
@@ -143,14 +143,14 @@ def test_jobs_of_the_same_kind_say_how_long_it_takes_and_what_it_costs() -> None
     )
 
 
-def test_a_chains_other_job_is_not_of_the_same_kind() -> None:
+def test_a_job_with_other_steps_is_not_of_the_same_kind() -> None:
     sharding = PastJob(KIND._replace(steps=frozenset({"ModelShardingConfig"})), 4320)
     found = looked(facts(), with_store(None, sharding))
     assert found.estimate_based_on == 0
     assert found.sentences[1].startswith("At most 10 h and $70.00")
 
 
-def test_a_price_that_is_not_among_those_given_is_said_to_be_missing() -> None:
+def test_an_instance_type_without_a_job_price_is_reported() -> None:
     took = "About 1 h 12 min, as 1 job of the same kind took; at most 10 h."
     for prices, said in (
         (Prices(), took),
@@ -160,13 +160,13 @@ def test_a_price_that_is_not_among_those_given_is_said_to_be_missing() -> None:
         assert found.sentences[1] == said
 
 
-def test_a_price_of_jobs_goes_before_that_of_hosting() -> None:
+def test_a_job_price_takes_precedence_over_the_hosting_price() -> None:
     prices = Prices({"ml.g5.12xlarge": 7.0}, optimization={"ml.g5.12xlarge": 5.0})
     found = looked(facts(), StackEvidence(prices))
     assert (found.price_per_hour, found.price_basis) == (5.0, "price of jobs on ml.g5.12xlarge")
 
 
-def test_a_training_job_is_priced_as_one_by_all_its_instances() -> None:
+def test_a_training_job_is_priced_by_its_training_price_and_instance_count() -> None:
     request = {
         "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 2},
         "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
@@ -188,18 +188,18 @@ def test_a_training_job_is_priced_as_one_by_all_its_instances() -> None:
         (StackEvidence(), "decided_at_deployment", "fails if the store lacks it"),
     ],
 )
-def test_what_is_referred_to_by_its_key_must_be_there(evidence: StackEvidence, outcome: Outcome, said: str) -> None:
+def test_a_referenced_artifact_must_exist_in_the_store(evidence: StackEvidence, outcome: Outcome, said: str) -> None:
     found = looked(reference(), evidence)
     assert (found.outcome, len(found.sentences)) == (outcome, 1)
     assert said in found.sentences[0]
 
 
-def test_a_reference_that_stays_needs_nothing() -> None:
+def test_an_unchanged_artifact_reference_needs_no_job() -> None:
     assert looked(reference(), StackEvidence(), reference()).outcome == "stays"
     assert looked(reference(OTHER_KEY), StackEvidence(), reference()).outcome == "decided_at_deployment"
 
 
-def test_an_artifact_that_nothing_uses_any_more_stays_in_its_store() -> None:
+def test_an_unused_artifact_is_kept_in_its_store() -> None:
     found = report_job(facts(), None, StackEvidence())
     assert found.outcome == "removed"
     assert "stays in its store" in found.sentences[0]

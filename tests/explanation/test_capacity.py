@@ -28,7 +28,7 @@ def variant(**properties: Any) -> Endpoint:
     return endpoint(**serving(**properties))
 
 
-def test_an_endpoint_that_is_not_scaled_has_its_initial_instances() -> None:
+def test_an_endpoint_without_scaling_has_its_initial_instance_count() -> None:
     (found,) = capacities(variant(InitialInstanceCount="3"))
     assert ((found.least, found.most), describe_capacity(found)) == (
         (3, 3),
@@ -36,12 +36,12 @@ def test_an_endpoint_that_is_not_scaled_has_its_initial_instances() -> None:
     )
 
 
-def test_scaling_sets_the_range() -> None:
+def test_scaling_sets_the_range_of_instances() -> None:
     (found,) = capacities(endpoint(**chat(Target=scaled(0, 4))))
     assert describe_capacity(found) == "0 to 4 instances of ml.g5.12xlarge (scaling)"
 
 
-def test_schedules_widen_the_range_and_are_named() -> None:
+def test_scheduled_actions_widen_the_range_and_are_named() -> None:
     actions = [
         {"ScheduledActionName": "Night", "ScalableTargetAction": {"MinCapacity": 0, "MaxCapacity": 1}},
         {"ScheduledActionName": "Rush", "ScalableTargetAction": {"MaxCapacity": 9}},
@@ -56,7 +56,7 @@ def test_instances_of_components_are_in_the_managed_range() -> None:
     assert (found.least, found.most) == (0, 2)
 
 
-def test_a_number_that_is_known_at_deployment_is_said_to_be() -> None:
+def test_a_capacity_known_only_at_deployment_is_reported_as_such() -> None:
     (found,) = capacities(endpoint(**chat(Target=scaled(1, {"Ref": "Most"}))))
     assert (found.least, found.most) == (1, None)
     assert describe_capacity(found).startswith("1 to a number known at deployment instances")
@@ -70,7 +70,7 @@ def test_a_month_has_730_hours() -> None:
     assert (round(cost.least or 0, 2), round(cost.most or 0, 2)) == (5175.7, 20702.8)
 
 
-def test_pools_cost_between_the_cheapest_and_the_dearest_type() -> None:
+def test_instance_pools_cost_between_the_cheapest_and_the_dearest_type() -> None:
     pools = [{"InstanceType": "ml.p5.48xlarge", "Priority": 1}, {"InstanceType": "ml.g5.12xlarge", "Priority": 2}]
     (found,) = capacities(variant(InstancePools=pools, InstanceType=None, InitialInstanceCount=2))
     assert found.instance_types == ("ml.p5.48xlarge", "ml.g5.12xlarge")
@@ -78,7 +78,7 @@ def test_pools_cost_between_the_cheapest_and_the_dearest_type() -> None:
     assert (cost.least, cost.most) == (2 * 7 * 730, 2 * 60 * 730)
 
 
-def test_a_price_that_is_missing_is_named_and_not_made_up() -> None:
+def test_an_instance_type_without_a_price_leaves_the_cost_unknown() -> None:
     cost = monthly_cost(
         [Capacity(instance_types=("ml.p5.48xlarge", "ml.g5.12xlarge"), least=1, most=2, reason="scaling")],
         {"ml.g5.12xlarge": 7.0},
@@ -86,19 +86,19 @@ def test_a_price_that_is_missing_is_named_and_not_made_up() -> None:
     assert (cost.least, cost.most, cost.unpriced) == (None, None, ("ml.p5.48xlarge",))
 
 
-def test_no_instances_cost_nothing_whatever_one_would() -> None:
+def test_zero_instances_cost_nothing_even_without_a_price() -> None:
     assert (
         monthly_cost([Capacity(instance_types=("ml.g5.12xlarge",), least=0, most=2, reason="scaling")], {}).least == 0
     )
 
 
 @pytest.mark.parametrize(("dollars", "said"), [(0, "$0"), (7.09, "$7.09"), (70.9, "$70.90"), (5175.7, "$5,176")])
-def test_money_has_cents_where_they_matter(dollars: float, said: str) -> None:
+def test_amounts_show_cents_only_where_they_matter(dollars: float, said: str) -> None:
     assert money(dollars) == said
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0, "0 s"), (4320, "1 h 12 min"), (36_000, "10 h"), (432_000, "5 d")])
-def test_a_time_is_told_by_its_two_largest_units(seconds: float, said: str) -> None:
+def test_a_duration_is_shown_in_its_two_largest_units(seconds: float, said: str) -> None:
     assert duration(seconds) == said
 
 

@@ -124,14 +124,14 @@ def of_two_components(scope: Stack) -> None:
     night.auto_scale(min_capacity=0, max_capacity=2).on_concurrency()
 
 
-def test_an_app_that_does_not_change_is_told_of_in_a_line(synthesis: Synthesis) -> None:
+def test_an_unchanged_app_is_reported_in_one_line(synthesis: Synthesis) -> None:
     report = synthesis.change(headline, headline)
     assert not report.has_changes
     assert not report.may_run_jobs
     assert said(report) == ["Compared with main.", "Nothing changes."]
 
 
-def test_every_optimized_resource_has_the_recipe_in_one_line_and_the_artifacts_key(synthesis: Synthesis) -> None:
+def test_every_optimized_resource_has_recipe_and_artifact_key_in_its_metadata(synthesis: Synthesis) -> None:
     (made,) = synthesis.of(headline)
     # Models and techniques are there as well, for policies.
     told = {
@@ -156,7 +156,7 @@ def test_every_optimized_resource_has_the_recipe_in_one_line_and_the_artifacts_k
     }
 
 
-def test_another_recipe_is_another_artifact_model_and_configuration_behind_the_same_endpoint(
+def test_a_changed_recipe_changes_artifact_and_model_behind_the_same_endpoint(
     synthesis: Synthesis,
 ) -> None:
     report = synthesis.change(headline, on_another_instance)
@@ -189,7 +189,7 @@ def test_another_recipe_is_another_artifact_model_and_configuration_behind_the_s
     )
 
 
-def test_more_instances_change_the_cost_and_neither_artifact_nor_fleet(synthesis: Synthesis) -> None:
+def test_more_instances_change_the_cost_but_neither_artifact_nor_fleet(synthesis: Synthesis) -> None:
     report = synthesis.change(headline, with_more_instances)
     (found,) = report.endpoints
     assert (found.change, outcomes(found), found.updates) == ("changed", ["stays"], ())
@@ -199,7 +199,7 @@ def test_more_instances_change_the_cost_and_neither_artifact_nor_fleet(synthesis
     assert not report.permissions
 
 
-def test_another_name_is_another_endpoint(synthesis: Synthesis) -> None:
+def test_a_changed_endpoint_name_replaces_the_endpoint(synthesis: Synthesis) -> None:
     report = synthesis.change(headline, with_another_name)
     (found,) = report.endpoints
     assert found.is_interrupted
@@ -218,7 +218,7 @@ def test_a_grant_is_a_gained_permission(synthesis: Synthesis) -> None:
     assert {(each.gained, each.grants_more) for each in lost} == {((), False)}
 
 
-def test_an_endpoint_comes_and_goes_and_the_one_beside_it_is_unchanged(synthesis: Synthesis) -> None:
+def test_adding_and_removing_an_endpoint_leaves_the_other_unchanged(synthesis: Synthesis) -> None:
     report = synthesis.change(headline, beside_another)
     assert [(each.name, each.change) for each in report.endpoints] == [
         ("Chat/Llama70B", "unchanged"),
@@ -231,7 +231,7 @@ def test_an_endpoint_comes_and_goes_and_the_one_beside_it_is_unchanged(synthesis
     assert "Chat/Second: removed, interrupted in us-west-2" in said(report)
 
 
-def test_each_artifact_of_a_chain_is_told_of(synthesis: Synthesis) -> None:
+def test_each_artifact_of_a_chain_is_reported(synthesis: Synthesis) -> None:
     report = synthesis.change(headline, sharded)
     (found,) = report.endpoints
     # What the first job makes is what the endpoint served until now.
@@ -250,7 +250,7 @@ def test_components_are_told_apart_with_their_recipes_copies_and_updates(synthes
     assert any("The artifact's key follows from the files below s3://models/night/" in line for line in lines)
 
 
-def test_without_anything_to_compare_with_it_is_a_first_deployment(synthesis: Synthesis) -> None:
+def test_without_a_baseline_every_endpoint_is_new(synthesis: Synthesis) -> None:
     report = explain(synthesis.of(headline), evidence_of=lambda each: PRICES)
     (found,) = report.endpoints
     assert (found.change, report.against) == ("new", None)
@@ -274,26 +274,26 @@ def test_stages_and_nested_stacks_are_read_with_the_stacks_they_are_in(tmp_path:
     assert [each.change for each in gone.endpoints] == ["removed"]
 
 
-def test_a_nested_stack_of_a_stack_that_is_left_as_it_is_stays_with_it() -> None:
+def test_a_nested_stack_of_an_undeployed_parent_is_not_reported_separately() -> None:
     nested = StackTemplate("Old/Inner", "Old", {"Resources": chat()}, parents=("Inner",))
     report = explain([stack(chat())], [stack(chat()), stack({}, path="Old"), nested], against="main")
     assert [each.name for each in report.stacks] == ["Chat"]
     assert len(report.notes) == 1
 
 
-def test_a_job_that_an_endpoint_begins_to_serve_is_told_of_with_the_endpoint() -> None:
+def test_a_job_is_reported_with_the_endpoint_that_now_serves_it() -> None:
     report = explain([stack(chat())], [stack(job())], against="main")
     assert report.stacks[0].artifacts == ()
     assert [each.outcome for each in report.endpoints[0].jobs] == ["stays"]
 
 
-def test_a_stack_that_the_app_no_longer_has_is_left_as_it_is() -> None:
+def test_a_stack_removed_from_the_app_is_noted_as_left_deployed() -> None:
     report = explain([stack(chat())], [stack(chat()), stack(chat(), path="Old")], against="main")
     assert not report.endpoints[0].is_interrupted
     assert any("The stack Old is in main alone. A deployment leaves it as it is" in note for note in report.notes)
 
 
-def test_what_was_not_looked_up_is_said_once_for_all_endpoints() -> None:
+def test_skipped_lookups_are_noted_once_for_all_endpoints() -> None:
     report = explain([stack(chat(Target=scaled(1, 4))), stack(chat(), path="Other")])
     assert not any(line.startswith("cost: ") for line in said(report))
     (note,) = (note for note in report.notes if "--prices" in note)
@@ -302,7 +302,7 @@ def test_what_was_not_looked_up_is_said_once_for_all_endpoints() -> None:
     )
 
 
-def test_a_price_that_the_given_ones_lack_is_said_to_be_missing() -> None:
+def test_an_instance_type_without_a_price_is_reported() -> None:
     others = StackEvidence(Prices({"ml.p5.48xlarge": 63.3}, source="prices of a test"))
     report = explain([stack(chat(Target=scaled(1, 4)))], evidence_of=lambda each: others)
     assert "cost: not known, as there is no price of ml.g5.12xlarge" in said(report)
@@ -314,7 +314,7 @@ def on_other_instances(made: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def test_other_instances_of_a_variant_that_is_scaled_are_refused_by_sagemaker() -> None:
+def test_changing_the_instance_type_of_a_scaled_variant_is_refused() -> None:
     before = chat(Target=scaled(1, 4))
     for after in (chat(Target=scaled(1, 4)), chat()):
         report = explain([stack(on_other_instances(after))], [stack(before)], against="main")
@@ -325,14 +325,14 @@ def test_other_instances_of_a_variant_that_is_scaled_are_refused_by_sagemaker() 
         assert "> AWS refuses this deployment." in markdown(report)
 
 
-def test_other_instances_are_no_refusal_where_nothing_scales_the_variant_or_another_endpoint_comes() -> None:
+def test_changing_the_instance_type_is_allowed_unscaled_or_on_replacement() -> None:
     assert not explain([stack(on_other_instances(chat()))], [stack(chat())]).refusals
     renamed = on_other_instances(chat(Target=scaled(1, 4)))
     renamed["Endpoint"]["Properties"]["EndpointName"] = "another"
     assert not explain([stack(renamed)], [stack(chat(Target=scaled(1, 4)))]).refusals
 
 
-def test_a_scaled_variant_that_goes_is_refused_by_sagemaker() -> None:
+def test_removing_a_scaled_variant_is_refused_by_sagemaker() -> None:
     after = chat(Target=scaled(1, 4))
     after["Config"]["Properties"]["ProductionVariants"][0]["VariantName"] = "Other"
     (refusal,) = explain([stack(after)], [stack(chat(Target=scaled(1, 4)))]).refusals
@@ -355,7 +355,7 @@ def test_a_logical_id_with_another_type_is_refused_by_cloudformation() -> None:
     )
 
 
-def test_how_a_job_would_run_is_a_setting_and_what_it_makes_stays() -> None:
+def test_a_changed_job_time_limit_keeps_the_artifact() -> None:
     after = chat()
     after["Job"]["Properties"]["Request"]["StoppingCondition"] = {"MaxRuntimeInSeconds": 7200}
     report = explain([stack(after)], [stack(chat())], against="main")
@@ -363,7 +363,7 @@ def test_how_a_job_would_run_is_a_setting_and_what_it_makes_stays() -> None:
     assert "resources updated: Job (Request)" in said(report)
 
 
-def test_an_unchanged_endpoint_whose_artifact_is_lost_is_told_of_all_the_same() -> None:
+def test_a_lost_artifact_of_an_unchanged_endpoint_is_reported() -> None:
     lost = StackEvidence(stores={"Job": StoreContents("ml-artifacts", {})})
     report = explain([stack(chat())], [stack(chat())], against="what is deployed", evidence_of=lambda each: lost)
     assert not report.has_changes
@@ -372,14 +372,14 @@ def test_an_unchanged_endpoint_whose_artifact_is_lost_is_told_of_all_the_same() 
     assert "is not in the store ml-artifacts, and no job runs" in text
 
 
-def test_outputs_are_a_change_as_well() -> None:
+def test_a_changed_stack_output_is_a_change() -> None:
     after = StackTemplate("Chat", "Chat", {"Resources": chat(), "Outputs": {"Key": {"Value": "a"}}})
     report = explain([after], [stack(chat())], against="main")
     assert report.has_changes
     assert report.endpoints[0].change == "unchanged"
 
 
-def test_a_wait_condition_that_would_have_to_be_updated_is_refused_by_cloudformation() -> None:
+def test_updating_a_wait_condition_is_refused_by_cloudformation() -> None:
     after = chat()
     after["Ready1"]["Properties"]["Timeout"] = "3600"
     report = explain([stack(after)], [stack(chat())], against="main")
@@ -387,7 +387,7 @@ def test_a_wait_condition_that_would_have_to_be_updated_is_refused_by_cloudforma
     assert "it cannot update wait conditions, and Timeout of Ready1 changes" in refusal
 
 
-def test_a_kept_endpoint_goes_on_costing_money() -> None:
+def test_a_retained_endpoint_is_reported_as_left_in_the_account() -> None:
     before = chat()
     before["Endpoint"]["DeletionPolicy"] = "Retain"
     report = explain([stack({})], [stack(before)], against="main")
@@ -395,7 +395,7 @@ def test_a_kept_endpoint_goes_on_costing_money() -> None:
     assert "resources left in the account (DeletionPolicy): Endpoint" in said(report)
 
 
-def test_jobs_that_no_endpoint_of_the_stack_serves_are_told_of_by_themselves() -> None:
+def test_jobs_without_an_endpoint_in_the_stack_are_reported_separately() -> None:
     report = explain([stack(job(key=OTHER_KEY, generation="2"))], [stack(job())], against="main")
     (only,) = report.stacks
     assert [each.outcome for each in only.artifacts] == ["decided_at_deployment"]
@@ -403,7 +403,7 @@ def test_jobs_that_no_endpoint_of_the_stack_serves_are_told_of_by_themselves() -
     assert "Artifacts of Chat that other stacks serve" in said(report)
 
 
-def test_a_comment_is_never_longer_than_github_takes() -> None:
+def test_a_comment_stays_within_the_github_length_limit() -> None:
     many = [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{number}-{'a' * 200}"} for number in range(400)]
     report = explain([stack({**chat(), "Role": role(*many)})], [stack(chat())], against="main")
     text = markdown(report)
@@ -422,7 +422,7 @@ def test_a_comment_is_never_longer_than_github_takes() -> None:
         ({"manifest.json": "[]"}, "manifest.json is no JSON object: Input should be an object"),
     ],
 )
-def test_what_is_no_synthesized_app_is_refused_in_a_sentence(
+def test_an_invalid_cloud_assembly_is_refused_with_an_error_message(
     files: dict[str, str], message: str, tmp_path: Path
 ) -> None:
     for name, content in files.items():
@@ -431,7 +431,7 @@ def test_what_is_no_synthesized_app_is_refused_in_a_sentence(
         read_assembly(tmp_path)
 
 
-def test_a_template_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_template_is_reported_by_name(tmp_path: Path) -> None:
     folder = written(tmp_path, stack(chat()))
     (folder / "Chat.template.json").unlink()
     with pytest.raises(ExplanationError, match=r"Chat\.template\.json cannot be read"):

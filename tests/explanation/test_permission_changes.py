@@ -43,12 +43,12 @@ def test_a_permission_is_gained_and_lost() -> None:
         ({"Action": ["s3:PutObject"], "Resource": "*"}, True),
     ],
 )
-def test_only_what_nothing_allowed_before_is_more(changed: dict[str, Any], grants_more: bool) -> None:
+def test_only_statements_that_nothing_allowed_before_grant_more(changed: dict[str, Any], grants_more: bool) -> None:
     (change,) = changes([READ], [{**READ, **changed}])
     assert change.grants_more == grants_more
 
 
-def test_another_name_of_a_statement_is_no_change() -> None:
+def test_a_renamed_statement_id_is_no_change() -> None:
     assert changes([READ], [{**READ, "Sid": "Renamed"}]) == []
 
 
@@ -57,7 +57,7 @@ def test_statements_are_compared_together() -> None:
     assert changes([both], [READ, {**READ, "Action": "s3:ListBucket"}]) == []
 
 
-def test_an_exception_that_goes_allows_more() -> None:
+def test_removing_an_action_from_not_action_grants_more() -> None:
     def all_but(*actions: str) -> dict[str, Any]:
         return {"Effect": "Allow", "NotAction": [*actions], "Resource": "*"}
 
@@ -65,7 +65,7 @@ def test_an_exception_that_goes_allows_more() -> None:
     assert (change.gained, change.grants_more) == (("Allow all but iam:* on *",), True)
 
 
-def test_a_denial_that_covers_less_lets_somebody_do_more() -> None:
+def test_a_narrower_or_removed_deny_grants_more() -> None:
     deny = {"Effect": "Deny", "Action": "s3:*", "Resource": "*"}
     (change,) = changes([deny], [{**deny, "Resource": "arn:aws:s3:::store/*"}])
     assert change.grants_more
@@ -75,14 +75,14 @@ def test_a_denial_that_covers_less_lets_somebody_do_more() -> None:
     assert not change.grants_more
 
 
-def test_a_lost_condition_allows_more() -> None:
+def test_a_removed_condition_grants_more() -> None:
     held = {**READ, "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}}
     (change,) = changes([held], [READ])
     assert change.grants_more
     assert change.lost[0].endswith(" if aws:SourceAccount StringEquals ${AWS::AccountId}")
 
 
-def test_who_may_assume_a_role_is_told_apart_from_what_it_may_do() -> None:
+def test_trust_policies_are_distinguished_from_permissions() -> None:
     trusted = role()
     trusted["Properties"]["AssumeRolePolicyDocument"]["Statement"][0]["Principal"] = {
         "Service": ["sagemaker.amazonaws.com", "lambda.amazonaws.com"]
@@ -92,7 +92,7 @@ def test_who_may_assume_a_role_is_told_apart_from_what_it_may_do() -> None:
     assert change.gained == ("Allow sts:AssumeRole to lambda.amazonaws.com",)
 
 
-def test_a_policy_counts_for_the_role_it_is_attached_to() -> None:
+def test_a_policy_is_attributed_to_the_role_it_is_attached_to() -> None:
     def with_policy(*statements: dict[str, Any], attached: Any) -> Template:
         policy = resource("AWS::IAM::Policy", PolicyDocument={"Statement": list(statements)}, Roles=[attached])
         return template(Role=role(), Extra=policy)
@@ -105,7 +105,7 @@ def test_a_policy_counts_for_the_role_it_is_attached_to() -> None:
     assert permission_changes(template(Role=role(READ)), with_policy(READ, attached={"Ref": "Role"})) == []
 
 
-def test_managed_policies_and_boundaries_are_permissions_as_well() -> None:
+def test_managed_policies_and_permissions_boundaries_are_reported() -> None:
     more = role()
     more["Properties"] |= {
         "ManagedPolicyArns": ["arn:aws:iam::aws:policy/AdministratorAccess"],
@@ -134,7 +134,7 @@ def test_managed_policies_and_boundaries_are_permissions_as_well() -> None:
         ),
     ],
 )
-def test_the_policies_of_resources_are_told_of(type_name: str, properties: dict[str, Any], owner: str) -> None:
+def test_resource_policies_are_reported(type_name: str, properties: dict[str, Any], owner: str) -> None:
     beside = {name: resource("AWS::S3::Bucket") for name in ("Store", "Topic", "Function")}
     (change,) = permission_changes(template(**beside), template(**beside, It=resource(type_name, **properties)))
     assert (change.kind, change.owner) == ("resource policy", owner)
@@ -149,9 +149,7 @@ permissions = st.builds(
 
 
 @given(permissions, permissions, permissions)
-def test_what_covers_what_covers_another_covers_that_as_well(
-    one: Permission, two: Permission, three: Permission
-) -> None:
+def test_permission_coverage_is_reflexive_and_transitive(one: Permission, two: Permission, three: Permission) -> None:
     assert one.covers(one)
     if one.covers(two) and two.covers(three):
         assert one.covers(three)

@@ -34,12 +34,12 @@ def types_of_this_library() -> list[str]:
 
 
 @pytest.mark.parametrize("type_name", types_of_this_library())
-def test_what_replaces_a_resource_is_what_its_schema_says(type_name: str) -> None:
+def test_recorded_create_only_properties_match_the_resource_schema(type_name: str) -> None:
     said = json.loads(FILE.read_text(encoding="utf-8"))[type_name]
     assert said == create_only(type_name), "python -m tests.explanation.schemas writes the file anew"
 
 
-def test_a_template_that_stays_changes_nothing() -> None:
+def test_an_unchanged_template_has_no_resource_changes() -> None:
     assert actions(chat(), chat()) == {}
 
 
@@ -81,7 +81,7 @@ def test_a_changed_property_changes_in_place_or_replaces(
     assert actions({"It": resource(type_name, **before)}, {"It": resource(type_name, **after)}) == {"It": action}
 
 
-def test_a_property_deep_inside_another_replaces_alone() -> None:
+def test_a_nested_create_only_property_alone_causes_replacement() -> None:
     def replicator(source: str, tag: str) -> dict[str, Any]:
         listed = [{"SourceKafkaClusterArn": source, "TopicReplication": {"TopicsToReplicate": [tag]}}]
         return {"It": resource("AWS::MSK::Replicator", ReplicationInfoList=listed)}
@@ -90,7 +90,7 @@ def test_a_property_deep_inside_another_replaces_alone() -> None:
     assert actions(replicator("a", "x"), replicator("b", "x")) == {"It": "replace"}
 
 
-def test_what_is_new_is_created_and_what_is_gone_removed_or_kept() -> None:
+def test_new_resources_are_created_and_missing_ones_removed_or_retained() -> None:
     kept = {**resource("AWS::S3::Bucket"), "DeletionPolicy": "Retain"}
     before = {"Gone": resource("AWS::SQS::Queue"), "Kept": kept}
     assert actions(before, {"New": resource("AWS::SQS::Queue")}) == {
@@ -100,7 +100,7 @@ def test_what_is_new_is_created_and_what_is_gone_removed_or_kept() -> None:
     }
 
 
-def test_a_resource_may_not_change_its_type() -> None:
+def test_a_resource_that_changes_its_type_is_refused() -> None:
     assert actions({"It": resource("AWS::SQS::Queue")}, {"It": resource("AWS::SNS::Topic")}) == {"It": "refuse"}
 
 
@@ -178,7 +178,7 @@ def test_another_default_of_a_parameter_or_value_of_a_mapping_may_change_what_ta
     assert compare(of("1", "a"), of("1", "a", **{"eu-west-1": {"Account": "c"}})) == {}
 
 
-def test_what_cloudformation_gives_back_has_question_marks_for_what_is_not_ascii() -> None:
+def test_question_marks_for_non_ascii_text_in_deployed_templates_are_no_change() -> None:
     before = template(Queue=resource("AWS::SQS::Queue", Tags=[{"Key": "team", "Value": "caf?"}]))
     after = template(Queue=resource("AWS::SQS::Queue", Tags=[{"Key": "team", "Value": "café"}]))
     assert compare(before, after, deployed=True) == {}
@@ -209,7 +209,7 @@ def test_no_template_differs_from_itself(resources: dict[str, Any]) -> None:
 
 
 @given(templates, templates)
-def test_every_difference_is_told_of_and_ends(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_every_difference_between_templates_is_reported(before: dict[str, Any], after: dict[str, Any]) -> None:
     found = actions(before, after)
     assert {name for name, action in found.items() if action == "create"} == set(after) - set(before)
     assert {name for name, action in found.items() if action == "remove"} == set(before) - set(after)

@@ -74,13 +74,13 @@ def test_the_workflow_explains_and_keeps_one_comment(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("body", ["", "Approved by security", "x" * 300_000, f"{MARKER}\n{'x' * 70_000}"])
-def test_what_is_no_explanation_is_not_commented(tmp_path: Path, body: str) -> None:
+def test_an_invalid_explanation_is_not_posted_as_a_comment(tmp_path: Path, body: str) -> None:
     left(tmp_path, body)
     with pytest.raises(subprocess.CalledProcessError):
         commented(tmp_path, [])
 
 
-def test_the_branchs_code_runs_where_nothing_may_be_written() -> None:
+def test_the_branch_s_code_runs_in_a_job_without_write_permissions() -> None:
     assert yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["permissions"] == {}
     synthesize, comment = jobs()["synthesize"], jobs()["comment"]
     assert synthesize["permissions"] == {"contents": "read"}
@@ -105,7 +105,7 @@ def left(folder: Path, explanation: str) -> None:
     (folder / "explanation" / "explanation.md").write_text(explanation, encoding="utf-8")
 
 
-def test_what_aws_refuses_is_commented_on_before_the_check_fails(checkout: Path) -> None:
+def test_a_refused_deployment_is_commented_on_before_the_check_fails(checkout: Path) -> None:
     retyped = chat()
     retyped["Model"]["Type"] = "Custom::OptimizedModel"
     written(checkout / "head.out", stack(retyped))
@@ -145,7 +145,7 @@ def commented(checkout: Path, comments: list[dict[str, Any]]) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def test_a_job_reads_outputs_of_its_own_steps_and_of_jobs_that_it_needs() -> None:
+def test_a_workflow_job_reads_outputs_only_of_its_steps_and_needed_jobs() -> None:
     for name, job in jobs().items():
         text = json.dumps(job)
         own = {each["id"] for each in job["steps"] if "id" in each}

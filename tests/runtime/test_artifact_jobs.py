@@ -57,7 +57,7 @@ def test_a_training_job_writes_uncompressed_and_encrypted_and_keeps_checkpoints_
     assert made["TensorBoardOutputConfig"]["S3OutputPath"] == f"s3://store/artifacts/{KEY}/tensorboard/"
 
 
-def test_an_optimization_job_is_asked_as_ever() -> None:
+def test_an_optimization_job_request_has_the_model_source_and_output_location() -> None:
     made = request(OPTIMIZATION, "OptimizationJob")
     assert made["ModelSource"]["S3"]["S3Uri"] == "s3://jumpstart/model/"
     assert made["OutputConfig"] == {"S3OutputLocation": OUTPUT}
@@ -85,9 +85,7 @@ def test_an_optimization_job_is_asked_as_ever() -> None:
         ("TrainingJob", "CheckpointConfig", {"S3Uri": "s3://elsewhere/"}),
     ],
 )
-def test_a_request_that_the_api_s_model_does_not_know_is_refused_before_it_is_sent(
-    kind: str, member: str, value: Any
-) -> None:
+def test_a_request_that_violates_the_api_model_is_refused_before_it_is_sent(kind: str, member: str, value: Any) -> None:
     given = OPTIMIZATION if kind == "OptimizationJob" else training_properties()
     wanted = validate(JobProperties, {**given, "Request": {**given["Request"], member: value}})
     sagemaker = boto3.client("sagemaker", region_name="us-west-2")
@@ -102,11 +100,11 @@ def test_a_request_that_the_api_s_model_does_not_know_is_refused_before_it_is_se
 
 
 @pytest.mark.parametrize("planned", training_requests())
-def test_a_plan_s_training_request_is_one_of_the_api_s(planned: dict[str, Any]) -> None:
+def test_a_planned_training_request_is_valid_for_the_api(planned: dict[str, Any]) -> None:
     request(training_properties(Request=as_delivered(planned)), "TrainingJob")
 
 
-def test_a_training_job_s_artifact_is_below_its_name() -> None:
+def test_a_training_job_s_artifact_is_under_the_job_name_prefix() -> None:
     assert KINDS["TrainingJob"].artifact_uri(OUTPUT, "optim-1") == f"{OUTPUT}optim-1/output/model/"
     assert KINDS["OptimizationJob"].artifact_uri(OUTPUT, "optim-1") == OUTPUT
 
@@ -129,19 +127,19 @@ TRAINED: dict[str, Any] = {
         ({"SecondaryStatus": "Stopped"}, "from outside"),
     ],
 )
-def test_why_a_training_came_to_nothing_is_told(more: dict[str, Any], told: str) -> None:
+def test_the_reason_of_a_failed_training_job_is_reported(more: dict[str, Any], told: str) -> None:
     assert told in failure_reason({**TRAINED, **more})
 
 
 @pytest.mark.parametrize(("status", "ended_badly"), [("Failed", True), ("Stopped", True), ("Stopping", False)])
-def test_the_statuses_of_training_jobs_are_understood(status: str, ended_badly: bool) -> None:
+def test_training_job_statuses_map_to_failed_or_running(status: str, ended_badly: bool) -> None:
     kind = KINDS["TrainingJob"].kind
     assert kind.has_status({"TrainingJobStatus": status}, "FAILED", "STOPPED") is ended_badly
     assert not kind.has_status({"TrainingJobStatus": status}, "COMPLETED")
     assert kind.has_status({"TrainingJobStatus": "InProgress"}, *RUNNING)
 
 
-def test_a_manifest_keeps_the_last_metrics_and_what_was_billed() -> None:
+def test_a_manifest_keeps_the_final_metrics_and_billable_seconds() -> None:
     job = {
         **TRAINED,
         "FinalMetricDataList": [{"MetricName": "medusa:loss", "Value": 0.25}],
@@ -152,7 +150,7 @@ def test_a_manifest_keeps_the_last_metrics_and_what_was_billed() -> None:
     assert kept["billable_seconds"] == 90
 
 
-def test_what_else_a_job_reads_is_part_of_its_artifact_s_identity(s3: Any) -> None:
+def test_additional_input_data_is_part_of_the_artifact_identity(s3: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key="train/train.jsonl", Body=b"{}")
     wanted = validate(JobProperties, training_properties(Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/train"}]))
     first = with_reads(SOURCE, wanted.reads, s3)
@@ -163,12 +161,12 @@ def test_what_else_a_job_reads_is_part_of_its_artifact_s_identity(s3: Any) -> No
     assert with_reads(SOURCE, (), s3) == SOURCE
 
 
-def test_training_data_that_are_not_there_are_named(s3: Any) -> None:
+def test_missing_training_data_is_reported_with_its_s3_uri(s3: Any) -> None:
     wanted = validate(JobProperties, training_properties(Reads=[{"Kind": "s3", "S3Uri": f"s3://{BUCKET}/none/"}]))
     with pytest.raises(DeploymentError, match=f"no data files under s3://{BUCKET}/none/"):
         with_reads(SOURCE, wanted.reads, s3)
 
 
-def test_an_artifact_is_known_by_its_model_whatever_else_was_read() -> None:
+def test_an_artifact_is_matched_by_its_model_regardless_of_other_inputs() -> None:
     given = validate(JobProperties, OPTIMIZATION)
     assert is_of(given.source, f"hub:SageMakerPublicHub/some-model@1.2.3\ns3:s3://data/train/#{KEY}")

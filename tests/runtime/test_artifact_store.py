@@ -48,7 +48,7 @@ def test_a_second_stack_joins_the_same_attempt(store: ArtifactStore) -> None:
     assert (claim.attempt, claim.owners) == (1, (FIRST, SECOND))
 
 
-def test_joining_twice_is_joining_once(store: ArtifactStore) -> None:
+def test_joining_a_claim_is_idempotent(store: ArtifactStore) -> None:
     assert store.join(KEY, FIRST) == store.join(KEY, FIRST)
 
 
@@ -74,24 +74,24 @@ def test_the_last_owner_to_leave_a_finished_artifact_releases_nothing(store: Art
     assert not claim.released
 
 
-def test_who_comes_after_a_release_starts_another_attempt(store: ArtifactStore) -> None:
+def test_an_owner_that_joins_after_a_release_starts_another_attempt(store: ArtifactStore) -> None:
     store.join(KEY, FIRST)
     store.leave(KEY, FIRST, finished=False)
     claim = store.join(KEY, SECOND)
     assert (claim.attempt, claim.owners, claim.released) == (2, (SECOND,), False)
 
 
-def test_leaving_a_claim_that_is_not_there_is_no_error(store: ArtifactStore) -> None:
+def test_leaving_a_missing_claim_is_no_error(store: ArtifactStore) -> None:
     assert store.leave(KEY, FIRST, finished=False) is None
 
 
-def test_two_owners_that_see_an_attempt_fail_move_on_once(store: ArtifactStore) -> None:
+def test_two_owners_that_see_an_attempt_fail_start_one_next_attempt(store: ArtifactStore) -> None:
     failed = store.join(KEY, FIRST)
     assert store.next_attempt(KEY, failed).attempt == 2
     assert store.next_attempt(KEY, failed).attempt == 2
 
 
-def test_a_claim_survives_being_written_and_read(store: ArtifactStore) -> None:
+def test_a_claim_round_trips_through_json(store: ArtifactStore) -> None:
     claim = Claim(artifact_key=KEY, attempt=3, owners=(FIRST, SECOND), released=True, source={"identity": "s3:x"})
     assert Claim.model_validate(json.loads(json.dumps(claim.to_record()))) == claim
 
@@ -123,7 +123,7 @@ def test_a_manifest_is_read_as_it_was_written(store: ArtifactStore, s3: Any) -> 
     assert sizes == [("config.json", 7), ("model.safetensors", 7)]
 
 
-def test_a_manifest_keeps_what_s3_knows_of_the_bytes(store: ArtifactStore, s3: Any) -> None:
+def test_a_manifest_keeps_the_s3_checksums_of_its_files(store: ArtifactStore, s3: Any) -> None:
     uri = store.model_uri(KEY, 1)
     s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/model/1/config.json", Body=b"{}", ChecksumAlgorithm="SHA256")
     files = store.with_checksums(uri, store.files(uri))
@@ -135,38 +135,38 @@ def test_a_manifest_keeps_what_s3_knows_of_the_bytes(store: ArtifactStore, s3: A
     assert store.manifest(KEY) == manifest
 
 
-def test_a_manifest_does_not_count_when_a_file_of_it_was_deleted(store: ArtifactStore, s3: Any) -> None:
+def test_a_manifest_is_invalid_once_one_of_its_files_is_deleted(store: ArtifactStore, s3: Any) -> None:
     manifest = complete(store, s3)
     s3.delete_object(Bucket=BUCKET, Key=key_of(manifest["model_data_uri"], "model.safetensors"))
     assert store.manifest(KEY) is None
     assert store.written_manifest(KEY) == manifest
 
 
-def test_a_manifest_does_not_count_when_a_file_of_it_was_overwritten(store: ArtifactStore, s3: Any) -> None:
+def test_a_manifest_is_invalid_once_one_of_its_files_is_overwritten(store: ArtifactStore, s3: Any) -> None:
     manifest = complete(store, s3)
     s3.put_object(Bucket=BUCKET, Key=key_of(manifest["model_data_uri"], "model.safetensors"), Body=b"WEIGHTS")
     assert store.manifest(KEY) is None
 
 
-def test_a_manifest_of_another_attempt_does_not_count(store: ArtifactStore, s3: Any) -> None:
+def test_a_manifest_of_another_attempt_is_ignored(store: ArtifactStore, s3: Any) -> None:
     complete(store, s3, attempt=1)
     assert store.manifest(KEY, attempt=2) is None
     assert store.manifest(KEY, attempt=1) is not None
 
 
-def test_a_claim_that_somebody_owns_is_not_released(store: ArtifactStore) -> None:
+def test_a_claim_with_an_owner_is_not_released(store: ArtifactStore) -> None:
     store.join(KEY, FIRST)
     assert not store.release(KEY)
 
 
-def test_who_joins_a_claim_that_was_released_starts_over(store: ArtifactStore) -> None:
+def test_joining_a_released_claim_starts_the_next_attempt(store: ArtifactStore) -> None:
     store.join(KEY, FIRST)
     store.leave(KEY, FIRST, finished=True)
     assert store.release(KEY)
     assert store.join(KEY, SECOND).attempt == 2
 
 
-def test_a_release_can_be_undone_until_somebody_has_joined(store: ArtifactStore) -> None:
+def test_a_release_can_be_undone_until_an_owner_joins(store: ArtifactStore) -> None:
     store.join(KEY, FIRST)
     store.leave(KEY, FIRST, finished=True)
     store.release(KEY)
@@ -180,7 +180,7 @@ OURS, THEIRS = (
 )
 
 
-def test_a_release_outlives_an_owner_that_leaves_once_more(store: ArtifactStore) -> None:
+def test_a_release_persists_when_a_deletion_is_repeated(store: ArtifactStore) -> None:
     store.join(KEY, FIRST)
     store.leave(KEY, FIRST, finished=True)
     assert store.release(KEY)
@@ -190,7 +190,7 @@ def test_a_release_outlives_an_owner_that_leaves_once_more(store: ArtifactStore)
     assert store.join(KEY, SECOND).attempt == 2
 
 
-def test_the_account_of_the_first_owner_makes_the_artifact(store: ArtifactStore) -> None:
+def test_the_account_of_the_first_owner_runs_the_job(store: ArtifactStore) -> None:
     store.join(KEY, OURS)
     claim = store.join(KEY, THEIRS)
     assert (claim.made_in(OURS.account), claim.made_in(THEIRS.account)) == (True, False)
@@ -204,7 +204,7 @@ def test_the_last_owner_of_the_account_that_runs_the_job_releases_it_for_the_oth
     assert (claim.released, claim.owners) == (True, (THEIRS,))
 
 
-def test_owners_whose_stack_is_gone_leave_with_the_one_that_noticed(store: ArtifactStore) -> None:
+def test_owners_of_deleted_stacks_are_removed_with_a_leaving_owner(store: ArtifactStore) -> None:
     store.join(KEY, FIRST)
     store.join(KEY, SECOND)
     claim = store.leave(KEY, SECOND, finished=False, gone=[FIRST])
@@ -212,7 +212,7 @@ def test_owners_whose_stack_is_gone_leave_with_the_one_that_noticed(store: Artif
     assert (claim.released, claim.owners) == (True, ())
 
 
-def test_a_failure_is_written_into_the_claim_of_its_attempt_alone(store: ArtifactStore) -> None:
+def test_a_failure_is_recorded_only_for_the_attempt_that_failed(store: ArtifactStore) -> None:
     failed = store.join(KEY, OURS)
     store.fail(KEY, failed.attempt, "out of memory")
     again = store.next_attempt(KEY, failed, maker=THEIRS.account)
@@ -222,7 +222,7 @@ def test_a_failure_is_written_into_the_claim_of_its_attempt_alone(store: Artifac
     assert (again.failure, again.maker) == ("", THEIRS.account)
 
 
-def test_a_claim_that_is_no_json_is_an_error_that_says_how_to_mend_it(store: ArtifactStore, s3: Any) -> None:
+def test_a_claim_that_is_invalid_json_is_an_error_that_explains_the_repair(store: ArtifactStore, s3: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/claim.json", Body=b"{")
     with pytest.raises(DeploymentError, match="restore the version before it"):
         store.join(KEY, FIRST)
@@ -237,7 +237,7 @@ def test_a_claim_that_is_no_json_is_an_error_that_says_how_to_mend_it(store: Art
         (b"{}", "it is a record of another kind"),
     ],
 )
-def test_a_claim_of_another_form_is_an_error_that_names_it(
+def test_a_malformed_claim_is_an_error_that_names_its_key(
     store: ArtifactStore, s3: Any, body: bytes, problem: str
 ) -> None:
     s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/claim.json", Body=body)
@@ -260,16 +260,16 @@ _TEXTS = b'"model_data_uri": "s3://b/", "image": "i", "job_name": "j"'
         b"{" + _TEXTS + b', "files": [' + _FILE + b', "checksums": 5}]}',
     ],
 )
-def test_a_damaged_manifest_is_none(store: ArtifactStore, s3: Any, body: bytes) -> None:
+def test_a_damaged_manifest_is_treated_as_missing(store: ArtifactStore, s3: Any, body: bytes) -> None:
     s3.put_object(Bucket=BUCKET, Key=f"artifacts/{KEY}/manifest.json", Body=body)
     assert store.manifest(KEY) is None
 
 
-def test_each_attempt_writes_below_a_prefix_of_its_own(store: ArtifactStore) -> None:
+def test_each_attempt_writes_under_a_separate_prefix(store: ArtifactStore) -> None:
     assert store.model_uri(KEY, 1) != store.model_uri(KEY, 2)
     assert store.model_uri(KEY, 1).startswith(f"s3://{BUCKET}/artifacts/{KEY}/model/")
 
 
-def test_a_bucket_that_is_gone_is_reported_not_mistaken_for_an_empty_one(s3: Any) -> None:
+def test_a_missing_bucket_is_reported_and_not_treated_as_empty(s3: Any) -> None:
     with pytest.raises(ClientError, match="NoSuchBucket"):
         ArtifactStore(s3, "no-such-bucket-anywhere").join(KEY, FIRST)

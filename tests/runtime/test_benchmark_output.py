@@ -70,7 +70,7 @@ def distribution(values: Sequence[float], unit: str) -> dict[str, Any]:
     return {"unit": unit, "avg": statistics.fmean(values), **shares}
 
 
-def test_the_same_requests_come_to_the_same_metrics_here_and_in_the_cloud() -> None:
+def test_the_same_requests_yield_the_same_metrics_locally_and_in_benchmark_jobs() -> None:
     """One set of requests, summarized by the laptop's client and, as aiperf defines its metrics, by the handlers.
 
     Source: aiperf, ``metrics/types``: request_latency ends with the last response, inter_token_latency is what follows
@@ -122,12 +122,12 @@ def test_every_concurrency_of_a_sweep_is_read_from_its_folder() -> None:
     assert one.seconds == 40
 
 
-def test_a_single_concurrency_has_no_folder_of_its_own() -> None:
+def test_a_single_concurrency_has_no_separate_folder() -> None:
     (level,) = read_levels(archive({"profile_export_aiperf.json": summary()}), (4,))
     assert level.metrics["concurrency"] == 4
 
 
-def test_the_metrics_follow_from_aiperfs_by_hand() -> None:
+def test_metrics_derived_from_aiperf_equal_hand_computed_values() -> None:
     (level,) = read_levels(archive({"profile_export_aiperf.json": summary(request_latency=latency(4, "s"))}), (8,))
     found = level.metrics
     assert found["time_to_first_token_p99"] == 600
@@ -143,7 +143,7 @@ def test_the_metrics_follow_from_aiperfs_by_hand() -> None:
     assert "price_per_million_output_tokens" not in found, "no price is known yet"
 
 
-def test_prices_follow_from_the_instances_price_as_the_blog_has_them() -> None:
+def test_token_prices_follow_from_the_instance_price_by_the_published_formula() -> None:
     (level,) = read_levels(archive({"profile_export_aiperf.json": summary()}), (8,))
     found = level.priced(7.09, 0.2).metrics
     assert found["price_per_million_output_tokens"] == pytest.approx(0.8 * 7.09 / (250 * 3600 / 1e6))
@@ -151,7 +151,7 @@ def test_prices_follow_from_the_instances_price_as_the_blog_has_them() -> None:
 
 
 @given(st.floats(0.1, 100), st.floats(0, 0.9), st.floats(1, 500), st.integers(1, 512))
-def test_the_handlers_formulas_are_those_of_the_recipe(price: float, discount: float, itl: float, users: int) -> None:
+def test_the_handler_and_recipe_price_formulas_agree(price: float, discount: float, itl: float, users: int) -> None:
     formulas = {each["name"]: each["formula"] for each in DEFINITIONS}
     values = {
         "concurrency": float(users),
@@ -203,19 +203,19 @@ def test_a_run_in_which_every_request_failed_has_no_latency() -> None:
         (archive({"concurrency_8/profile_export_aiperf.json": summary()}), "for 1 users; it has those for 8"),
     ],
 )
-def test_output_that_is_damaged_or_incomplete_is_told_of(content: io.BytesIO, told: str) -> None:
+def test_damaged_or_incomplete_benchmark_output_is_reported(content: io.BytesIO, told: str) -> None:
     content.seek(0)
     with pytest.raises(DeploymentError, match=told):
         read_levels(content, (1, 8))
 
 
 @pytest.mark.parametrize("formula", ["__import__('os')", "a if b else c", "f(1)", "a[0]", "1 +", "a.b.c", "'text'"])
-def test_a_formula_is_arithmetic_and_nothing_else(formula: str) -> None:
+def test_a_formula_other_than_plain_arithmetic_is_refused(formula: str) -> None:
     with pytest.raises(ValueError, match=r"formula|neither a number"):
         calculate(formula, {"a": 1.0, "b": 2.0, "c": 3.0})
 
 
-def test_a_formula_without_its_values_comes_to_nothing() -> None:
+def test_a_formula_with_missing_values_or_zero_divisor_yields_none() -> None:
     assert calculate("a / b", {"a": 1.0}) is None
     assert calculate("a / b", {"a": 1.0, "b": 0.0}) is None
     assert calculate("(a + 2) * b.p50 - 1", {"a": 1.0, "b.p50": 4.0}) == 11

@@ -94,7 +94,7 @@ _texts = st.text() | st.builds(lambda text, times: text * times, st.text(min_siz
 @example(failure="\N{GRINNING FACE}" * 1024)
 @example(failure='\x00"\\' * 2000)
 @example(failure="\ud83d" * 5000)
-def test_a_reason_of_any_text_fits_what_cloudformation_takes(receiver: Receiver, failure: str) -> None:
+def test_a_reason_of_any_text_fits_the_cloudformation_response_limit(receiver: Receiver, failure: str) -> None:
     receiver.clear()
     cloudformation.respond(event(receiver), physical_id="k" * 64, failure=failure)
     cloudformation.signal(receiver.url, failure=failure, data="|image|uri|job|")
@@ -109,7 +109,7 @@ def test_a_reason_of_any_text_fits_what_cloudformation_takes(receiver: Receiver,
             assert len(payload) > _MOST_BYTES - 128, "and no more is cut than must be"
 
 
-def test_a_failing_server_is_tried_again(receiver: Receiver) -> None:
+def test_a_signal_is_retried_after_a_server_error(receiver: Receiver) -> None:
     receiver.statuses = [503, 500]
     cloudformation.signal(receiver.url, data="|image|uri|job|")
     assert len(receiver.received) == 3
@@ -123,7 +123,7 @@ def test_a_repeated_signal_has_the_same_id_so_that_it_counts_once(receiver: Rece
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_a_handle_that_is_gone_is_no_error(receiver: Receiver, status: int) -> None:
+def test_an_expired_wait_handle_is_no_error(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status]
     cloudformation.signal(receiver.url, data="x")
     assert len(receiver.received) == 1

@@ -10,7 +10,7 @@ from constructs_optim.runtime.store.json_records import CALLS_A_THREAD, in_threa
 THREADS = 4
 
 
-def test_results_come_in_the_order_of_the_items() -> None:
+def test_results_are_returned_in_the_order_of_the_items() -> None:
     second_is_done = threading.Event()
 
     def function(item: int) -> int:
@@ -23,7 +23,7 @@ def test_results_come_in_the_order_of_the_items() -> None:
     assert list(in_threads(function, range(100), threads=THREADS)) == [item * item for item in range(100)]
 
 
-def test_items_are_taken_only_as_far_ahead_as_they_may_be_held() -> None:
+def test_items_are_read_ahead_only_up_to_the_buffer_limit() -> None:
     taken = 0
 
     def items() -> Iterator[int]:
@@ -37,7 +37,7 @@ def test_items_are_taken_only_as_far_ahead_as_they_may_be_held() -> None:
     assert taken == 1000
 
 
-def test_a_failed_call_is_raised_and_what_has_not_begun_never_does() -> None:
+def test_a_failed_call_is_raised_and_pending_calls_never_start() -> None:
     called: list[int] = []
 
     def function(item: int) -> int:
@@ -52,7 +52,7 @@ def test_a_failed_call_is_raised_and_what_has_not_begun_never_does() -> None:
     assert max(called) < 3 + THREADS * CALLS_A_THREAD
 
 
-def test_who_needs_no_more_results_stops_the_calls() -> None:
+def test_closing_the_results_stops_further_calls() -> None:
     called: list[int] = []
     results = in_threads(lambda item: called.append(item) or item, range(10_000), threads=THREADS)
     assert next(results) == 0

@@ -71,7 +71,7 @@ def test_a_request_is_read_with_its_types() -> None:
     )
 
 
-def test_a_schedules_input_is_the_same_evaluation_as_what_cloudformation_delivers() -> None:
+def test_a_scheduled_request_has_the_same_key_as_a_cloudformation_request() -> None:
     delivered = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": "20"}}}
     scheduled = {**REQUEST, "Workload": {"benchmark": {"type": "aiperf"}, "parameters": {"request_count": 20}}}
     place = ("111122223333", "us-west-2")
@@ -106,7 +106,7 @@ def test_a_malformed_member_is_refused_by_name(place: tuple[Any, ...], value: An
 
 
 @given(data=st.data())
-def test_anything_in_any_place_is_read_or_refused(data: st.DataObject) -> None:
+def test_any_json_value_at_any_path_is_parsed_or_refused(data: st.DataObject) -> None:
     place = data.draw(st.sampled_from([path for path in places(VALID) if path]))
     properties = replaced(VALID, place, data.draw(JSON | NEAR))
     with contextlib.suppress(InvalidEvent):

@@ -32,12 +32,12 @@ def regression(share: float) -> Gate:
     return gate(max_regression=share, compared=compared)
 
 
-def test_what_is_required_is_let_through() -> None:
+def test_metrics_within_the_limits_pass_the_gate() -> None:
     levels = {8: {"time_to_first_token_p99": 500.0, "output_tokens_per_second": 100.0}}
     assert misses(gate(TTFT, THROUGHPUT), levels, {}, None) == []
 
 
-def test_a_limit_that_is_missed_is_told_with_the_metric_its_place_and_by_how_much() -> None:
+def test_a_missed_limit_is_reported_with_metric_concurrency_and_margin() -> None:
     levels = {1: {"time_to_first_token_p99": 400.0}, 8: {"time_to_first_token_p99": 800.0}}
     assert misses(gate(TTFT), levels, {}, None) == [
         "Time to first token, p99 at 8 users is 800 ms, and at most 500 ms is required (60% more)"
@@ -48,17 +48,17 @@ def test_a_limit_that_is_missed_is_told_with_the_metric_its_place_and_by_how_muc
     ]
 
 
-def test_what_was_not_measured_is_no_success() -> None:
+def test_a_limited_metric_that_was_not_measured_fails_the_gate() -> None:
     (told,) = misses(gate(TTFT), {1: {}}, {}, None)
     assert "was not measured" in told
 
 
-def test_limits_may_hold_at_one_concurrency_alone() -> None:
+def test_limits_can_apply_at_a_single_concurrency() -> None:
     levels = {1: {"time_to_first_token_p99": 400.0}, 64: {"time_to_first_token_p99": 9000.0}}
     assert misses(gate(TTFT, at_concurrency=1), levels, {}, None) == []
 
 
-def test_what_is_worse_than_what_it_replaces_is_told_with_both_values() -> None:
+def test_a_regression_is_reported_with_both_values() -> None:
     before = {8: {"client_latency_p90": 1000.0, "output_tokens_per_second": 200.0}}
     after = {8: {"client_latency_p90": 1200.0, "output_tokens_per_second": 150.0}}
     assert misses(regression(0.05), after, before, None) == [
@@ -67,7 +67,7 @@ def test_what_is_worse_than_what_it_replaces_is_told_with_both_values() -> None:
     ]
 
 
-def test_what_is_better_or_as_good_or_has_nothing_before_it_passes() -> None:
+def test_a_better_equal_or_first_evaluation_passes_the_regression_check() -> None:
     before = {8: {"client_latency_p90": 1000.0, "output_tokens_per_second": 200.0}}
     better = {8: {"client_latency_p90": 500.0, "output_tokens_per_second": 400.0}}
     assert misses(regression(0.05), better, before, None) == []
@@ -75,14 +75,14 @@ def test_what_is_better_or_as_good_or_has_nothing_before_it_passes() -> None:
     assert misses(regression(0.0), before, {}, None) == []
 
 
-def test_a_technique_that_leaves_the_weights_alone_has_to_answer_the_same() -> None:
+def test_a_lossless_technique_must_give_identical_completions() -> None:
     answers = Completions(["yes", "no", "a"], ["yes", "nope", "a"], same_weights=True, reference_name="those before")
     (told,) = misses(gate(quality=QUALITY), {}, {}, answers)
     assert "66.7% of 3 completions are identical to those before" in told
     assert "prompt 2 is the first" in told
 
 
-def test_a_technique_that_changes_the_weights_may_answer_a_little_differently() -> None:
+def test_a_technique_that_changes_the_weights_may_change_completions_slightly() -> None:
     words = " ".join(f"word{number}" for number in range(20))
     close = Completions([words], [f"{words} more"], same_weights=False, reference_name="those before")
     assert misses(gate(quality=QUALITY), {}, {}, close) == []
@@ -91,7 +91,7 @@ def test_a_technique_that_changes_the_weights_may_answer_a_little_differently() 
     assert "differ from those before by 100.0% of their words" in told
 
 
-def test_prompts_that_were_not_answered_are_told_of() -> None:
+def test_prompts_without_a_completion_are_reported() -> None:
     answers = Completions([None, "yes"], ["no", "yes"], same_weights=True, reference_name="those before")
     assert misses(gate(quality=QUALITY), {}, {}, answers) == ["1 of 2 prompts have no completion"]
 
@@ -109,11 +109,11 @@ def test_prompts_that_were_not_answered_are_told_of() -> None:
         ("hi", None),
     ],
 )
-def test_answers_are_read_in_every_form_the_containers_give(body: Any, text: str | None) -> None:
+def test_completions_are_read_in_every_container_response_format(body: Any, text: str | None) -> None:
     assert completion_text(body) == text
 
 
-def test_prompts_are_read_in_every_form_and_asked_greedily() -> None:
+def test_prompts_are_read_in_every_format_and_sent_with_greedy_decoding() -> None:
     lines = b'{"text": "a"}\n\n{"messages": [{"role": "user", "content": "b"}], "reference": "B"}\n{"prompt": "c"}\n'
     first, second, third = read_prompts(lines, "s3://b/p.jsonl", most=10, max_tokens=7)
     assert first.body == {"inputs": "a", "parameters": {"do_sample": False, "max_new_tokens": 7}}
@@ -130,7 +130,7 @@ def test_prompts_are_read_in_every_form_and_asked_greedily() -> None:
         (b'{"text": "a"}\n{\n[1]\n{"other": 1}\n', "line 2, line 3, line 4 cannot be used"),
     ],
 )
-def test_prompts_that_cannot_be_used_are_all_named(content: bytes, told: str) -> None:
+def test_all_invalid_prompts_are_reported_together(content: bytes, told: str) -> None:
     with pytest.raises(DeploymentError, match=told):
         read_prompts(content, "s3://b/p.jsonl", most=10, max_tokens=7)
 
@@ -147,7 +147,7 @@ def test_a_lossless_technique_passes_by_default_and_a_broken_draft_does_not(chan
     assert (misses(gate(quality=quality), {}, {}, answers) == []) is passes
 
 
-def test_the_default_refuses_less_than_one_in_a_million_evaluations_by_rounding() -> None:
+def test_the_default_threshold_fails_under_one_in_a_million_lossless_evaluations() -> None:
     least, share = QualityRequirement(prompts="s3://prompts/chat.jsonl").min_identical, 2 / 450
 
     def refused(required: float) -> float:

@@ -59,27 +59,27 @@ def document(configuration: str | None = None) -> HubDocument:
     return HubDocument("some-model 1.0.0", json.dumps(DOCUMENT), configuration)
 
 
-def test_a_named_configuration_lies_over_the_base_document() -> None:
+def test_a_named_configuration_overrides_the_base_document() -> None:
     assert document("lmi-optimized").model_uri == "s3://jumpstart/optimized/"
     assert document().model_uri == "s3://jumpstart/base/"
 
 
-def test_a_configuration_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_an_unknown_configuration_is_reported_with_the_available_ones() -> None:
     with pytest.raises(DeploymentError, match=r"'tgi'.*lmi, lmi-optimized"):
         document("tgi")
 
 
-def test_the_draft_of_the_named_provider_is_found_in_any_component() -> None:
+def test_the_draft_model_of_a_provider_is_resolved_from_any_component() -> None:
     assert document().draft("sagemaker") == ("s3://drafts/llama/", None)
     assert document().draft("jumpstart") == ("s3://jumpstart/small/", "s3://jumpstart/eula.txt")
 
 
-def test_a_document_without_a_draft_says_what_to_use_instead() -> None:
+def test_a_document_without_a_draft_is_an_error_that_suggests_custom_draft() -> None:
     with pytest.raises(DeploymentError, match=r"custom_draft"):
         HubDocument("plain 1.0.0", "{}").draft("sagemaker")
 
 
-def test_the_image_is_the_families_unless_the_type_has_its_own_and_aliases_are_looked_up() -> None:
+def test_an_instance_type_overrides_the_image_and_environment_of_its_family() -> None:
     image, environment = document().container("ml.g5.12xlarge")
     assert image == "registry/gpu:1"
     assert environment == {"ENDPOINT_SERVER_TIMEOUT": "3600", "OPTION_A": "type"}
@@ -93,7 +93,7 @@ def test_a_document_without_an_image_is_refused() -> None:
 
 
 @given(data=st.data())
-def test_a_document_of_any_form_is_read_or_refused(data: st.DataObject) -> None:
+def test_a_hub_document_with_any_json_value_is_parsed_or_refused(data: st.DataObject) -> None:
     text = json.dumps(replaced(DOCUMENT, data.draw(st.sampled_from(places(DOCUMENT))), data.draw(JSON)))
     configuration = data.draw(st.sampled_from([None, "lmi", "lmi-optimized"]))
     for read in (
@@ -108,6 +108,6 @@ def test_a_document_of_any_form_is_read_or_refused(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "hello", "[]", "[" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000])
-def test_what_is_no_document_is_an_error_that_names_the_model(text: str) -> None:
+def test_an_invalid_hub_document_is_an_error_that_names_the_model(text: str) -> None:
     with pytest.raises(DeploymentError, match="the hub's document of llama cannot be read"):
         HubDocument("llama", text)

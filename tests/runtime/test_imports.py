@@ -18,7 +18,7 @@ print(json.dumps([names, sorted({name.partition(".")[0] for name in sys.modules}
 """
 
 
-def test_no_module_imports_what_only_its_types_are_made_of() -> None:
+def test_no_runtime_module_imports_boto3_or_type_stubs_at_load() -> None:
     done = subprocess.run([sys.executable, "-c", _EVERY_MODULE], capture_output=True, text=True, check=True)
     names, imported = json.loads(done.stdout)
     assert "constructs_optim.runtime.handlers.job_handler" in names, runtime.__path__

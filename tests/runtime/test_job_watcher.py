@@ -30,11 +30,11 @@ def events_of_one_look() -> int:
 
 
 @given(st.integers(min_value=0, max_value=_LONGEST), st.booleans())
-def test_a_look_is_never_sooner_than_5_seconds_nor_later_than_an_hour(age: int, is_awaited: bool) -> None:
+def test_polls_are_between_5_seconds_and_an_hour_apart(age: int, is_awaited: bool) -> None:
     assert 5 <= wait_seconds(dt.timedelta(seconds=age), is_awaited=is_awaited) <= (60 if is_awaited else 3600)
 
 
-def test_a_stack_that_waits_for_an_old_job_is_told_within_a_minute() -> None:
+def test_an_old_job_is_polled_every_minute_while_a_stack_waits() -> None:
     began = dt.datetime.now(dt.UTC) - dt.timedelta(days=20)
     job = {"TrainingJobStatus": "InProgress", "CreationTime": began}
     awaited = Watch(wait_handle="https://handle", deadline=int(began.timestamp()) + 21 * _DAY)
@@ -42,7 +42,7 @@ def test_a_stack_that_waits_for_an_old_job_is_told_within_a_minute() -> None:
         assert watching.poll(watch, TRAINING, "it", job, advice="") == watching.again(seconds)
 
 
-def test_a_young_job_is_looked_at_often() -> None:
+def test_a_recently_started_job_is_polled_every_5_seconds() -> None:
     assert wait_seconds(dt.timedelta(seconds=20)) == 5
 
 
@@ -51,7 +51,9 @@ def test_a_young_job_is_looked_at_often() -> None:
     lasts=st.one_of(st.just(_LONGEST), st.integers(0, _LONGEST)),
     awaited=st.one_of(st.just(_PATIENCE), st.integers(0, _PATIENCE)),
 )
-def test_a_job_of_any_length_stays_within_the_events_of_one_execution(begins: int, lasts: int, awaited: int) -> None:
+def test_polling_a_job_of_any_length_stays_within_the_execution_history_limit(
+    begins: int, lasts: int, awaited: int
+) -> None:
     age, looks = begins, 0
     while age < lasts:
         age += wait_seconds(dt.timedelta(seconds=age), is_awaited=age - begins < awaited)
@@ -69,7 +71,7 @@ def transitions(seconds: int) -> int:
     return count
 
 
-def test_what_watching_costs_is_what_the_guide_says() -> None:
+def test_the_documented_state_transitions_of_polling_match_the_schedule() -> None:
     hour = 3600
     guide = (Path(__file__).parent.parent.parent / "docs" / "sharing.md").read_text()
     said = {row[0]: row[1:] for line in guide.splitlines() if len(row := line.strip("| ").split(" | ")) == 3}

@@ -13,24 +13,24 @@ from .conftest import BUCKET
 NAME = "artifacts/abc/claim.json"
 
 
-def test_a_record_that_is_not_there_is_none_to_a_reader_that_is_answered_403(s3: Any) -> None:
+def test_a_missing_record_is_none_when_s3_returns_403(s3: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key=f"{NAME}.bak", Body=b"{}")
     assert JsonRecords(Reticent(s3), BUCKET).read(NAME) is None  # type: ignore[arg-type]
 
 
-def test_a_reader_that_is_answered_403_writes_the_first_record(s3: Any) -> None:
+def test_the_first_record_is_written_when_s3_returns_403(s3: Any) -> None:
     records = JsonRecords(Reticent(s3), BUCKET)  # type: ignore[arg-type]
     assert records.swap(NAME, lambda _: {"attempt": 1}) == {"attempt": 1}
     assert records.read(NAME) == {"attempt": 1}
 
 
 @pytest.mark.parametrize("listable", [True, False])
-def test_a_record_that_may_not_be_read_is_not_taken_for_a_missing_one(s3: Any, listable: bool) -> None:
+def test_an_unreadable_record_is_not_mistaken_for_a_missing_one(s3: Any, listable: bool) -> None:
     s3.put_object(Bucket=BUCKET, Key=NAME, Body=b"{}")
     with pytest.raises(ClientError, match="AccessDenied"):
         JsonRecords(Reticent(s3, readable=False, listable=listable), BUCKET).read(NAME)  # type: ignore[arg-type]
 
 
-def test_a_record_of_a_store_that_may_not_be_listed_is_not_taken_for_a_missing_one(s3: Any) -> None:
+def test_a_403_without_list_permission_is_not_mistaken_for_a_missing_record(s3: Any) -> None:
     with pytest.raises(ClientError, match="AccessDenied"):
         JsonRecords(Reticent(s3, listable=False), BUCKET).read(NAME)  # type: ignore[arg-type]

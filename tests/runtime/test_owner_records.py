@@ -24,14 +24,14 @@ A, B, C = "a" * 64, "b" * 64, "c" * 64
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"x": 1}', b'{"keys": 5}', b"x" * 1_000_001])
-def test_a_record_of_another_form_is_an_error_that_names_it(records: OwnerRecords, s3: Any, body: bytes) -> None:
+def test_a_malformed_owner_record_is_an_error_that_names_its_key(records: OwnerRecords, s3: Any, body: bytes) -> None:
     s3.put_object(Bucket=BUCKET, Key=OWNER.record_name, Body=body)
     for use in (records.get, lambda owner: records.begin(owner, "create")):
         with pytest.raises(DeploymentError, match=f"{OWNER.record_name} is damaged"):
             use(OWNER)
 
 
-def test_an_account_speaks_for_itself_alone(records: OwnerRecords, s3: Any) -> None:
+def test_a_record_under_another_account_s_prefix_is_unreadable(records: OwnerRecords, s3: Any) -> None:
     records.begin(OWNER, "create")
     theirs = s3.get_object(Bucket=BUCKET, Key=OWNER.record_name)["Body"].read()
     s3.put_object(Bucket=BUCKET, Key="owners/444455556666/x.json", Body=theirs)
@@ -48,19 +48,19 @@ def records(s3: Any) -> OwnerRecords:
     return OwnerRecords(s3, BUCKET)
 
 
-def test_a_request_is_the_latest_once_it_has_begun(records: OwnerRecords) -> None:
+def test_beginning_a_request_makes_it_the_latest_one(records: OwnerRecords) -> None:
     assert records.begin(OWNER, "create").request == "create"
     assert records.begin(OWNER, "create").request == "create", "a repeated invocation is the same request"
 
 
-def test_a_request_that_another_has_superseded_does_not_begin_again(records: OwnerRecords) -> None:
+def test_a_superseded_request_cannot_begin_again(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.begin(OWNER, "delete")
     with pytest.raises(Superseded):
         records.begin(OWNER, "create")
 
 
-def test_a_request_that_was_sent_before_the_latest_one_comes_too_late(records: OwnerRecords) -> None:
+def test_a_request_issued_before_the_latest_one_is_superseded(records: OwnerRecords) -> None:
     records.begin(OWNER, "delete", issued=200)
     with pytest.raises(Superseded):
         records.begin(OWNER, "create", issued=100)
@@ -68,7 +68,7 @@ def test_a_request_that_was_sent_before_the_latest_one_comes_too_late(records: O
 
 
 @pytest.mark.parametrize("step", ["refer", "settle"])
-def test_a_superseded_request_gets_no_further(records: OwnerRecords, step: str) -> None:
+def test_a_superseded_request_cannot_change_its_references(records: OwnerRecords, step: str) -> None:
     records.begin(OWNER, "create")
     records.refer(OWNER, "create", A)
     records.begin(OWNER, "delete")
@@ -76,20 +76,20 @@ def test_a_superseded_request_gets_no_further(records: OwnerRecords, step: str) 
         getattr(records, step)(OWNER, "create", A)
 
 
-def test_a_reference_is_carried_out_when_its_request_was(records: OwnerRecords) -> None:
+def test_a_reference_is_applied_when_its_request_settles(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     assert records.refer(OWNER, "create", A).keys == {A: Reference(request="create", state=BEGUN)}
     assert records.settle(OWNER, "create", A).keys == {A: Reference(request="create", state=APPLIED)}
 
 
-def test_a_reference_is_answered_when_cloudformation_sends_it_back(records: OwnerRecords) -> None:
+def test_a_reference_is_confirmed_when_cloudformation_sends_its_physical_id(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
     assert records.begin(OWNER, "update", physical_id=A).keys == {A: Reference(request="create", state=CONFIRMED)}
     assert records.settle(OWNER, "update", A).keys == {A: Reference(request="update", state=CONFIRMED)}
 
 
-def test_a_reference_that_stands_is_not_begun_again_by_being_renewed(records: OwnerRecords) -> None:
+def test_renewing_an_applied_reference_keeps_its_state(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
     records.begin(OWNER, "update")
@@ -104,7 +104,7 @@ def test_forgetting_one_reference_keeps_the_others(records: OwnerRecords) -> Non
     assert set(records.get(OWNER).keys) == {B}
 
 
-def test_a_deletion_takes_out_only_what_it_has_given_up_itself(records: OwnerRecords) -> None:
+def test_a_deletion_removes_only_references_that_it_released_itself(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
     given_up = records.begin(OWNER, "delete", gives_up=lambda record: record.keys.keys())
@@ -118,7 +118,7 @@ def test_a_deletion_takes_out_only_what_it_has_given_up_itself(records: OwnerRec
     assert set(records.left(OWNER, "delete-again", A).keys) == set()
 
 
-def test_a_request_that_was_carried_out_gives_up_all_but_the_artifact_before(records: OwnerRecords) -> None:
+def test_a_settled_update_releases_all_references_but_the_previous_artifact(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.settle(OWNER, "create", A)
     records.begin(OWNER, "died", physical_id=A)
@@ -127,7 +127,7 @@ def test_a_request_that_was_carried_out_gives_up_all_but_the_artifact_before(rec
     assert records.settle(OWNER, "update", C, before=A).keys_in(LEAVING) == {B}
 
 
-def test_a_failed_request_gives_up_only_what_no_other_has_made_its_own(records: OwnerRecords) -> None:
+def test_a_failed_request_releases_only_references_no_later_request_took_over(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     records.refer(OWNER, "create", A)
     records.begin(OWNER, "update")
@@ -143,14 +143,14 @@ def test_a_repeated_request_keeps_the_artifact_it_chose(records: OwnerRecords) -
     assert (again.chosen, set(again.keys)) == ({"create": A}, {A})
 
 
-def test_an_artifact_is_found_by_the_properties_it_was_last_carried_out_with(records: OwnerRecords) -> None:
+def test_an_artifact_is_matched_by_its_two_latest_properties(records: OwnerRecords) -> None:
     records.begin(OWNER, "create")
     for properties in ("first", "second", "third"):
         record = records.settle(OWNER, "create", A, properties=properties)
     assert [record.made_with(each) for each in ("first", "second", "third")] == [set(), {A}, {A}]
 
 
-def test_the_records_of_all_owners_are_found_below_their_accounts(records: OwnerRecords, s3: Any) -> None:
+def test_owner_records_are_listed_under_their_account_prefixes(records: OwnerRecords, s3: Any) -> None:
     other = Owner("arn:aws:cloudformation:us-west-2:444455556666:stack/Other/2", "Job")
     for owner in (OWNER, other):
         records.begin(owner, "create")

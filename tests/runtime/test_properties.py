@@ -39,7 +39,7 @@ def test_a_hub_source_is_read_with_its_booleans_as_cloudformation_writes_them() 
         ("s3://bucket/", ""),
     ],
 )
-def test_an_s3_prefix_ends_in_a_slash_so_that_its_neighbours_are_left_out(uri: str, prefix: str) -> None:
+def test_an_s3_prefix_ends_in_a_slash_to_exclude_sibling_prefixes(uri: str, prefix: str) -> None:
     source = validate(JobProperties, {**VALID, "Source": {"Kind": "s3", "S3Uri": uri}}).source
     assert isinstance(source, S3Source)
     assert source.location == ("bucket", prefix)
@@ -129,11 +129,11 @@ def test_a_model_s_properties_are_read_with_their_types() -> None:
         "https://cloudformation-waitcondition-cn-north-1.s3.cn-north-1.amazonaws.com.cn/token",
     ],
 )
-def test_a_signal_goes_to_cloudformations_own_bucket(url: str) -> None:
+def test_a_wait_handle_in_the_cloudformation_bucket_is_accepted(url: str) -> None:
     assert validate(JobProperties, {**VALID, "WaitHandle": url}).wait_handle == url
 
 
-def test_a_signal_goes_to_that_bucket_in_every_partition() -> None:
+def test_a_wait_handle_in_any_partition_is_accepted() -> None:
     partitions = botocore.session.get_session().get_data("endpoints")["partitions"]
     assert len(partitions) >= 8
     for partition in partitions:
@@ -159,7 +159,7 @@ def test_a_signal_goes_to_that_bucket_in_every_partition() -> None:
         "http://127.0.0.1:9001/2018-06-01/runtime/invocation/next",
     ],
 )
-def test_a_signal_goes_nowhere_else(url: str) -> None:
+def test_a_wait_handle_at_any_other_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidEvent, match="WaitHandle"):
         validate(JobProperties, {**VALID, "WaitHandle": url})
 
@@ -167,7 +167,7 @@ def test_a_signal_goes_nowhere_else(url: str) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "accepted"), [("http://127.0.0.1:4566", True), ("https://vpce.example.com", False), ("", False)]
 )
-def test_a_signal_goes_to_loopback_only_in_the_local_cloud(
+def test_a_loopback_wait_handle_is_accepted_only_in_the_local_cloud(
     monkeypatch: pytest.MonkeyPatch, endpoint: str, accepted: bool
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
@@ -184,13 +184,13 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
 
 
-def test_all_malformed_properties_are_named_at_once() -> None:
+def test_all_malformed_properties_are_reported_together() -> None:
     with pytest.raises(InvalidEvent, match=r"Bucket, RecipeKey, Request, RoleArn, Source, StateMachineArn"):
         validate(JobProperties, {})
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys((*VALID, "KmsKeyArn", "Tags"), JSON)))
-def test_whatever_reaches_the_handler_is_read_or_refused(properties: dict[str, Any]) -> None:
+def test_arbitrary_resource_properties_are_refused(properties: dict[str, Any]) -> None:
     with pytest.raises(InvalidEvent):
         validate(JobProperties, properties)
 
@@ -205,7 +205,7 @@ def test_whatever_reaches_the_handler_is_read_or_refused(properties: dict[str, A
     ],
 )
 @given(data=st.data())
-def test_anything_in_any_place_is_read_or_refused(
+def test_any_json_value_at_any_path_is_parsed_or_refused(
     model: type[Properties], right: dict[str, Any], data: st.DataObject
 ) -> None:
     place = data.draw(st.sampled_from([path for path in places(right) if path]))

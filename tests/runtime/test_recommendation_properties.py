@@ -62,7 +62,7 @@ def test_a_request_is_read_with_its_types() -> None:
         ("Bucket", "another"),
     ],
 )
-def test_whatever_is_asked_otherwise_is_another_question(member: str, value: Any) -> None:
+def test_a_changed_request_member_changes_the_recommendation_key(member: str, value: Any) -> None:
     assert key(**{member: value}) != key()
 
 
@@ -75,7 +75,7 @@ def test_whatever_is_asked_otherwise_is_another_question(member: str, value: Any
         ("Workload", {"benchmark": {"type": "aiperf"}, "parameters": {"concurrency": [8]}}),
     ],
 )
-def test_whoever_asks_and_however_it_is_written_is_the_same_question(member: str, value: Any) -> None:
+def test_the_recommendation_key_ignores_the_caller_and_formatting(member: str, value: Any) -> None:
     assert key(**{member: value}) == key()
 
 
@@ -100,7 +100,7 @@ def test_a_malformed_member_is_refused_by_name(member: str, value: Any) -> None:
 
 
 @given(data=st.data())
-def test_anything_in_any_place_is_read_or_refused(data: st.DataObject) -> None:
+def test_any_json_value_at_any_path_is_parsed_or_refused(data: st.DataObject) -> None:
     place = data.draw(st.sampled_from([path for path in places(VALID) if path]))
     properties = replaced(VALID, place, data.draw(JSON | NEAR))
     with contextlib.suppress(InvalidEvent):

@@ -86,7 +86,7 @@ def through_json(record: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=30)
 @given(claim=_CLAIMS, of_owners=_UNKNOWN)
-def test_a_claim_is_read_as_it_was_written(claim: Claim, of_owners: dict[str, Any]) -> None:
+def test_a_claim_record_round_trips_with_unknown_members(claim: Claim, of_owners: dict[str, Any]) -> None:
     record = through_json(claim.to_record())
     for owner in record["owners"]:
         owner |= of_owners
@@ -94,7 +94,7 @@ def test_a_claim_is_read_as_it_was_written(claim: Claim, of_owners: dict[str, An
 
 
 @given(record=_RECORDS)
-def test_an_owners_record_is_read_as_it_was_written(record: OwnerRecord) -> None:
+def test_an_owner_record_round_trips_through_json(record: OwnerRecord) -> None:
     assert OwnerRecord.model_validate(through_json(record.to_record())) == record
 
 
@@ -108,7 +108,7 @@ def rewrite(s3: Any, name: str, **added: Any) -> None:
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(unknown=_UNKNOWN)
-def test_what_a_newer_release_added_survives_every_change(s3: Any, unknown: dict[str, Any]) -> None:
+def test_members_added_by_a_newer_release_survive_every_change(s3: Any, unknown: dict[str, Any]) -> None:
     store, records = ArtifactStore(s3, BUCKET), OwnerRecords(s3, BUCKET)
     for owner in (OWNER, OTHER):
         store.join(KEY, owner)
@@ -136,7 +136,7 @@ def test_what_a_newer_release_added_survives_every_change(s3: Any, unknown: dict
         s3.delete_object(Bucket=BUCKET, Key=name)
 
 
-def test_records_of_a_newer_schema_are_refused_with_what_to_do(s3: Any) -> None:
+def test_records_of_a_newer_schema_are_refused_with_a_remedy(s3: Any) -> None:
     store, records = ArtifactStore(s3, BUCKET), OwnerRecords(s3, BUCKET)
     store.join(KEY, OWNER)
     records.begin(OWNER, "create")
@@ -169,7 +169,7 @@ def test_a_deletion_changes_records_of_a_newer_schema_and_keeps_it(s3: Any) -> N
     assert read(s3, CLAIM)["schema"] == read(s3, OWNER.record_name)["schema"] == SCHEMA + 1
 
 
-def test_a_manifest_of_a_newer_release_is_not_written_over(s3: Any) -> None:
+def test_a_manifest_keeps_newer_members_and_a_newer_schema(s3: Any) -> None:
     store = ArtifactStore(s3, BUCKET)
     store.write_manifest(KEY, {"schema": SCHEMA, "attempt": 1, "image": "old"})
     rewrite(s3, MANIFEST, added=1)
@@ -181,7 +181,7 @@ def test_a_manifest_of_a_newer_release_is_not_written_over(s3: Any) -> None:
 
 
 @pytest.mark.parametrize("damaged", [{"request": "x"}, {"keys": {KEY: "x"}}, {"keys": []}])
-def test_a_record_of_another_form_is_named(s3: Any, damaged: dict[str, Any]) -> None:
+def test_a_malformed_record_is_reported_with_its_s3_uri(s3: Any, damaged: dict[str, Any]) -> None:
     s3.put_object(
         Bucket=BUCKET, Key=OWNER.record_name, Body=json.dumps({"stack_id": "x", "logical_id": "y", **damaged})
     )

@@ -30,7 +30,7 @@ _AROUND = st.text(string.printable, max_size=40)
     before=st.sampled_from(["", "PUT ", "'", '"', "(", "url="]),
     after=st.sampled_from(["", " failed", "'", '"', "\n", ">"]),
 )
-def test_nothing_of_a_url_s_query_is_kept_and_the_rest_is(
+def test_the_query_of_a_url_is_redacted_and_the_rest_is_kept(
     scheme: str, host: str, path: str, query: list[tuple[str, str]], before: str, after: str
 ) -> None:
     url = f"{scheme}://{host}/{path}?" + "&".join(f"{name}={value}" for name, value in query)
@@ -42,7 +42,7 @@ def test_nothing_of_a_url_s_query_is_kept_and_the_rest_is(
 
 
 @given(host=_HOST, user=st.text(_WORD, min_size=1, max_size=9), password=_QUERY.filter(lambda text: "/" not in text))
-def test_who_a_url_is_for_is_not_kept(host: str, user: str, password: str) -> None:
+def test_the_user_and_password_of_a_url_are_redacted(host: str, user: str, password: str) -> None:
     text = Redactor().text(f"cannot reach https://{user}:{password}@{host}/models")
     assert "MARK" not in text
     assert host in text
@@ -55,9 +55,7 @@ def test_who_a_url_is_for_is_not_kept(host: str, user: str, password: str) -> No
     before=_AROUND,
     after=_AROUND,
 )
-def test_a_secret_of_the_event_is_found_in_every_text_however_it_is_quoted(
-    secret: str, before: str, after: str
-) -> None:
+def test_a_secret_of_the_event_is_redacted_under_any_quoting(secret: str, before: str, after: str) -> None:
     redactor = Redactor()
     redactor.learn({"ResourceProperties": {"Settings": [{"HF_TOKEN": secret}]}})
     for quoted in (
@@ -80,13 +78,13 @@ def test_a_secret_of_the_event_is_found_in_every_text_however_it_is_quoted(
         max_leaves=9,
     )
 )
-def test_what_is_left_can_be_written_as_json(value: Any) -> None:
+def test_a_redacted_value_can_be_serialized_as_json(value: Any) -> None:
     redactor = Redactor()
     redactor.learn(value)
     json.dumps(redactor.value({"value": value}))
 
 
-def test_backslashes_without_end_take_no_time() -> None:
+def test_redacting_thousands_of_backslashes_is_fast() -> None:
     redactor = Redactor()
     redactor.learn({"token": "\\a" * 12 + "\\\\" * 12 + "'" * 12})
     text = "\\" * 5000 + "a" + "'" * 50
@@ -101,7 +99,7 @@ def test_backslashes_without_end_take_no_time() -> None:
         "X-Amz-Signature",
     ],
 )  # fmt: skip
-def test_whatever_is_under_a_secret_s_name_is_hidden(name: str) -> None:
+def test_any_value_under_a_secret_s_name_is_redacted(name: str) -> None:
     assert Redactor().value({"nested": [{name: "x"}]}) == {"nested": [{name: HIDDEN}]}
     assert Redactor().value({name: {"parts": ["x"]}}) == {name: HIDDEN}
 
@@ -109,16 +107,16 @@ def test_whatever_is_under_a_secret_s_name_is_hidden(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["artifact_key", "KmsKeyArn", "OPTION_MAX_ROLLING_BATCH_PREFILL_TOKENS", "tokenizer", "RecipeKey", "status"]
 )
-def test_names_that_only_look_alike_are_kept(name: str) -> None:
+def test_values_under_names_similar_to_secrets_are_kept(name: str) -> None:
     assert Redactor().value({name: "4096"}) == {name: "4096"}
 
 
 @pytest.mark.parametrize("name", ["Environment", "OptimizationEnvironment", "OverrideEnvironment"])
-def test_no_setting_of_a_container_is_kept_and_its_name_is(name: str) -> None:
+def test_container_environment_values_are_redacted_and_names_kept(name: str) -> None:
     assert Redactor().value({name: {"OPTION_ROLLING_BATCH": "auto"}}) == {name: {"OPTION_ROLLING_BATCH": HIDDEN}}
 
 
-def test_a_setting_of_a_container_is_hidden_where_the_service_quotes_it() -> None:
+def test_an_environment_value_is_redacted_in_service_error_messages() -> None:
     redactor = Redactor()
     redactor.learn({"ResourceProperties": {"Environment": {"MY_SETTING": "not-for-the-log", "OPTION_TASK": "auto"}}})
     text = redactor.text("Value '{MY_SETTING=not-for-the-log}' at 'environment' failed: auto is not allowed")
@@ -136,7 +134,7 @@ def test_a_setting_of_a_container_is_hidden_where_the_service_quotes_it() -> Non
         ("X-Amz-Security-Token=abc%2Fdef&x=1", "X-Amz-Security-Token=***&x=1"),
     ],
 )
-def test_what_looks_like_a_secret_is_hidden_wherever_it_comes_from(text: str, kept: str) -> None:
+def test_text_that_looks_like_a_secret_is_redacted(text: str, kept: str) -> None:
     assert Redactor().text(text) == kept
 
 
@@ -151,7 +149,7 @@ def test_what_looks_like_a_secret_is_hidden_wherever_it_comes_from(text: str, ke
         "the model s3://models/llama/ cannot be listed: AccessDenied",
     ],
 )
-def test_what_explains_a_failure_is_kept(text: str) -> None:
+def test_text_that_explains_a_failure_is_kept(text: str) -> None:
     assert Redactor().text(text) == text
 
 
@@ -170,7 +168,7 @@ def test_the_secrets_of_one_event_are_forgotten_with_the_next() -> None:
     assert redactor.text("something") == "something"
 
 
-def test_identifiers_are_kept_whole_though_a_container_knows_a_part_of_them() -> None:
+def test_identifiers_are_kept_even_if_they_contain_an_environment_value() -> None:
     redactor = Redactor()
     redactor.learn({"Environment": {"STAGE_NAME": "production", "WHERE": "us-west-2"}})
     line = redactor.value({"stack_id": "arn:aws:cloudformation:us-west-2:1:stack/production/1", "reason": "production"})

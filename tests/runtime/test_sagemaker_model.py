@@ -48,7 +48,7 @@ def old_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aws, "session", inspect.unwrap(aws.session))
 
 
-def test_the_newest_operations_can_be_called_with_an_older_boto3(old_boto3: None) -> None:
+def test_new_sagemaker_operations_can_be_called_with_an_older_boto3(old_boto3: None) -> None:
     assert not hasattr(botocore.session.get_session().create_client("sagemaker"), "create_ai_benchmark_job")
     sagemaker = aws.client("sagemaker")
     for kind in (BENCHMARK, RECOMMENDATION, OPTIMIZATION):
@@ -60,7 +60,7 @@ def test_the_newest_operations_can_be_called_with_an_older_boto3(old_boto3: None
     assert callable(sagemaker.create_training_job)
 
 
-def test_what_is_added_is_what_the_installed_botocore_has() -> None:
+def test_the_added_api_shapes_match_the_installed_botocore() -> None:
     written = json.loads(EXTRAS.read_text())
     found = runpy.run_path(str(CHECKOUT / "tooling/sagemaker_model.py"))["content"]()
     recorded, installed = (tuple(map(int, text.split()[1].split("."))) for text in (written["source"], found["source"]))

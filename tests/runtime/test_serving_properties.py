@@ -32,13 +32,13 @@ def remove(s3: Any) -> None:
         ("", ""),
     ],
 )
-def test_the_setting_goes_and_the_others_stay(s3: Any, before: str, after: str) -> None:
+def test_the_superfluous_setting_is_removed_and_others_are_kept(s3: Any, before: str, after: str) -> None:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=before.encode())
     remove(s3)
     assert content(s3) == after
 
 
-def test_a_file_without_the_setting_is_not_written_again(s3: Any) -> None:
+def test_a_file_without_the_setting_is_not_rewritten(s3: Any) -> None:
     s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"option.quantize=awq\n")
     remove(s3)
@@ -46,22 +46,22 @@ def test_a_file_without_the_setting_is_not_written_again(s3: Any) -> None:
     assert len(s3.list_object_versions(Bucket=BUCKET)["Versions"]) == 2
 
 
-def test_an_artifact_without_the_file_is_left_alone(s3: Any) -> None:
+def test_an_artifact_without_serving_properties_is_unchanged(s3: Any) -> None:
     remove(s3)
     assert "Contents" not in s3.list_objects_v2(Bucket=BUCKET)
 
 
-def test_an_artifact_without_the_file_is_left_alone_where_s3_answers_403_for_it(s3: Any) -> None:
+def test_an_artifact_without_serving_properties_is_unchanged_when_s3_returns_403(s3: Any) -> None:
     remove(Reticent(s3))
 
 
-def test_a_file_that_may_not_be_read_is_not_taken_for_a_missing_one(s3: Any) -> None:
+def test_an_unreadable_file_is_not_mistaken_for_a_missing_one(s3: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"option.quantize=awq\n")
     with pytest.raises(ClientError, match="AccessDenied"):
         remove(Reticent(s3, readable=False))
 
 
-def test_what_another_has_written_in_the_meantime_stays(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrent_write_to_the_file_is_kept(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=b"option.quantize=awq\na=1\n")
     get = s3.get_object
 
@@ -84,5 +84,7 @@ def test_what_another_has_written_in_the_meantime_stays(s3: Any, monkeypatch: py
         ([{"ModelShardingConfig": {}}], ()),
     ],
 )
-def test_only_weights_that_are_quantized_and_no_more_do_without_it(configs: Any, settings: tuple[str, ...]) -> None:
+def test_the_quantize_setting_is_superfluous_only_after_quantization_alone(
+    configs: Any, settings: tuple[str, ...]
+) -> None:
     assert KINDS["OptimizationJob"].superfluous_settings({"OptimizationConfigs": configs}) == settings

@@ -49,7 +49,7 @@ def test_the_documents_keys_are_read_whatever_their_case() -> None:
     )
 
 
-def test_the_default_configuration_lies_over_the_base_document() -> None:
+def test_the_default_configuration_overrides_the_base_document() -> None:
     document = {
         **PLAIN,
         "InferenceConfigRankings": {"overall": {"Rankings": ["lmi-fast", "tgi"]}},
@@ -71,7 +71,7 @@ def test_a_gated_model_is_refused_until_its_licence_is_accepted() -> None:
     assert accepted.model_source["S3"]["ModelAccessConfig"] == {"AcceptEula": True}
 
 
-def test_an_unknown_version_is_named_with_the_command_that_lists_them() -> None:
+def test_an_unknown_version_is_reported_with_the_command_that_lists_versions() -> None:
     said = r"version 9\.9\.9.*list-hub-content-versions.*SageMaker's error: "
     with pytest.raises(DeploymentError, match=said):
         resolve(hub_source("9.9.9"), sagemaker=Hub(PLAIN), s3=None)

@@ -31,11 +31,11 @@ def invoke(work: Any, event: Mapping[str, Any] = EVENT, context: object = None) 
     return entry_point(lambda event, context: work())(event, context or Context())
 
 
-def test_the_tests_have_the_powertools_that_the_layer_has() -> None:
+def test_the_installed_powertools_matches_the_lambda_layer_release() -> None:
     assert version("aws-lambda-powertools") == availability.powertools().release
 
 
-def test_every_line_says_what_it_is_about(said: Said) -> None:
+def test_every_log_line_names_its_stack_resource_and_request(said: Said) -> None:
     invoke(lambda: log("received", request_type="Create", status=1))
     line = said.line("received")
     assert line["level"] == "INFO"
@@ -45,7 +45,7 @@ def test_every_line_says_what_it_is_about(said: Said) -> None:
     assert line["location"].startswith("<lambda>:"), "the line of the call, not of the function that logs"
 
 
-def test_what_a_line_has_named_stays_on_those_after_it(said: Said) -> None:
+def test_keys_of_a_log_line_persist_on_later_lines(said: Said) -> None:
     def work() -> None:
         log("created", job_name="optim-1", artifact_key=KEY)
         log("polled", status="STARTING")
@@ -55,13 +55,13 @@ def test_what_a_line_has_named_stays_on_those_after_it(said: Said) -> None:
     assert (line["artifact_key"], line["job_name"], line["status"]) == (KEY, "optim-1", "STARTING")
 
 
-def test_an_invocation_does_not_inherit_what_another_one_named(said: Said) -> None:
+def test_an_invocation_does_not_inherit_log_keys_of_another(said: Said) -> None:
     invoke(lambda: log("created", job_name="optim-1", artifact_key=KEY))
     invoke(lambda: log("polled"), event={})
     assert {"artifact_key", "job_name", "stack_id"}.isdisjoint(said.line("polled"))
 
 
-def test_a_look_s_lines_name_the_artifact_of_its_input(said: Said) -> None:
+def test_log_lines_of_a_poll_name_the_artifact_of_its_input(said: Said) -> None:
     invoke(lambda: log("polled"), event={"ArtifactKey": KEY, "Attempt": 1})
     assert said.line("polled")["artifact_key"] == KEY
 
@@ -79,13 +79,15 @@ def test_a_look_s_lines_name_the_artifact_of_its_input(said: Said) -> None:
         (Counted.deployment_failed, {"reason": "no such model"}, "DeploymentFailed"),
     ],
 )
-def test_what_is_said_is_counted(said: Said, event: Counted, fields: dict[str, Any], metric: str) -> None:
+def test_each_counted_log_event_publishes_its_metric(
+    said: Said, event: Counted, fields: dict[str, Any], metric: str
+) -> None:
     invoke(lambda: log(event, **fields))
     assert said.metrics() == {metric: [1.0]}
     assert said.line(event.message)["level"] == ("ERROR" if metric.endswith("Failed") else "INFO")
 
 
-def test_a_look_that_finds_nothing_new_publishes_nothing(said: Said) -> None:
+def test_a_poll_without_a_status_change_publishes_no_metrics(said: Said) -> None:
     invoke(lambda: log("polled", job_name="optim-1", status="INPROGRESS"))
     assert said.metrics() == {}
     assert "No application metrics" not in said.text()
@@ -104,7 +106,7 @@ def test_a_metric_has_its_unit_the_handler_s_name_and_no_other_dimension(
     assert published["service"] == "job_watcher"
 
 
-def test_a_write_that_somebody_else_was_quicker_with_is_counted(said: Said, s3: Any) -> None:
+def test_a_write_that_lost_a_race_counts_as_contention(said: Said, s3: Any) -> None:
     records = JsonRecords(s3, BUCKET)
 
     def change(record: Any) -> dict[str, Any]:
@@ -154,7 +156,7 @@ def test_a_secret_in_the_cause_alone_is_kept_from_lambda_as_well(said: Said) -> 
     assert "MARK" not in said.text()
 
 
-def test_whole_events_are_not_logged_even_where_powertools_is_told_to(
+def test_whole_events_are_never_logged_even_with_powertools_log_event(
     said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_LOGGER_LOG_EVENT", "true")
@@ -162,7 +164,7 @@ def test_whole_events_are_not_logged_even_where_powertools_is_told_to(
     assert [line["message"] for line in said.lines()] == ["received"]
 
 
-def test_a_level_above_info_leaves_failures(said: Said, request: pytest.FixtureRequest) -> None:
+def test_failures_are_logged_at_a_level_above_info(said: Said, request: pytest.FixtureRequest) -> None:
     before = telemetry._logger.log_level
     request.addfinalizer(lambda: telemetry._logger.setLevel(before))
     telemetry._logger.setLevel("ERROR")

@@ -13,14 +13,14 @@ from tests.support.properties import OPTIMIZATION, training_properties, training
 
 
 @pytest.mark.parametrize("request_", training_requests())
-def test_every_request_of_a_plan_is_taken(request_: dict[str, Any]) -> None:
+def test_every_planned_training_request_is_accepted(request_: dict[str, Any]) -> None:
     parsed = validate(JobProperties, training_properties(Request=as_delivered(request_)))
     assert parsed.job_kind == "TrainingJob"
     assert parsed.reads == (S3Source(S3Uri="s3://data/train/"),)
     assert parsed.model_channel == "model"
 
 
-def test_a_resource_without_a_kind_is_about_optimization_jobs() -> None:
+def test_a_resource_without_a_job_kind_defaults_to_optimization_jobs() -> None:
     assert validate(StoreProperties, OPTIMIZATION).job_kind == "OptimizationJob"
     assert validate(JobProperties, OPTIMIZATION).job_kind == "OptimizationJob"
 

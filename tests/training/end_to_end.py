@@ -28,7 +28,7 @@ def test_outputs_with_heads_are_those_without_on_450_prompts_and_come_faster(tra
     assert found.acceptance[0] > 0.5
 
 
-def test_a_tree_of_guesses_gives_the_same_outputs_in_fewer_passes(trained: Trained, corpus: Path) -> None:
+def test_a_candidate_tree_gives_the_same_outputs_in_fewer_passes(trained: Trained, corpus: Path) -> None:
     def verified(nodes: int) -> float:
         found = verify_artifact(
             trained.artifact / "base-model", trained.artifact, corpus / "test.jsonl", limit=25, tree_nodes=nodes
@@ -39,7 +39,7 @@ def test_a_tree_of_guesses_gives_the_same_outputs_in_fewer_passes(trained: Train
     assert verified(24) > verified(0)
 
 
-def test_the_frozen_model_is_bit_for_bit_what_it_was(trained: Trained) -> None:
+def test_the_frozen_base_model_is_unchanged_bit_for_bit(trained: Trained) -> None:
     before = load_file(trained.fine_tuned / "model.safetensors")
     after = load_file(trained.artifact / "base-model" / "model.safetensors")
     assert before.keys() == after.keys()
@@ -66,7 +66,7 @@ def test_each_heads_loss_and_accuracies_are_printed_as_metric_definitions_find_t
         assert values_of(name, trained.fine_tuning_log), name
 
 
-def test_a_nearer_head_is_right_more_often(trained: Trained) -> None:
+def test_the_first_head_is_the_most_accurate(trained: Trained) -> None:
     by_rank = read_report(trained.artifact)["accuracy_by_rank"]
     first = [row[0] for row in by_rank]
     assert first[0] == max(first)
@@ -81,7 +81,7 @@ def test_tensorboard_has_the_metrics(trained: Trained) -> None:
     assert {"train/head_1_top1_accuracy", "eval/head_5_loss"} <= set(events.Tags()["scalars"])
 
 
-def test_the_command_prints_what_it_found(trained: Trained, corpus: Path) -> None:
+def test_medusa_verify_prints_its_result_as_text_and_json(trained: Trained, corpus: Path) -> None:
     arguments = ["medusa", "verify", "--heads", str(trained.artifact), "--data", str(corpus / "test.jsonl")]
     result = CliRunner().invoke(app, [*arguments, "--limit", "5"], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
@@ -94,7 +94,7 @@ def test_the_command_prints_what_it_found(trained: Trained, corpus: Path) -> Non
     assert len(found["acceptance"]) == 5
 
 
-def test_in_bfloat16_the_share_of_same_outputs_is_told(trained: Trained, corpus: Path) -> None:
+def test_in_bfloat16_the_share_of_identical_outputs_is_reported(trained: Trained, corpus: Path) -> None:
     found = verify_artifact(
         trained.artifact / "base-model", trained.artifact, corpus / "test.jsonl", limit=15, precision="bfloat16"
     )

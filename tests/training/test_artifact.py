@@ -60,7 +60,7 @@ def test_the_server_finds_the_model_by_an_absolute_path_below_its_own(artifact: 
     assert json_of(artifact / "base-model" / "config.json")["model_type"] == "llama"
 
 
-def test_the_server_takes_it_for_medusa_and_for_nothing_else(artifact: Path) -> None:
+def test_the_server_recognizes_the_artifact_as_medusa_only(artifact: Path) -> None:
     # SpeculativeHead.load goes on to Medusa only where "architectures" is missing; the router falls back to the
     # model's tokenizer only where "model_type" is.
     assert not {"architectures", "model_type"} & json_of(artifact / "config.json").keys()
@@ -114,7 +114,7 @@ def test_servers_of_the_release_before_find_the_rotary_embeddings_and_the_precis
     assert configuration["torch_dtype"] == configuration["dtype"] == "float32"
 
 
-def test_what_is_added_for_servers_changes_nothing_here(artifact: Path, base: Path) -> None:
+def test_configuration_added_for_servers_leaves_logits_and_tokens_unchanged(artifact: Path, base: Path) -> None:
     prompt = torch.tensor([[5, 6, 7]])
     one, other = (load_backbone(folder, dtype=torch.float32) for folder in (base, artifact / "base-model"))
     assert torch.equal(one(prompt).logits, other(prompt).logits)
@@ -130,7 +130,7 @@ def test_heads_for_another_model_are_refused_by_its_fingerprint(artifact: Path, 
         load_heads(artifact, other, dtype=torch.float32, device=torch.device("cpu"))
 
 
-def test_heads_of_another_vocabulary_are_refused_with_both_shapes(artifact: Path, tmp_path: Path) -> None:
+def test_heads_for_another_vocabulary_size_are_refused_with_both_shapes(artifact: Path, tmp_path: Path) -> None:
     other = save_small_model("llama", tmp_path / "other", vocab_size=600)
     with pytest.raises(UnusableHeads, match=r"vocab_size 600 .*0\.2\.weight is \(512, 96\), not \(600, 96\)"):
         load_heads(artifact, other, dtype=torch.float32, device=torch.device("cpu"))
@@ -170,7 +170,7 @@ def test_the_fingerprint_does_not_depend_on_how_tensors_are_spread_over_files(tm
     assert fingerprint(tmp_path) == fingerprint(base)
 
 
-def test_one_changed_weight_is_another_fingerprint(tmp_path: Path, base: Path) -> None:
+def test_one_changed_weight_changes_the_fingerprint(tmp_path: Path, base: Path) -> None:
     tensors = load_file(base / "model.safetensors")
     tensors["model.norm.weight"][0] += 1e-6
     save_file(tensors, tmp_path / "model.safetensors")
@@ -185,20 +185,20 @@ def test_one_changed_weight_is_another_fingerprint(tmp_path: Path, base: Path) -
         (b"PK\x03\x04" * 9, "is no"),
     ],
 )
-def test_a_file_that_is_no_safetensors_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_an_invalid_safetensors_file_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(UnusableModel, match=reason):
         fingerprint(tmp_path)
 
 
-def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, base: Path) -> None:
+def test_a_truncated_safetensors_file_is_refused(tmp_path: Path, base: Path) -> None:
     whole = (base / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(whole[:-10])
     with pytest.raises(UnusableModel, match=r"model\.safetensors is cut off: tensor \S+ ends 10 bytes early"):
         fingerprint(tmp_path)
 
 
-def test_tied_embeddings_have_heads_of_their_own(tmp_path: Path) -> None:
+def test_heads_round_trip_beside_tied_embeddings(tmp_path: Path) -> None:
     model = small_model("llama", tie_word_embeddings=True)
     model.save_pretrained(tmp_path / "base")
     small_tokenizer().save_pretrained(tmp_path / "base")

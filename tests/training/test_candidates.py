@@ -14,7 +14,7 @@ ACCURACIES = st.lists(
 )
 
 
-def test_a_chain_has_each_heads_first_guess() -> None:
+def test_a_chain_has_the_top_candidate_of_each_head() -> None:
     tree = CandidateTree.chain(3)
     assert tree.paths == ((0,), (0, 0), (0, 0, 0))
     assert tree.is_chain
@@ -22,7 +22,7 @@ def test_a_chain_has_each_heads_first_guess() -> None:
     assert tree.attention("cpu").int().tolist() == torch.ones(4, 4).tril().int().tolist()
 
 
-def test_the_likeliest_guesses_come_first() -> None:
+def test_the_tree_includes_the_likeliest_candidates() -> None:
     tree = CandidateTree.likely([[0.6, 0.3], [0.5, 0.1]], heads=2, nodes=4)
     assert tree.paths == ((0,), (1,), (0, 0), (1, 0)) or tree.paths == ((0,), (0, 0), (1,), (1, 0))
     assert set(tree.paths) == {(0,), (0, 0), (1,), (1, 0)}
@@ -30,7 +30,7 @@ def test_the_likeliest_guesses_come_first() -> None:
 
 @settings(deadline=None)
 @given(ACCURACIES, st.integers(1, 30))
-def test_no_guess_left_out_is_likelier_than_one_taken(accuracies: list[list[float]], nodes: int) -> None:
+def test_no_omitted_candidate_is_likelier_than_an_included_one(accuracies: list[list[float]], nodes: int) -> None:
     def chance(path: tuple[int, ...]) -> float:
         product = 1.0
         for head, rank in enumerate(path):
@@ -53,7 +53,7 @@ def test_no_guess_left_out_is_likelier_than_one_taken(accuracies: list[list[floa
 
 @settings(deadline=None)
 @given(ACCURACIES, st.integers(1, 30))
-def test_a_node_sees_itself_and_what_is_above_it_only(accuracies: list[list[float]], nodes: int) -> None:
+def test_a_tree_node_attends_only_to_itself_and_its_ancestors(accuracies: list[list[float]], nodes: int) -> None:
     tree = CandidateTree.likely(accuracies, heads=len(accuracies), nodes=nodes)
     attention = tree.attention("cpu")
     paths = [(), *tree.paths]
@@ -64,6 +64,6 @@ def test_a_node_sees_itself_and_what_is_above_it_only(accuracies: list[list[floa
     assert sum(map(len, tree.children)) == len(tree.paths)
 
 
-def test_a_path_without_its_beginning_is_refused() -> None:
+def test_a_tree_path_without_its_prefix_is_refused() -> None:
     with pytest.raises(ValueError, match="a path's beginning is no path of the tree"):
         CandidateTree(((0, 0),))

@@ -28,7 +28,7 @@ def refused(path: Path) -> str:
     return str(caught.value)
 
 
-def test_the_three_shapes_are_read(tmp_path: Path) -> None:
+def test_chat_instruction_and_completion_rows_are_read(tmp_path: Path) -> None:
     found = read_conversations(
         written(
             tmp_path,
@@ -68,19 +68,19 @@ def test_the_three_shapes_are_read(tmp_path: Path) -> None:
         ({"messages": ["x"]}, "messages[0] is no JSON object but of type str"),
     ],
 )
-def test_a_line_that_cannot_be_used_is_named_with_its_reason(tmp_path: Path, row: Any, reason: str) -> None:
+def test_an_invalid_data_line_is_reported_with_its_reason(tmp_path: Path, row: Any, reason: str) -> None:
     text = refused(written(tmp_path, {"messages": [USER, ASSISTANT]}, "", row))
     assert "1 of 2 lines cannot be used" in text
     assert f"training.jsonl line 3: {reason}" in text
 
 
-def test_a_line_of_other_bytes_than_utf8_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "training.jsonl"
     path.write_bytes(b'{"prompt": "\xff"}\n')
     assert "training.jsonl line 1: it is no UTF-8: byte 12 is 0xff" in refused(path)
 
 
-def test_all_faulty_lines_are_told_at_once_up_to_a_limit(tmp_path: Path) -> None:
+def test_invalid_data_lines_are_reported_together_up_to_a_limit(tmp_path: Path) -> None:
     text = refused(written(tmp_path, *["{"] * 50))
     assert "50 of 50 lines cannot be used" in text
     assert "line 20:" in text
@@ -95,19 +95,19 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
     assert "training.jsonl: no line with content" in refused(path)
 
 
-def test_a_channel_without_jsonl_is_refused_with_what_is_in_it(tmp_path: Path) -> None:
+def test_a_channel_without_jsonl_is_refused_and_its_files_are_listed(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x")
     assert "no *.jsonl file in it, only data.csv" in refused(tmp_path)
     assert "there is no such file or folder" in refused(tmp_path / "nowhere")
 
 
-def test_all_files_of_a_channel_are_read_by_their_names(tmp_path: Path) -> None:
+def test_all_files_of_a_channel_are_read_in_name_order(tmp_path: Path) -> None:
     for name in ("b.jsonl", "a.jsonl"):
         (tmp_path / name).write_text(json.dumps({"prompt": name, "completion": "x"}))
     assert [conversation.prompt for conversation in read_conversations(tmp_path)] == ["a.jsonl", "b.jsonl"]
 
 
-def test_only_the_answer_is_learned_and_it_ends_with_the_end_token() -> None:
+def test_only_the_completion_and_its_end_token_are_learned() -> None:
     tokenizer = small_tokenizer()
     conversation = Conversation(messages=(Message("user", "Count."), Message("assistant", "SELECT 1")))
     (example,) = tokenized([conversation], tokenizer, maximum_length=64).examples
@@ -116,7 +116,7 @@ def test_only_the_answer_is_learned_and_it_ends_with_the_end_token() -> None:
     assert tokenizer.decode(example.input_ids) == "<|user|>Count.</s><|assistant|>SELECT 1</s>"
 
 
-def test_the_prompt_of_training_is_the_prompt_of_decoding() -> None:
+def test_training_and_decoding_tokenize_the_same_prompt() -> None:
     tokenizer = small_tokenizer()
     conversation = Conversation(messages=(Message("user", "Count."), Message("assistant", "SELECT 1")))
     (example,) = tokenized([conversation], tokenizer, maximum_length=64).examples
@@ -126,7 +126,7 @@ def test_the_prompt_of_training_is_the_prompt_of_decoding() -> None:
     assert example.labels[len(prompt)] != IGNORED
 
 
-def test_every_answer_of_a_chat_is_learned() -> None:
+def test_every_assistant_turn_of_a_chat_is_learned() -> None:
     tokenizer = small_tokenizer()
     turns = [("user", "One?"), ("assistant", "1"), ("user", "Two?"), ("assistant", "2")]
     conversation = Conversation(messages=tuple(Message(*turn) for turn in turns))
@@ -134,7 +134,7 @@ def test_every_answer_of_a_chat_is_learned() -> None:
     assert tokenizer.decode([token for token in example.labels if token != IGNORED]) == "1</s>2</s>"
 
 
-def test_a_template_that_rewrites_earlier_turns_leaves_the_last_answer_to_be_learned() -> None:
+def test_with_a_template_that_rewrites_earlier_turns_only_the_last_is_learned() -> None:
     tokenizer = small_tokenizer()
     tokenizer.chat_template = (
         "{% for message in messages %}{% if message.role == 'user' or loop.last %}"
@@ -159,7 +159,7 @@ def test_without_a_chat_template_instructions_are_plain_text_and_chats_are_refus
         tokenized([chat], tokenizer, maximum_length=64)
 
 
-def test_what_is_too_long_is_cut_off_or_left_out_and_counted() -> None:
+def test_examples_that_are_too_long_are_truncated_or_dropped_and_counted() -> None:
     tokenizer = small_tokenizer()
     short = Conversation(prompt="a", completion="b")
     long_answer = Conversation(prompt="a", completion="b " * 50)
@@ -173,7 +173,7 @@ def test_what_is_too_long_is_cut_off_or_left_out_and_counted() -> None:
         tokenized([long_prompt], tokenizer, maximum_length=16)
 
 
-def test_prompts_are_learned_when_asked_for() -> None:
+def test_prompts_are_learned_when_configured() -> None:
     (example,) = tokenized(
         [Conversation(prompt="abc", completion="def")], small_tokenizer(), maximum_length=64, with_prompts=True
     ).examples

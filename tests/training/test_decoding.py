@@ -61,7 +61,7 @@ def test_without_heads_it_decodes_as_transformers_does(family: str) -> None:
     ],
     ids=["chain", "one head", "likely tree", "lopsided tree"],
 )
-def test_every_way_of_guessing_gives_the_plain_output(family: str, tree: CandidateTree) -> None:
+def test_every_candidate_tree_gives_the_plain_greedy_output(family: str, tree: CandidateTree) -> None:
     model = looping_model(family)
     plain = GreedyDecoder(model, end_tokens=[END])
     fast = GreedyDecoder(model, end_tokens=[END], heads=random_heads(model), tree=tree)
@@ -72,7 +72,7 @@ def test_every_way_of_guessing_gives_the_plain_output(family: str, tree: Candida
         assert other.passes <= one.passes + other.ties
 
 
-def test_right_guesses_are_taken_and_counted() -> None:
+def test_correct_candidates_are_accepted_and_counted() -> None:
     model = looping_model("llama")
     # The model that repeats one token is foreseen by heads that repeat it too.
     with torch.no_grad():
@@ -89,7 +89,7 @@ def test_right_guesses_are_taken_and_counted() -> None:
 
 
 @pytest.mark.parametrize("length", range(1, 8))
-def test_no_more_tokens_are_made_than_asked_for(length: int) -> None:
+def test_no_more_than_the_maximum_of_new_tokens_are_generated(length: int) -> None:
     model = looping_model("llama")
     heads = random_heads(model)
     plain = GreedyDecoder(model, end_tokens=[]).decode([9, 10], maximum_new_tokens=length)
@@ -98,7 +98,7 @@ def test_no_more_tokens_are_made_than_asked_for(length: int) -> None:
     assert found.tokens == plain.tokens
 
 
-def test_an_end_among_the_guesses_ends_the_output() -> None:
+def test_an_end_token_among_the_candidates_ends_the_output() -> None:
     model = looping_model("llama")
     plain = GreedyDecoder(model, end_tokens=[]).decode([9, 10], maximum_new_tokens=40)
     for end in set(plain.tokens):
@@ -108,7 +108,7 @@ def test_an_end_among_the_guesses_ends_the_output() -> None:
             assert found.decode([9, 10], maximum_new_tokens=40).tokens == cut
 
 
-def test_a_token_whose_rival_is_too_close_is_looked_at_alone() -> None:
+def test_a_near_tie_is_verified_in_a_separate_pass() -> None:
     model = looping_model("llama")
     heads = random_heads(model)
     plain = GreedyDecoder(model, end_tokens=[END]).decode([9, 10], maximum_new_tokens=30)
@@ -123,7 +123,7 @@ def test_a_token_whose_rival_is_too_close_is_looked_at_alone() -> None:
             assert some.decode([9, 10], maximum_new_tokens=30).tokens == plain.tokens
 
 
-def test_untrained_heads_say_what_the_model_says() -> None:
+def test_untrained_heads_give_the_logits_of_the_model() -> None:
     model = small_model("llama")
     heads = MedusaHeads.beside(model.lm_head.weight, heads=2, layers=3)
     hidden = torch.randn(3, 96)

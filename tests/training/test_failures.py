@@ -43,9 +43,7 @@ def test_malformed_data_reaches_the_jobs_failure_reason(tmp_path: Path, base: Pa
     assert reason.endswith("...")
 
 
-def test_a_loss_that_is_no_number_ends_the_training_with_its_step_and_what_helps(
-    tmp_path: Path, base: Path, corpus: Path
-) -> None:
+def test_a_nan_loss_ends_training_with_its_step_and_a_remedy(tmp_path: Path, base: Path, corpus: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(base, broken)
     tensors = load_file(base / "model.safetensors")
@@ -56,7 +54,7 @@ def test_a_loss_that_is_no_number_ends_the_training_with_its_step_and_what_helps
     assert "Lower learning_rate" in reason
 
 
-def test_a_training_that_diverges_is_stopped(tmp_path: Path, base: Path, corpus: Path) -> None:
+def test_diverging_training_is_stopped(tmp_path: Path, base: Path, corpus: Path) -> None:
     settings = {**FAST, "method": "full", "learning_rate": "1", "gradient_clipping": "0", "maximum_steps": "200"}
     # A float32 model of this size survives most rates: its last layer is made to overflow.
     broken = tmp_path / "broken"
@@ -68,7 +66,7 @@ def test_a_training_that_diverges_is_stopped(tmp_path: Path, base: Path, corpus:
     assert "the training has diverged" in reason
 
 
-def test_hyperparameters_that_cannot_be_used_reach_the_failure_reason(tmp_path: Path) -> None:
+def test_invalid_hyperparameters_are_listed_in_the_failure_reason(tmp_path: Path) -> None:
     reason = failure_of(tmp_path, "train_heads", {"heads": "0", "epoch": "2"})
     assert reason.splitlines() == [
         "hyperparameters:",
@@ -77,7 +75,7 @@ def test_hyperparameters_that_cannot_be_used_reach_the_failure_reason(tmp_path: 
     ]
 
 
-def test_qlora_without_a_gpu_is_refused_with_what_works(tmp_path: Path, base: Path, corpus: Path) -> None:
+def test_qlora_without_a_gpu_is_refused_with_a_suggestion(tmp_path: Path, base: Path, corpus: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     reason = failure_of(tmp_path, "fine_tune", {}, model=base, training=corpus / "training.jsonl")
