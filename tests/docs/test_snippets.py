@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from constructs_optim.cli.main import app as command_line
 from tests.support.documents import CHECKOUT, Snippet, pages, snippets
 
-from .given import given
+from .snippet_names import names_of
 
 PYTHON = [snippet for page in pages() for snippet in snippets(page) if snippet.language == "python"]
 COMMANDS = [
@@ -30,7 +30,7 @@ COMMANDS = [
 
 def run(snippet: Snippet) -> dict[str, Any]:
     """Run a snippet after the snippets that it continues, with the names of a reader's app."""
-    names = run(before(snippet)) if snippet.marker == "continued" else given(snippet)
+    names = run(before(snippet)) if snippet.marker == "continued" else names_of(snippet)
     exec(compile(snippet.code, str(snippet), "exec"), names)
     return names
 

@@ -131,7 +131,7 @@ def refused(call: Any, **given: Any) -> str:
     return raised.value.response.get("Error", {}).get("Code", "")
 
 
-def test_each_account_has_an_endpoint_of_its_own_in_service(deployed: Deployed) -> None:
+def test_each_account_has_its_own_endpoint_in_service(deployed: Deployed) -> None:
     for team in deployed.teams:
         (listed,) = team.client("sagemaker").list_endpoints()["Endpoints"]
         assert listed["EndpointStatus"] == "InService"
@@ -140,7 +140,7 @@ def test_each_account_has_an_endpoint_of_its_own_in_service(deployed: Deployed) 
     assert deployed.platform.client("sagemaker").list_endpoints()["Endpoints"] == []
 
 
-def test_the_account_that_asks_first_makes_the_artifact_in_the_platforms_bucket_and_the_other_follows_it(
+def test_the_first_account_runs_the_job_in_the_platforms_bucket_and_the_other_follows_it(
     deployed: Deployed,
 ) -> None:
     jobs = {
@@ -226,7 +226,7 @@ def test_every_request_of_the_team_roles_was_allowed(deployed: Deployed) -> None
         assert (of_the_store >= makes) == (account == SEARCH), "the second account makes nothing"
 
 
-def test_an_account_that_only_reads_waits_for_what_another_makes_and_serves_it_by_its_key(
+def test_a_read_only_account_waits_for_another_accounts_artifact_and_serves_it_by_key(
     accounts: LocalCloud, tmp_path: Path
 ) -> None:
     bucket = f"optimized-artifacts-{PLATFORM}-us-west-2"
@@ -281,11 +281,11 @@ def test_an_account_the_store_is_not_shared_with_is_refused_with_a_remedy(deploy
     }
 
 
-def test_deploying_a_team_again_changes_nothing(deployed: Deployed) -> None:
+def test_deploying_a_teams_stack_again_changes_nothing(deployed: Deployed) -> None:
     assert "no changes" in deployed.support.deploy()
 
 
-def test_teams_that_leave_take_their_references_back_and_whoever_comes_back_finds_the_artifact(
+def test_leaving_teams_release_their_references_and_a_returning_team_reuses_the_artifact(
     deployed: Deployed,
 ) -> None:
     key, kept = deployed.search.artifact_key, deployed.names("artifacts/")

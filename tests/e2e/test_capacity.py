@@ -140,7 +140,7 @@ def test_a_component_update_keeps_the_copy_count_set_by_scaling(
     assert found["RuntimeConfig"]["DesiredCopyCount"] == copies
 
 
-def test_a_failed_update_is_rolled_back_to_what_served_before(deployed: TemplateStack) -> None:
+def test_a_failed_update_is_rolled_back_to_the_previous_model(deployed: TemplateStack) -> None:
     set_copies(deployed, 2)
     assert with_memory(deployed, 5120).deploy() == "UPDATE_COMPLETE"
     deployed.cloud.inject("update_fails", count=1, reason="The new container crashed")

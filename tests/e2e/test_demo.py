@@ -82,7 +82,7 @@ def test_ctrl_c_ends_the_demo_and_all_its_processes(marker: str) -> None:
     assert none_left(marker)
 
 
-def test_a_command_runs_with_a_local_cloud_of_its_own_and_keeps_its_exit_status(marker: str) -> None:
+def test_local_run_starts_a_separate_cloud_and_returns_the_commands_exit_status(marker: str) -> None:
     script = "import boto3, sys; print(boto3.client('sts').get_caller_identity()['Account'], flush=True); sys.exit(7)"
     run = start("run", "--", sys.executable, "-c", script)
     output, _ = run.communicate(timeout=60)
@@ -91,7 +91,7 @@ def test_a_command_runs_with_a_local_cloud_of_its_own_and_keeps_its_exit_status(
     assert none_left(marker)
 
 
-def test_a_local_cloud_holds_roles_to_their_policies_when_it_is_asked_to(marker: str) -> None:
+def test_a_local_cloud_enforces_iam_policies_on_request(marker: str) -> None:
     script = """
 import boto3, json
 trust = {"Effect": "Allow", "Principal": {"AWS": "000000000000"}, "Action": "sts:AssumeRole"}

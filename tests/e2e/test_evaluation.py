@@ -97,7 +97,7 @@ class TestGate:
         paid = result.levels[0].metrics["price_per_million_output_tokens"]
         assert paid == pytest.approx(result.price.instance_price_per_hour / (tokens * 3600 / 1e6))
 
-    def test_a_slower_artifact_is_rolled_back_and_the_event_says_which_metric_and_by_how_much(
+    def test_a_slower_artifact_is_rolled_back_with_the_metric_and_its_change_in_the_event(
         self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
     ) -> None:
         before = endpoint_of(stack)

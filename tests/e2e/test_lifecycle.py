@@ -160,7 +160,7 @@ def test_new_weights_under_the_same_prefix_are_another_artifact(a_stack: MakeSta
     assert first.artifact_key != second.artifact_key
 
 
-def test_destroying_a_stack_leaves_nothing_but_what_the_store_retains(a_stack: MakeStack, cloud: LocalCloud) -> None:
+def test_destroying_a_stack_leaves_only_the_retained_store(a_stack: MakeStack, cloud: LocalCloud) -> None:
     stack = a_stack("Ephemeral", bucket="", group_size=32)
     stack.deploy()
     name, key = stack.endpoint["EndpointName"], stack.artifact_key

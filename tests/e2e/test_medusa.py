@@ -113,7 +113,7 @@ def model_uri(stack: DeployedStack) -> str:
     return stack.served_container["ModelDataSource"]["S3DataSource"]["S3Uri"]
 
 
-def test_both_jobs_ran_and_the_endpoint_serves_what_the_second_one_wrote(deployed: DeployedStack) -> None:
+def test_both_jobs_ran_and_the_endpoint_serves_the_second_jobs_artifact(deployed: DeployedStack) -> None:
     cloud = deployed.cloud
     tuned, heads = trained(cloud)[:2]
     assert [job["TrainingJobStatus"] for job in (tuned, heads)] == ["Completed", "Completed"]
@@ -131,7 +131,7 @@ def test_both_jobs_ran_and_the_endpoint_serves_what_the_second_one_wrote(deploye
     assert found["base-model/model.safetensors"] == of_base["model.safetensors"], "the backbone is frozen"
 
 
-def test_the_artifact_says_what_it_is_to_a_server(deployed: DeployedStack) -> None:
+def test_the_artifact_describes_its_heads_to_the_server(deployed: DeployedStack) -> None:
     bucket, _, prefix = model_uri(deployed).removeprefix("s3://").partition("/")
     body = deployed.client("s3").get_object(Bucket=bucket, Key=f"{prefix}config.json")["Body"].read()
     config = json.loads(body)
@@ -147,7 +147,7 @@ def test_losses_and_accuracies_of_each_head_are_published(deployed: DeployedStac
         assert 0 <= metrics[f"medusa:validation_head_{head}_top1_accuracy"] <= 1
 
 
-def test_the_manifest_keeps_what_the_job_was_asked_and_how_it_ended(deployed: DeployedStack) -> None:
+def test_the_manifest_records_the_jobs_request_and_outcome(deployed: DeployedStack) -> None:
     key = deployed.resources["Custom::TrainingJob"]
     s3 = deployed.client("s3")
     manifests = [
@@ -176,7 +176,7 @@ def test_a_malformed_line_of_the_data_reaches_the_stack_s_events(deployed: Deplo
     assert "ended as Failed: AlgorithmError" in stack.reasons
 
 
-def test_what_the_roles_may_do_is_what_they_do(deployed: DeployedStack, make: Make) -> None:
+def test_roles_are_allowed_exactly_what_they_use(deployed: DeployedStack, make: Make) -> None:
     """Last, for it looks at all that happened; the deletion of a stack stops its job."""
     cloud = deployed.cloud
     known = {job["TrainingJobName"] for job in trained(cloud)}

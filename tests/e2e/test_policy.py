@@ -42,7 +42,7 @@ def no_faults() -> None:
     """Nothing is deployed here: no local cloud is started for it."""
 
 
-def test_cdk_synth_reports_what_a_policy_finds_and_fails(tmp_path: Path) -> None:
+def test_cdk_synth_reports_policy_findings_and_fails(tmp_path: Path) -> None:
     app, out = tmp_path / "app.py", tmp_path / "out"
     app.write_text(_APP)
     command = [str(CDK), "synth", "--quiet", "--app", f"{sys.executable} {app}", "--output", str(out)]

@@ -135,7 +135,7 @@ class TestAnswered:
         assert told["Specification"] == first["ModelDetails"]["InferenceSpecificationName"]
         assert {each["Metric"] for each in first["ExpectedPerformance"]} >= {"throughput"}
 
-    def test_the_job_was_asked_what_was_declared_and_has_the_stacks_tags(
+    def test_the_job_has_the_declared_request_and_the_stacks_tags(
         self, stack: TemplateStack, cloud: LocalCloud
     ) -> None:
         job = cloud.client("sagemaker").describe_ai_recommendation_job(
@@ -146,7 +146,7 @@ class TestAnswered:
         assert job["OptimizeModel"] is True
         assert {"Key": "team", "Value": "chat"} in job["Tags"]
 
-    def test_another_stack_that_asks_the_same_is_answered_without_a_job(
+    def test_another_stack_with_the_same_request_runs_no_job(
         self, stack: TemplateStack, cloud: LocalCloud, tmp_path: Path
     ) -> None:
         before = jobs(cloud)

@@ -112,13 +112,13 @@ def test_shards_come_from_the_quantized_artifact_and_are_served_by_a_component(
     assert f"inference-component/{component}" in [target["ResourceId"] for target in targets["ScalableTargets"]]
 
 
-def test_a_pre_optimized_configuration_is_served_as_the_hub_says(deployed: DeployedStack) -> None:
+def test_a_pre_optimized_configuration_is_served_as_the_hub_describes_it(deployed: DeployedStack) -> None:
     found = container(deployed, "PreOptimized")
     assert found["Image"].endswith("djl-inference:0.32.0-lmi14.0.0-cu126")
     assert found["Environment"] == {"OPTION_ROLLING_BATCH": "auto"}
 
 
-def test_deploying_them_all_again_changes_nothing(deployed: DeployedStack, cloud: LocalCloud) -> None:
+def test_deploying_all_stacks_again_changes_nothing(deployed: DeployedStack, cloud: LocalCloud) -> None:
     jobs = len(cloud.jobs())
     assert "no changes" in deployed.deploy()
     assert len(cloud.jobs()) == jobs

@@ -240,7 +240,7 @@ def test_each_artifact_of_a_chain_is_reported(synthesis: Synthesis) -> None:
     assert ("create", "AWS::SageMaker::InferenceComponent") in {(each.action, each.type) for each in found.resources}
 
 
-def test_components_are_told_apart_with_their_recipes_copies_and_updates(synthesis: Synthesis) -> None:
+def test_components_are_distinguished_with_their_recipes_copies_and_updates(synthesis: Synthesis) -> None:
     report = synthesis.change(of_components, of_two_components)
     lines = said(report)
     assert any("recipe: Assistant: s3://models/assistant/" in line and "becomes" in line for line in lines)

@@ -120,7 +120,7 @@ def test_a_replaced_model_replaces_its_configuration_and_updates_the_endpoint() 
     assert found["Endpoint"].is_certain
 
 
-def test_what_a_custom_resource_answers_may_change_with_it() -> None:
+def test_a_changed_custom_resource_may_change_its_attributes() -> None:
     def resources(recipe: str) -> dict[str, Any]:
         variant = {"ContainerStartupHealthCheckTimeoutInSeconds": attribute("Job", "ContainerStartupTimeout")}
         return {
@@ -137,7 +137,7 @@ def test_what_a_custom_resource_answers_may_change_with_it() -> None:
     assert not found["Endpoint"].is_certain
 
 
-def test_how_a_handler_is_asked_and_tags_change_nothing_that_it_answers() -> None:
+def test_handler_settings_and_tags_change_no_attribute_of_a_custom_resource() -> None:
     def resources(tag: str) -> dict[str, Any]:
         tags = [{"Key": "team", "Value": tag}]
         variant = {"ContainerStartupHealthCheckTimeoutInSeconds": attribute("Job", "ContainerStartupTimeout")}
@@ -151,11 +151,11 @@ def test_how_a_handler_is_asked_and_tags_change_nothing_that_it_answers() -> Non
     assert actions(resources("a"), resources("b")) == {"Job": "update", "Model": "update"}
 
 
-def test_what_the_cdk_notes_for_itself_is_no_change() -> None:
+def test_cdk_metadata_is_no_change() -> None:
     assert actions({}, {"Notes": resource("AWS::CDK::Metadata", Analytics="v2")}) == {}
 
 
-def test_another_default_of_a_parameter_or_value_of_a_mapping_may_change_what_takes_it() -> None:
+def test_a_changed_parameter_default_or_mapping_value_may_change_its_users() -> None:
     def of(default: str, account: str, **more: Any) -> Template:
         return Template(
             {

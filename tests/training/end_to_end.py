@@ -19,7 +19,7 @@ from .jobs import Trained
 from .models import PROMPTS
 
 
-def test_outputs_with_heads_are_those_without_on_450_prompts_and_come_faster(trained: Trained, corpus: Path) -> None:
+def test_outputs_with_heads_match_those_without_on_450_prompts_and_are_faster(trained: Trained, corpus: Path) -> None:
     found = verify_artifact(trained.artifact / "base-model", trained.artifact, corpus / "test.jsonl", limit=PROMPTS)
     assert found.prompts == PROMPTS
     assert found.differences == ()

@@ -66,7 +66,7 @@ def test_the_server_recognizes_the_artifact_as_medusa_only(artifact: Path) -> No
     assert not {"architectures", "model_type"} & json_of(artifact / "config.json").keys()
 
 
-def test_the_server_opens_the_heads_by_these_names_and_they_say_the_same(artifact: Path, base: Path) -> None:
+def test_the_server_loads_the_heads_by_name_with_identical_outputs(artifact: Path, base: Path) -> None:
     # MedusaHeadV1.load: every key of the file is routed to it; none may be another file's.
     routing = {}
     with safe_open(artifact / "medusa_lm_head.safetensors", framework="pytorch") as file:

@@ -92,7 +92,7 @@ def test_a_library_that_the_image_lacks_is_named_with_where_to_get_it(tmp_path: 
     assert failing.failure == "the image has no accelerate: install requirements.txt, which is beside the training code"
 
 
-def test_running_out_of_memory_says_what_to_lower() -> None:
+def test_an_out_of_memory_error_names_the_settings_to_lower() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 55)
     text = describe_error(caught.value, FineTuningSettings(method="full", batch_size=8, gradient_checkpointing=False))
@@ -105,7 +105,7 @@ def test_running_out_of_memory_says_what_to_lower() -> None:
     assert "train fewer heads than 5" in text
 
 
-def test_an_unforeseen_error_is_told_with_its_place() -> None:
+def test_an_unexpected_error_is_reported_with_its_location() -> None:
     with pytest.raises(KeyError) as caught:
         {}["missing"]
     assert re.fullmatch(r"KeyError: 'missing' \(test_failures\.py, line \d+\)", describe_error(caught.value))
@@ -139,7 +139,7 @@ def test_another_family_is_refused(tmp_path: Path, base: Path, change: dict[str,
         read_configuration(tmp_path)
 
 
-def test_a_folder_that_is_no_model_is_refused_with_what_it_is_to_hold(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused_with_the_expected_files(tmp_path: Path) -> None:
     with pytest.raises(UnusableModel, match=r"holds no config\.json"):
         read_configuration(tmp_path)
     (tmp_path / "model.tar.gz").write_bytes(b"")
@@ -160,7 +160,7 @@ def test_a_model_that_lacks_weights_is_refused(tmp_path: Path, base: Path) -> No
 
 
 @pytest.mark.parametrize("missing", ["heads", "data"])
-def test_the_command_refuses_what_is_not_there_in_one_sentence(tmp_path: Path, missing: str) -> None:
+def test_the_command_refuses_missing_files_with_an_error_message(tmp_path: Path, missing: str) -> None:
     arguments = ["medusa", "verify", "--heads", str(tmp_path / "heads"), "--data", str(tmp_path / "data.jsonl")]
     if missing == "data":
         folder = tmp_path / "heads" / "base-model"

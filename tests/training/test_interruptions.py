@@ -70,7 +70,7 @@ def test_heads_whose_training_was_killed_and_begun_again_are_bit_for_bit_those_o
     assert same(heads_of(killed), heads_of(undisturbed))
 
 
-def test_a_training_that_is_told_to_end_writes_a_checkpoint_at_once_and_loses_no_step(
+def test_a_stopped_training_writes_a_checkpoint_at_once_and_loses_no_step(
     tmp_path: Path, base: Path, data: dict[str, Path], undisturbed: Job
 ) -> None:
     stopped = job(tmp_path / "stopped", "train_heads", HEADS, finetuned=base, **data)
@@ -89,7 +89,7 @@ def test_a_training_that_is_told_to_end_writes_a_checkpoint_at_once_and_loses_no
     assert same(heads_of(stopped), heads_of(undisturbed))
 
 
-def test_half_a_checkpoint_is_not_gone_on_from(tmp_path: Path, undisturbed: Job) -> None:
+def test_training_does_not_resume_from_an_incomplete_checkpoint(tmp_path: Path, undisturbed: Job) -> None:
     restored = tmp_path / "checkpoints"
     shutil.copytree(undisturbed.checkpoints, restored)
     run = json.loads((restored / "checkpoint-40" / "checkpoint.json").read_text())["run"]

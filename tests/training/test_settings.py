@@ -41,7 +41,7 @@ def test_hyperparameters_are_strings_with_or_without_the_sdks_quotes() -> None:
     assert settings.gradient_checkpointing is False
 
 
-def test_everything_wrong_with_hyperparameters_is_told_at_once() -> None:
+def test_all_invalid_hyperparameters_are_reported_together() -> None:
     with pytest.raises(InvalidSettings) as caught:
         HeadTrainingSettings.from_strings(
             {
@@ -89,7 +89,7 @@ def test_a_jobs_metric_definitions_fit_the_api() -> None:
             assert len(defined.regex) <= 500
 
 
-def test_a_metric_is_not_found_in_another_ones_name() -> None:
+def test_a_metrics_pattern_does_not_match_another_metrics_name() -> None:
     line = job_log.line({"head_1_loss": 2.0, "validation_loss": 3.0, "loss": 1e-07})
     assert re.findall(job_log.definition("loss").regex, line) == ["1e-07"]
     assert re.findall(job_log.definition("head_1_loss").regex, f"step 1: {line}") == ["2"]
@@ -129,7 +129,7 @@ REQUIREMENTS = "constructs_optim/training/requirements.txt"
 OF_THE_IMAGE = {"mpmath", "networkx", "setuptools", "sympy", "torch"}
 
 
-def test_the_containers_requirements_are_what_the_tests_run_with() -> None:
+def test_the_tests_run_with_the_containers_requirements() -> None:
     wanted, locked = pinned(REQUIREMENTS), pinned("requirements/models.txt")
     direct = set(re.findall(r"^([a-z0-9-]+)", (ROOT / "requirements" / "medusa.in").read_text(), re.M))
     assert direct - {"torch"} <= wanted.keys()

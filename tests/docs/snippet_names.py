@@ -15,10 +15,10 @@ _LLAMA = "meta-textgeneration-llama-3-70b-instruct"
 _ENVIRONMENT = Environment(account="111122223333", region="us-west-2")
 
 
-def given(snippet: Snippet) -> dict[str, Any]:
+def names_of(snippet: Snippet) -> dict[str, Any]:
     """The names that a snippet uses; constructs are created only if the snippet uses them."""
     app = App()
-    stack = Stack(app, "Given", env=_ENVIRONMENT)
+    stack = Stack(app, "Snippets", env=_ENVIRONMENT)
     model = Model.jumpstart(_LLAMA, version="2.25.0", accept_eula=True)
 
     def endpoint(name: str, *techniques: Any) -> OptimizedEndpoint:
@@ -31,15 +31,15 @@ def given(snippet: Snippet) -> dict[str, Any]:
         )
 
     factories = {
-        "endpoint": lambda: endpoint("GivenEndpoint"),
+        "endpoint": lambda: endpoint("Endpoint"),
         "other": lambda: endpoint("Other", Quantization.awq(), SpeculativeDecoding.sagemaker_draft()),
         "search": lambda: endpoint("Search"),
-        "chat": lambda: endpoint("GivenChat"),
+        "chat": lambda: endpoint("Chat"),
         "alarm": lambda: aws_cloudwatch.Alarm.from_alarm_name(stack, "Alarm", "chat-errors"),
         "topic": lambda: aws_sns.Topic.from_topic_arn(stack, "Pages", "arn:aws:sns:us-west-2:111122223333:pages"),
         "role": lambda: aws_iam.Role.from_role_name(stack, "Role", "recommendations"),
         "bucket": lambda: aws_s3.Bucket.from_bucket_name(stack, "Bucket", "ml-artifacts"),
-        "store": lambda: ArtifactStore(stack, "GivenStore"),
+        "store": lambda: ArtifactStore(stack, "Store"),
         "shared": lambda: ArtifactStore.from_bucket(
             aws_s3.Bucket.from_bucket_name(stack, "Shared", "ml-artifacts"), read_only=True
         ),
