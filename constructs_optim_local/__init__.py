@@ -1,6 +1,6 @@
 """A local cloud: a test ground for deployments, and a way to try the library without an AWS account.
 
 ministack serves S3, IAM, Lambda, Step Functions, CloudFormation and CloudWatch; this package adds SageMaker,
-Application Auto Scaling and their CloudFormation types. It passes through the real states and answers with the real
+Application Auto Scaling and their CloudFormation types. It passes through the real states and responds with the real
 errors, but nothing is optimized and no model is served. It listens on the loopback interface only.
 """

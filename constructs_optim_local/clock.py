@@ -51,6 +51,6 @@ class Clock:
             self.advance(seconds)
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` after each advance: a thread that waits for a moment wakes up and looks at the time."""
+        """Call ``listener`` after each advance, so that threads waiting for a time wake up and check it."""
         with self._lock:
             self._listeners.append(listener)

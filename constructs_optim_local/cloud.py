@@ -153,7 +153,7 @@ class LocalCloud:
         return {**kept, **self.environment(account)}
 
     def start(self) -> LocalCloud:
-        """Start it and wait until it answers.
+        """Start it and wait until it responds.
 
         Raises:
             LocalCloudError: when it does not, for instance because the port is taken.
@@ -265,7 +265,7 @@ class LocalCloud:
         return self._control("GET", f"calls{query}")
 
     def authorizations(self, role: str | None = None) -> list[dict[str, Any]]:
-        """What roles asked for while IAM is enforced, all of them or the role of that name.
+        """The authorizations of roles while IAM is enforced, of all roles or of one by name.
 
         Each is ``{"account", "role", "action", "resource", "decision", "statement", "time"}``, see
         :class:`constructs_optim_local.access.authorization.Authorization`.
@@ -329,7 +329,7 @@ class LocalCloud:
         error_rate: float | None = None,
         answers_differently: float | None = None,
     ) -> None:
-        """Say how fast what an endpoint serves is, and what it answers: benchmarks and invocations go by it.
+        """Set the speed and the outputs of served models, for benchmarks and invocations.
 
         It holds for whatever has ``match`` in one of its texts when somebody looks: the endpoint's, the component's or
         the model's name, an instance type, an image, the URI of model data, or a variable as ``NAME=value``. What is
@@ -342,7 +342,7 @@ class LocalCloud:
             contention: how much both grow with each further user of a copy, as a share. At first: 0.02.
             spread: standard deviation of both over the requests, as a share. At first: 0.1.
             error_rate: share of requests that fail. At first: 0.
-            answers_differently: share of prompts that are answered otherwise than by all else. At first: 0.
+            answers_differently: share of prompts whose outputs differ from all other models'. Default: 0.
         """
         numbers = {
             "ttft_ms": ttft_ms,
@@ -393,7 +393,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def _check_free(port: int) -> None:
-    """Asked beforehand: whoever has the port would answer in the local cloud's place."""
+    """Checked beforehand: the process that has the port would respond instead of the local cloud."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

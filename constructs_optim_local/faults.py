@@ -1,4 +1,4 @@
-"""Faults asked for by name, so that a test can see what a deployment makes of them."""
+"""Faults that tests inject by name, to see how a deployment handles them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _MOST = 100
 
 
 class PriceList:
-    """The Price List Query API. It has the same products wherever it is asked."""
+    """The Price List Query API. It has the same products in every region."""
 
     name = "pricing"
 

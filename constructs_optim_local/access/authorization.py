@@ -1,4 +1,4 @@
-"""Which role asked for which permission and what the answer was, while the local cloud enforces IAM."""
+"""The permissions that roles requested, and the decisions, while the local cloud enforces IAM."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Refused(Permission):
 
 
 def through_s3(action: str, key_arn: str) -> Permission:
-    """The use of a KMS key by S3, on behalf of whoever reads or writes an object.
+    """The use of a KMS key by S3, on behalf of the caller that reads or writes an object.
 
     Source: KMS developer guide, "kms:ViaService".
     """
@@ -139,12 +139,12 @@ class Unchecked:
         return None
 
     def credentials(self, role_arn: str) -> dict[str, str]:
-        """None of its own: whoever asks keeps what it has."""
+        """None of its own: callers keep their permissions."""
         return {}
 
 
 def access_denied(message: str) -> ApiError:
-    """What a JSON service answers a caller who may not."""
+    """The response of a JSON service to a caller without permission."""
     return ApiError("AccessDeniedException", message)
 
 

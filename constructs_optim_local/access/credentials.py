@@ -1,4 +1,4 @@
-"""Who may call a local cloud: whoever holds the secret access key of this start of it.
+"""Who may call a local cloud: holders of the secret access key that each start generates.
 
 An access key ID is an account, 12 digits, as ministack has it; one secret goes with all of them. It travels in the
 environment of processes, which other users of the machine cannot read, and never in a command line, which they can.
@@ -31,11 +31,11 @@ def administrator(account: str) -> dict[str, str]:
 
 
 def derived_secret(name: str) -> str:
-    """A secret of a session that this cloud issues itself: the same for the same name, and to be guessed by nobody."""
+    """A secret of a session that this cloud issues itself: the same for the same name, and not guessable."""
     return hmac.new(os.environ[SECRET_KEY].encode(), name.encode(), hashlib.sha256).hexdigest()
 
 
-# A user agent of its own, for calls of functions are told by theirs, which this process's environment gives.
+# A separate user agent: calls of functions are recognized by theirs, which this process's environment sets.
 _CONFIG = Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, user_agent="constructs-optim-local")
 
 

@@ -63,7 +63,7 @@ def tracked(target: float, capacity: int, value: float) -> int | None:
 def tracking_alarms(policy: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The alarms of a target tracking policy, as Application Auto Scaling makes them.
 
-    The low one is at 90 % of the target and looks at five times as long as the high one (as accounts show them).
+    The low one is at 90 % of the target, with a period five times as long as the high one's (as seen in accounts).
     """
     config = policy["TargetTrackingScalingPolicyConfiguration"]
     watched, period = _watched(config, policy["ResourceId"])

@@ -240,7 +240,7 @@ class ScalingEngine:
                 pause = _PAUSE_SECONDS
 
     def _tick(self, now: dt.datetime) -> float | None:
-        """One look at everything; how many seconds to wait until the next, None for until something changes."""
+        """Evaluate everything once; returns the seconds until the next evaluation, None for until something changes."""
         for location in self._locations:
             self._note_due(location, now)
             for action in self._registry.scheduled(location):

@@ -1,4 +1,4 @@
-"""CloudFormation resource types, driven by their real schemas: what may be given, what replaces, what identifies.
+"""CloudFormation resource types, driven by their real schemas: valid properties, replacement, and identifiers.
 
 ``resource_types.json`` holds what is used of the schemas; a test compares it with the schemas cfn-lint ships.
 """
@@ -143,7 +143,7 @@ class ResourceProvider:
         return any(old.get(name) != new.get(name) for name in {*old, *new} if name != "Tags")
 
     def _names(self, physical_id: str, properties: Properties) -> Properties:
-        """The resource's name as it was given: an ARN has it in lower case."""
+        """The resource's name as requested: an ARN has it in lower case."""
         name, describe = self._operations.name, self._operations.describe
         if name is None:
             return {}
@@ -209,10 +209,10 @@ class ResourceProvider:
                 self._call(parts.put, {**shared, **part})
 
     def _settle(self, desired: Properties, reference: str, operation: str) -> None:
-        """Wait until the resource is as it was asked to be.
+        """Wait until the resource has the requested state.
 
-        A deployment that was rolled back leaves an endpoint in service, with another configuration than it was given
-        and a reason. Assumed: one that has the configuration it was given, as in the rollback of a stack, is right.
+        A deployment that was rolled back leaves an endpoint in service, with another configuration than requested
+        and a reason. Assumed: one with the requested configuration, as in the rollback of a stack, has succeeded.
         """
         operations = self._operations
         if operations.describe is None or operations.status_member is None or operations.name is None:

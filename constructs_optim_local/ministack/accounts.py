@@ -1,7 +1,7 @@
 """What ministack leaves out between its accounts: policies of buckets and keys, read for those who come from another.
 
 - Across accounts both sides have to allow: the caller's own policies, and the policy of the bucket or the key.
-  ministack looks for keys in the caller's account alone, and takes whoever asks for a bucket for the root of its
+  ministack looks for keys in the caller's account alone, and takes every caller of a bucket for the root of its
   account. Source: IAM user guide, "Cross-account policy evaluation logic".
 - Variables in a resource's policy are filled in. Source: IAM user guide, "IAM policy elements: Variables and tags".
 - Loopback counts as TLS, which clients of the real service use and bucket policies ask for.
@@ -33,7 +33,7 @@ def owner_of(bucket: str) -> str | None:
 
 @contextmanager
 def as_owner_of(bucket: str) -> Iterator[None]:
-    """Within it, ministack finds what belongs to a bucket, whoever has it."""
+    """Within it, ministack finds a bucket's resources in any account."""
     from ministack.core.responses import get_account_id, get_region, request_scope
 
     with request_scope(owner_of(bucket) or get_account_id(), get_region()):

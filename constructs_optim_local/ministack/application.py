@@ -107,7 +107,7 @@ def application(
     resource_handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")
     replacing = table("services.cloudformation.provisioners._REPLACING_PROPERTIES")
     for name, service in services.items():
-        # Where ministack does not know a service, it looks through botocore's for seconds, once a process.
+        # For an unknown service ministack searches botocore's for seconds, once a process.
         patterns[name] = {"target_prefixes": [f"{service.model.target_prefix}."]}
         handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
     minute = max(60 * time_scale, _SHORTEST_MINUTE)

@@ -1,9 +1,9 @@
-"""What ministack's CloudFormation does otherwise than AWS's with custom resources, put right.
+"""Corrects ministack's CloudFormation where it differs from AWS's: custom resources and deletions.
 
 - AWS invokes a custom resource's function asynchronously: Lambda repeats an invocation that dies, as its
   EventInvokeConfig says. Sources: CloudFormation user guide, "Lambda-backed custom resources"; Lambda developer guide,
   "How Lambda handles errors and retries with asynchronous invocation".
-- AWS answers with a pre-signed URL, which says when it was made.
+- AWS sends a pre-signed response URL, which has a date.
 - AWS deletes a custom resource whose creation failed: with the physical id of its response, or, where there was none,
   with one that CloudFormation made up. Source: CloudFormation user guide, "Custom resource request types".
 - AWS cancels a creation whose stack is deleted, and invokes the function with Delete while Create may still run.
@@ -147,10 +147,10 @@ def _invoke_asynchronously(faults: Faults) -> None:
 
 
 def _let_functions_end() -> None:
-    """A function answers before it ends, and ministack writes its log then, to a group made anew if need be.
+    """A function responds before it ends, and ministack writes its log afterwards, to a new group if need be.
 
-    On AWS a role without ``logs:CreateLogGroup`` brings no group back. So what follows the answer, which may be the
-    group's deletion, follows the function's end; not for long, for one that hangs is left behind.
+    On AWS a role without ``logs:CreateLogGroup`` does not recreate a group. So the step after the response, which may
+    be the group's deletion, waits for the function's end, but not for long: a function that hangs is left behind.
     """
     from ministack.services import lambda_svc
     from ministack.services.cloudformation import custom_resource
@@ -352,7 +352,7 @@ def _keep_what_failed_deletions_need() -> None:
 
 
 def _end_deleted_functions() -> None:
-    """What runs when its function is deleted runs on to its end, and then its process ends."""
+    """An invocation that runs when its function is deleted completes, and then its process ends."""
     from ministack.core import lambda_runtime
     from ministack.core.responses import get_account_id, get_region
     from ministack.services.cloudformation import provisioners
@@ -385,7 +385,7 @@ Made = tuple[str, Any]
 
 
 def keep_properties() -> None:
-    """Have CloudFormation apply them, once, before the first request is served."""
+    """Have CloudFormation apply properties that ministack drops; called once, before the first request."""
     _after("AWS::IAM::Role", _bound)
     _after("AWS::S3::Bucket", _encrypt)
 

@@ -1,6 +1,6 @@
 """EventBridge Scheduler in ministack, with what ministack leaves out: the pace of the local cloud, roles and zones.
 
-- ministack looks at its schedules every ten seconds, by the clock on the wall. Here rates, and the clock that cron and
+- ministack evaluates its schedules every ten seconds, by the machine's clock. Here rates, and the clock that cron and
   at expressions are read by, run as fast as the rest of the local cloud: from a schedule's creation a day takes
   86,400 seconds times the scale. A scale of 1 is as on AWS.
 - A schedule's time zone, start and end, what becomes of it when it is over, and its group count in templates as well.

@@ -43,7 +43,7 @@ class Scope:
 
 @dataclass
 class Records:
-    """The resources of one kind. ``missing`` and ``taken`` make the errors AWS answers for that kind.
+    """The resources of one kind. ``missing`` and ``taken`` create the errors that AWS returns for that kind.
 
     SageMaker compares names without regard to case and keeps the spelling they were created in (API reference,
     CreateEndpoint): an ARN, which is in lower case, still leads to its resource.

@@ -240,7 +240,7 @@ class _Regional:
 
 
 def _is_of_region(operation: str, region: str) -> bool:
-    """Whether a region has the operation. Assumed, for no source says so: what the others answer.
+    """Whether a region has the operation. Assumed, for no source says so: the response of the other regions.
 
     Source: developer guide, "Generative AI inference recommendations", has the regions; they are those of
     CloudFormation's AWS::SageMaker::AIWorkloadConfig.
@@ -250,11 +250,11 @@ def _is_of_region(operation: str, region: str) -> bool:
 
 
 def to_json(response: Record) -> bytes:
-    """An answer as the JSON 1.1 protocol writes it: times are seconds since 1970."""
+    """A response as the JSON 1.1 protocol writes it: times are seconds since 1970."""
     return json.dumps(response, default=_plain).encode()
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dt.datetime):
         return round(value.timestamp(), 3)
-    raise TypeError(f"{type(value).__name__} has no place in an answer")
+    raise TypeError(f"{type(value).__name__} cannot be part of a response")

@@ -1,4 +1,4 @@
-"""Who gets through to a local cloud, which runs code: whoever signs with its credentials, and no web page.
+"""Access to a local cloud, which runs code: requests signed with its credentials, and no web page.
 
 A page in a browser of this machine reaches the loopback interface, and so does every user of the machine. What comes
 from a page names its origin or is marked by the browser (``Sec-Fetch-Site``); a name that an attacker points at
@@ -109,7 +109,7 @@ async def _respond(send: Send, response: Response) -> None:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """All of it; None where whoever sends it goes away."""
+    """The whole body; None when the client disconnects."""
     parts: list[bytes] = []
     while True:
         message = await receive()

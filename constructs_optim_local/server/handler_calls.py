@@ -1,7 +1,7 @@
 """The calls that deployed functions make: recorded, and open to faults at each one.
 
 A function that dies is a process that dies: it is killed in the middle of a call, before the service has acted or
-after it, and whoever invoked it sees what Lambda would show.
+after it, and its caller gets the response that Lambda would send.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class HandlerCalls:
         if struck("message_twice"):
             await passed_on(_nowhere)
         if service not in ("sagemaker", "application-autoscaling", "pricing"):
-            # The added services fail by themselves, for whoever calls them.
+            # The added services inject faults themselves, for all callers.
             errors = _XML_ERRORS if service in ("s3", "cloudformation") else _JSON_ERRORS
             for name, (status, code, message) in errors.items():
                 if struck(name):
@@ -154,7 +154,7 @@ async def _body(receive: Receive) -> bytes:
 
 
 def _replay(body: bytes) -> Receive:
-    """The request's body once more, for whoever serves it."""
+    """The request's body once more, for the service."""
     messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive() -> Message:

@@ -1,6 +1,6 @@
 """The life that benchmark and recommendation jobs share: InProgress, Completed; or Failed, or Stopping and Stopped.
 
-A job has no thread of its own. Whenever somebody looks, it is moved to where it would be by then.
+A job has no thread of its own: each read first advances it to the state that the elapsed time implies.
 
 Source: API reference, CreateAIBenchmarkJob and CreateAIRecommendationJob with their siblings; developer guide (a job
 must be in a terminal state to be deleted). Assumed, for no source says so: the words of a refusal.

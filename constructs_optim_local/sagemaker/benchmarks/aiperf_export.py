@@ -98,7 +98,7 @@ def archive(content: Mapping[str, bytes]) -> bytes:
 
 
 def aggregated(workload: Workload, measurement: Measurement) -> dict[str, dict[str, Any]]:
-    """The metrics over all requests that were answered, and what there is of the others; none of nothing."""
+    """The metrics of all successful requests, and those that failed requests have; empty without requests."""
     completed, seconds = measurement.completed, measurement.seconds
     failed = len(measurement.requests) - len(completed)
     found: dict[str, dict[str, Any]] = {}

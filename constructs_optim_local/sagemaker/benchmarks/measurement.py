@@ -1,8 +1,8 @@
-"""The requests of a benchmark, as they would have gone: made up from the performance of what is served.
+"""The requests of a benchmark, generated from the performance of the served model.
 
-Users send a request, wait for its answer and send the next; with a request rate, requests come at their times, however
-many are under way. The numbers of the requests are spread so that their mean and median are those of the performance,
-whatever their count, and the same benchmark always comes out the same.
+Users send a request, wait for its response and send the next; at a request rate, requests are sent on schedule,
+however many are in flight. The times of the requests are spread so that their mean and median are those of the
+performance for any number of requests, and the same benchmark always has the same result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_REQUESTS = 20_000
 
 
 class Failure(StrEnum):
-    """Why a request was not answered."""
+    """Why a request failed."""
 
     error = "error"
     timeout = "timeout"
@@ -37,7 +37,7 @@ class Failure(StrEnum):
 class Request:
     """One request of a benchmark. Times in milliseconds; ``start`` since the benchmark began.
 
-    ``failure`` is what became of it where it was not answered, and ``prompt`` None where it is made up.
+    ``failure`` is the reason of a failed request, and ``prompt`` None for a synthetic one.
     """
 
     number: int
@@ -57,7 +57,7 @@ class Request:
 
     @property
     def end(self) -> float:
-        """When its answer was complete, or it had failed."""
+        """When its response was complete, or it had failed."""
         return self.start + (self.time_to_first_token if self.failure else self.latency)
 
 
@@ -70,12 +70,12 @@ class Measurement:
 
     @property
     def completed(self) -> list[Request]:
-        """Those that were answered."""
+        """The successful ones."""
         return [request for request in self.requests if request.failure is None]
 
     @property
     def seconds(self) -> float:
-        """From the first request to the last answer."""
+        """From the first request to the last response."""
         return max((request.end for request in self.requests), default=0.0) / 1000
 
 
@@ -91,7 +91,7 @@ def measured(
     Args:
         workload: what is sent.
         concurrency: users at the same time.
-        targets: what answers; at least one.
+        targets: the models that respond; at least one.
         performance: the numbers of a target, for prompts of that many tokens.
         prompts: the texts that are sent, over and over; made up where there are none.
     """

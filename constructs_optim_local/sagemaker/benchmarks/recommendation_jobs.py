@@ -3,7 +3,7 @@
 Sources: API reference, CreateAIRecommendationJob and DescribeAIRecommendationJob; SageMaker developer guide,
 "Generative AI inference recommendations" (up to three instance types, one metric).
 
-Assumed, for no source says so: which instance types are tried where none are asked for; how long it takes (10
+Assumed, for no source says so: which instance types are tried when none are requested; how long it takes (10
 minutes); names and units of the expected metrics; what is said of an optimization. The model packages are not kept.
 """
 

@@ -2,7 +2,7 @@
 
 Sources: API reference, CreateAIWorkloadConfig and DeleteAIWorkloadConfig (a configuration that an active benchmark job
 refers to cannot be deleted); the CloudFormation schema of AWS::SageMaker::AIWorkloadConfig (the document is validated
-at creation; the service lower-cases a name before it looks for what to delete).
+at creation; the service lower-cases a name before it looks up the configuration to delete).
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ class Workload:
         concurrencies: users at the same time, one benchmark each; empty for a search.
         is_sweep: whether the document lists them.
         input_tokens: mean and standard deviation of a prompt's length.
-        output_tokens: mean and standard deviation of an answer's length.
-        parameters: all of them, as they were given.
+        output_tokens: mean and standard deviation of an output's length.
+        parameters: all of them, as requested.
     """
 
     concurrencies: tuple[int, ...]
@@ -117,7 +117,7 @@ class Workload:
 
     @property
     def streaming(self) -> bool:
-        """Whether answers are streamed: without, there is no first token to wait for."""
+        """Whether responses are streamed: otherwise no first token is observed."""
         return self.parameters.get("streaming", True)
 
     @property
@@ -127,7 +127,7 @@ class Workload:
 
     @property
     def duration(self) -> float | None:
-        """How many seconds a benchmark lasts, where it is not told how many requests to send."""
+        """The duration of a benchmark in seconds when the number of requests is not set."""
         return self.parameters.get("benchmark_duration")
 
     @property

@@ -91,7 +91,7 @@ class World(Protocol):
 
 
 class NotYet(Exception):
-    """Instances are still being asked for."""
+    """Instances are still being requested."""
 
 
 class Deployment:

@@ -145,7 +145,7 @@ class Endpoints:
     def put_policy(self, request: Record) -> Record:
         """PutEndpointPolicy. Of the rules for a policy, it is a JSON object in ASCII.
 
-        Source: API reference, PutEndpointPolicy. No router is here to look at it: requests come from the endpoint's own
+        Source: API reference, PutEndpointPolicy. No router evaluates it here: requests come from the endpoint's own
         account, as they do without a policy.
         """
         endpoint = self._of_policy(request)

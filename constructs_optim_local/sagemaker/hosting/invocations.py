@@ -1,6 +1,6 @@
 """InvokeEndpoint and InvokeEndpointWithResponseStream: deterministic text in the forms that LMI containers speak.
 
-The text depends on the prompt alone, unless what is served was set to answer differently (:mod:`.performance`). Forms:
+The text depends on the prompt alone, unless the model is set to respond differently (:mod:`.performance`). Forms:
 ``inputs`` with ``parameters`` (LMI documentation, "LMI handlers inference API schema"; a stream is JSON lines) and
 ``messages`` (its "Chat completions API schema", which is OpenAI's; a stream is server-sent events). Nothing takes time.
 
@@ -74,7 +74,7 @@ class Invocations:
         """Ask a model.
 
         Raises:
-            ApiError: ValidationError where nothing answers, ModelError where the model refuses.
+            ApiError: ValidationError when no model can respond, ModelError when the model refuses.
         """
         served, variant = self._target(invocation)
         try:

@@ -18,7 +18,7 @@ from .fleets import models, pool_problems
 
 def could_not_find(kind: str, scope: Scope, path: str) -> Any:
     """The error for a hosting resource that is not there."""
-    # SageMaker answers so, with a ValidationException, for hosting resources it does not know.
+    # SageMaker's response, a ValidationException, for unknown hosting resources.
     return lambda name: validation_error(f'Could not find {kind} "{scope.arn(path, name)}".')
 
 

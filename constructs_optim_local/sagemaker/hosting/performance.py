@@ -1,9 +1,8 @@
-"""How fast what an endpoint serves is, and what it answers: made-up numbers, which a test can choose.
+"""The speed and the outputs of served models: synthetic numbers, which a test can set.
 
-Nothing is served here, so nothing can be measured. The defaults are plausible and always the same: they get better
-with the accelerators of an instance and worse with the users, and know nothing of models or techniques. A
-:class:`Setting` makes one artifact slow and another fast; it is matched against what an endpoint serves when somebody
-looks (:class:`Served`).
+Nothing is served here, so nothing can be measured. The defaults are plausible and constant: they improve with
+the accelerators of an instance, degrade with the users, and ignore models and techniques. A :class:`Setting` makes one
+artifact slow and another fast; each read matches it against the model that an endpoint serves (:class:`Served`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _CONTENTION, _SPREAD = 0.02, 0.1
 
 @dataclass(frozen=True)
 class Served:
-    """What answers requests at a moment.
+    """The model that serves requests at a moment.
 
     Attributes:
         name: the endpoint, or the inference component.
@@ -51,7 +50,7 @@ class Setting:
         contention: how much both grow with each further user, as a share.
         spread: standard deviation of both over the requests, as a share.
         error_rate: share of requests that fail.
-        answers_differently: share of prompts that are answered otherwise than what is not so set would answer.
+        answers_differently: share of prompts whose outputs differ from those of models without this setting.
     """
 
     match: str = ""

@@ -1,7 +1,7 @@
 """Where the copies of inference components run: on instances that have room for them.
 
 Source: API reference, InferenceComponentComputeResourceRequirements and InferenceComponentSchedulingConfig. Assumed:
-copies are spread where no SchedulingConfig says otherwise; all that an instance type has can be given out, where the
+copies are spread unless a SchedulingConfig says otherwise; all resources of an instance type can be reserved, where the
 service keeps some of it for itself. Availability Zones are not modelled.
 """
 

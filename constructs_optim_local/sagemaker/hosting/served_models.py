@@ -1,4 +1,4 @@
-"""What an endpoint, or an inference component on it, serves at the moment it is asked."""
+"""The model that an endpoint, or an inference component on it, serves at the time of a request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .placement import specifications
 
 
 class NotServing(ValueError):
-    """Why nothing answers."""
+    """The reason why no model can respond."""
 
 
 class ServedModels:
@@ -46,7 +46,7 @@ class ServedModels:
         fleet = endpoint["_fleet"].get(variant["VariantName"], [])
         types = [instance.type_name for instance in fleet]
         if not types and "ServerlessConfig" not in variant:
-            raise NotServing(f"Endpoint {endpoint['EndpointName']} has no instance that could answer")
+            raise NotServing(f"Endpoint {endpoint['EndpointName']} has no instance that could respond")
         names = models(variant, types) or models(variant)
         return self._served(endpoint, variant, endpoint["EndpointName"], types, names, len(types))
 

@@ -1,6 +1,6 @@
 """Optimization jobs: STARTING, INPROGRESS, COMPLETED; or FAILED, or STOPPING and STOPPED.
 
-A job has no thread of its own. Whenever somebody looks, it is moved to where it would be by then.
+A job has no thread of its own: each read first advances it to the state that the elapsed time implies.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def hosts_of(job: Record, folder: Path) -> list[Host]:
 
 
 def can_have_several() -> bool:
-    """Whether several hosts can have addresses of their own here: only Linux answers on all of 127.0.0.0/8."""
+    """Whether several hosts can have separate addresses: only Linux listens on all of 127.0.0.0/8."""
     return sys.platform == "linux"
 
 

@@ -1,4 +1,4 @@
-"""One training job: what is told of it, and the statuses it goes through.
+"""One training job: its description, and its statuses.
 
 Source: API reference, DescribeTrainingJob (which secondary statuses go with which status; times; ``FailureReason`` has
 up to 1,024 characters) and SecondaryStatusTransition. Assumed, for no source says so: that a stopped job whose model is
@@ -94,7 +94,7 @@ class TrainingJob:
             return True
 
     def set(self, **members: Any) -> None:
-        """Change members of what is told."""
+        """Change members of the description."""
         with self._lock:
             self._record.update(members)
 
@@ -123,7 +123,7 @@ class TrainingJob:
     def end(self, secondary: str, *, unbilled: float, **members: Any) -> None:
         """Move on to its last status; ``unbilled`` is how many seconds since its beginning it had no instances.
 
-        One that completes although it was asked to stop is Stopped, as whoever asked expects.
+        A job that completes after a stop request is Stopped, as the caller expects.
         """
         with self._lock:
             if secondary == "Completed" and self.stop_asked.is_set():

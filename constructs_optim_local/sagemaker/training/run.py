@@ -63,7 +63,7 @@ class TrainingRun:
         faults: that may strike it.
         clock: the time that its limits are read by.
         is_warm: whether its instances are there already.
-        ended: gives what else is told of its end, by whether its instances are still good for another job.
+        ended: the further members of the ended job, by whether its instances can be reused.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class TrainingRun:
         )
 
     def _written(self, hosts: list[Host], *, is_whole: bool) -> Record:
-        """Write the outputs; what is told of them. A job that was stopped may have none."""
+        """Write the outputs, and return their members of the job. A stopped job may have none."""
         self._job.enter("Uploading")
         self._log.tell()
         if self._strikes("training_writes_nothing"):

@@ -61,7 +61,7 @@ def _kill(group: int) -> None:
 def _strays() -> list[int]:
     """Processes of the job that left its group, as those of ``torchrun`` do: the job's folder is in their environment.
 
-    Only Linux tells; elsewhere they are left to whoever started them.
+    Only Linux reports them; elsewhere they are left to the process that started them.
     """
     mark = f"{_BASE}={os.environ.get(_BASE)}".encode()
     found = list[int]()

@@ -56,7 +56,7 @@ class NoTelemetry:
 
 
 class TrainingLog:
-    """What the hosts of one job print: kept until it is told to CloudWatch, and read for metrics at once."""
+    """The output of one job's hosts: kept until it is sent to CloudWatch, and parsed for metrics at once."""
 
     def __init__(self, job: str, metrics: TrainingMetrics, telemetry: Telemetry, clock: Clock) -> None:
         self._job, self._metrics, self._telemetry, self._clock = job, metrics, telemetry, clock
@@ -135,7 +135,7 @@ _EMPTY = " "
 class CloudWatchTelemetry:
     """An implementation of ``sagemaker.training_logs.Telemetry``, for one account and region.
 
-    What cannot be told is dropped: as on AWS, a job does not fail for its logs.
+    Output that cannot be sent is dropped: as on AWS, a job does not fail for its logs.
     """
 
     def __init__(self, clients: OwnClients, account: str, region: str) -> None:

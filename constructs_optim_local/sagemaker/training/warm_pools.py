@@ -25,11 +25,11 @@ class WarmPools:
         self._scale, self._clock = scale, clock
 
     def begin(self, request: Record) -> Record:
-        """What is told of a new job's pool at first, as members of the job."""
+        """The initial status of a new job's pool, as members of the job."""
         return {"WarmPoolStatus": {"Status": "InUse"}} if keep_alive_seconds(request) else {}
 
     def end(self, request: Record, *, is_good: bool) -> Record:
-        """What is told of the pool of a job that ends, as members of the job: its instances are kept, if any can be."""
+        """The status of an ended job's pool, as members of the job: its instances are kept, if any can be."""
         if not keep_alive_seconds(request):
             return {}
         status = "Available" if is_good and "TrainingStartTime" in request else "Terminated"
