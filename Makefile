@@ -33,7 +33,8 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 PYTEST = pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
-	@$(PYTEST) -m "(smoke or not e2e) and not exhaustive and not trains and not package" --ignore tests/docs
+	@$(PYTEST) -m "(smoke or not e2e) and not exhaustive and not trains and not package" --ignore tests/docs \
+	  --ignore tests/constructs/test_examples.py
 
 e2e: install ## the tests that deploy with the CDK CLI, but for those of make test
 	@$(PYTEST) -m "e2e and not smoke and not exhaustive and not trains" tests/e2e
@@ -49,12 +50,12 @@ package: install ## the wheels and the source distributions, built into dist/ an
 unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e and not package"
 
-docs: install ## the site of docs/, in site/, where a warning is an error; what the documents show is run
+docs: install ## the site of docs/, in site/, where a warning is an error; snippets are run, examples are checked
 	@uv venv --quiet --allow-existing .venv-docs
 	@uv pip sync --quiet --python .venv-docs --require-hashes requirements/docs.txt
 	@# Not --quiet: what is not logged is not counted as a warning.
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/properdocs build --strict
-	@pytest tests/docs --numprocesses 3
+	@pytest tests/docs tests/constructs/test_examples.py -m "not exhaustive" --numprocesses 3
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults
