@@ -97,7 +97,7 @@ class ResourceProvider:
         """Update a resource in place, or replace it where its schema says so."""
         self._check(new)
         if any(old.get(name) != new.get(name) for name in self._schema["create_only"]):
-            if self._never_left(physical_id, old, new):
+            if self._was_never_replaced(physical_id, old, new):
                 return self._identity(
                     {**new, **self._names(physical_id, new)}, {self._operations.arn or "": physical_id}
                 )
@@ -112,22 +112,20 @@ class ResourceProvider:
         response = self._call(self._operations.update, self._operations.normalize(desired))
         self._settle(desired, physical_id, "update")
         self._put_parts(old, desired)
-        # What is updated in place keeps its id: moto makes up a new ARN for a policy that is put again.
+        # A resource that is updated in place keeps its id: moto generates a new ARN for a policy that is put again.
         return self._identity(desired, {**response, self._operations.arn or "": physical_id})
 
     def delete(self, physical_id: str, properties: Properties) -> None:
         """Delete a resource; one that is gone is deleted."""
         self._remove({**properties, **self._names(physical_id, properties)})
 
-    def _never_left(self, physical_id: str, old: Properties, new: Properties) -> bool:
-        """Whether a replacement that failed is sent back: the resource is still the one that was to be replaced."""
+    def _was_never_replaced(self, physical_id: str, old: Properties, new: Properties) -> bool:
+        """Whether the rollback of a failed replacement refers to the resource that was to be replaced."""
         name = self._operations.name or ""
-        there, left, desired_value = (
-            str(n or "").lower() for n in (physical_id.rpartition("/")[2], old.get(name), new.get(name))
+        current, before, after = (
+            str(value or "").lower() for value in (physical_id.rpartition("/")[2], old.get(name), new.get(name))
         )
-        return settles(self._type) and (
-            (left != "" and left != there) or (desired_value != "" and desired_value == there)
-        )
+        return settles(self._type) and (before not in ("", current) or (after != "" and after == current))
 
     def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
         """Bring a resource's tags up to date, for the types whose ``Ref`` is the ARN that tags are kept under."""

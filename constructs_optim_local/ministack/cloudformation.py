@@ -268,7 +268,7 @@ def _cancel_creations(creations: _Creations) -> None:
 
     def provision_keeping_seed(
         type_name: str, logical_id: str, properties: dict[str, Any], stack_name: str
-    ) -> tuple[Made, str]:
+    ) -> tuple[Created, str]:
         creations.refuse_cancelled(cloudformation._stacks[stack_name]["StackId"])
         return provision(type_name, logical_id, properties, stack_name)
 
@@ -381,7 +381,7 @@ def _end_deleted_functions() -> None:
 
 
 Properties = dict[str, Any]
-Made = tuple[str, Any]
+Created = tuple[str, Any]
 
 
 def keep_properties() -> None:
@@ -394,12 +394,12 @@ def _after(type_name: str, apply: Callable[[str, Properties], None]) -> None:
     handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")[type_name]
     create, update = handlers["create"], handlers["update"]
 
-    def created(logical_id: str, properties: Properties, stack_name: str) -> Made:
+    def created(logical_id: str, properties: Properties, stack_name: str) -> Created:
         result = create(logical_id, properties, stack_name)
         apply(result[0], properties)
         return result
 
-    def updated(physical_id: str, old: Properties, new: Properties, *rest: Any, **named: Any) -> Made:
+    def updated(physical_id: str, old: Properties, new: Properties, *rest: Any, **named: Any) -> Created:
         result = update(physical_id, old, new, *rest, **named)
         apply(result[0], new)
         return result

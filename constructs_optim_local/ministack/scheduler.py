@@ -1,10 +1,10 @@
-"""EventBridge Scheduler in ministack, with what ministack leaves out: the pace of the local cloud, roles and zones.
+"""EventBridge Scheduler in ministack, with the features that it lacks: the local cloud's pace, roles and time zones.
 
 - ministack evaluates its schedules every ten seconds, by the machine's clock. Here rates, and the clock that cron and
   at expressions are read by, run as fast as the rest of the local cloud: from a schedule's creation a day takes
   86,400 seconds times the scale. A scale of 1 is as on AWS.
-- A schedule's time zone, start and end, what becomes of it when it is over, and its group count in templates as well.
-- A target is invoked under the schedule's role, which has to trust the scheduler and may do what it is there for.
+- A schedule's time zone, start and end, its action after completion, and its group count in templates as well.
+- A target is invoked under the schedule's role, which has to trust the scheduler and needs the target's permission.
   Source: EventBridge Scheduler user guide, "Execution role".
 - An invalid expression is refused. Source: EventBridge Scheduler API reference, CreateSchedule.
 """

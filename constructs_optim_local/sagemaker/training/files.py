@@ -1,4 +1,4 @@
-"""What a training job reads from S3 and writes there.
+"""The files that a training job reads from and writes to S3.
 
 Source: API reference, S3DataSource, OutputDataConfig, CheckpointConfig, TensorBoardOutputConfig; developer guide, "How
 Amazon SageMaker AI Provides Training Information". Reports of users have the words of the failures, and say that a key
@@ -84,7 +84,7 @@ class TrainingFiles:
                         raise
 
     def upload_model(self, hosts: Sequence[Host]) -> bool:
-        """Write the model artifact; whether there was anything to write.
+        """Write the model artifact. Returns whether the job left any.
 
         Raises:
             TransferFailed: naming the prefix and why.
@@ -92,7 +92,7 @@ class TrainingFiles:
         return self._write_output(hosts, "model", [host.model for host in hosts])
 
     def upload_output(self, hosts: Sequence[Host]) -> None:
-        """Write what else the job left: its other output, and TensorBoard's events.
+        """Write the job's other output, and TensorBoard's events.
 
         Raises:
             TransferFailed: naming the prefix and why.
@@ -209,7 +209,7 @@ class TrainingFiles:
 
 
 def no_objects(uri: str, role: str, region: str) -> str:
-    """What SageMaker says of an input that is not there."""
+    """SageMaker's message for a missing input."""
     bucket = uri.removeprefix("s3://").partition("/")[0]
     return (
         f'No S3 objects found under S3 URL "{uri}" given in input data source. Please ensure that the bucket exists in '
