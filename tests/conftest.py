@@ -24,15 +24,15 @@ from .support.telemetry import Said, StandardOutput
 _MARKERS = {
     "local": ("local",),
     "operations": ("local",),
-    "faults": ("local",),
+    "faults": ("local", "e2e"),
     "e2e": ("local", "e2e"),
     "package": ("package",),
 }
 _LONGEST = ("e2e", "constructs/test_template_checks.py", "local", "operations")
 _HERE = Path(__file__).parent
 
-# The CDK's own validation of a template takes as long as making it. Of the examples' templates it is asked, in
-# tests/constructs/test_examples.py; a policy's plugins run without it.
+# The CDK's own validation of a template takes as long as its synthesis: tests/constructs/test_examples.py validates the
+# examples' templates. A policy's plugins run without it.
 os.environ.setdefault("CDK_VALIDATION", "false")
 
 # How long an example takes says how busy the machine is.

@@ -58,7 +58,7 @@ class Settings(BaseModel):
         return ()
 
     @classmethod
-    def called(cls) -> str:
+    def display_name(cls) -> str:
         """The class's name in code."""
         return cls.__name__
 
@@ -81,16 +81,16 @@ class Settings(BaseModel):
         kinds = _TYPES | {kind.__name__ for kind in Settings.__subclasses__()}
         parts = [str(part) for part in problem["loc"] if str(part) not in kinds]
         path = ".".join(parts)
-        value, reason = problem["input"], f"{cls.called()} does not take this {path.partition('.')[0]}"
+        value, reason = problem["input"], f"{cls.display_name()} does not take this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
                 bare = {name.replace("_", ""): name for name in cls.model_fields}
                 near = [bare[name] for name in close_matches(path.replace("_", ""), bare)][:2]
                 near += [name for name in cls.model_fields if name.endswith(f"_{path}") and name not in near][:2]
-                reason = f"{cls.called()} has no setting {path!r}"
+                reason = f"{cls.display_name()} has no setting {path!r}"
                 fix = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(cls.model_fields)}"
             case "missing":
-                value, reason, fix = None, f"{cls.called()} needs it", f"{path}=..."
+                value, reason, fix = None, f"{cls.display_name()} needs it", f"{path}=..."
             case "kind":
                 reason, fix = problem["ctx"]["reason"], problem["ctx"]["fix"]
             case "value_error":
@@ -103,7 +103,7 @@ class Settings(BaseModel):
     def _mistake(cls, path: str, value: object, reason: str, fix: str) -> Violation:
         return Violation(
             rule=cls.rule,
-            location=f"{cls.called()}{path}",
+            location=f"{cls.display_name()}{path}",
             value=value,
             reason=reason,
             suggestion=fix,

@@ -25,6 +25,8 @@ from ..support.local_cloud import ROLE
 from ..support.tokenizers import model as tokenizer_of_words
 from ..support.waiting import until
 
+pytestmark = pytest.mark.e2e
+
 ROOT = Path(__file__).parent.parent.parent
 PROMPTS = [{"prompt": "one two"}, {"prompt": "vary it", "reference": "w0"}, {"prompt": "three"}, {"prompt": "four"}]
 

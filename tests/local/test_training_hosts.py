@@ -23,6 +23,8 @@ from ..support.processes import marked, none_left
 from ..support.waiting import until
 from .training import BUCKET, REPORT, Training, channel, request, started
 
+pytestmark = pytest.mark.e2e
+
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:

@@ -19,6 +19,8 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.waiting import until
 from .training import BUCKET, REPORT, Training, channel, started
 
+pytestmark = pytest.mark.e2e
+
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[LocalCloud]:

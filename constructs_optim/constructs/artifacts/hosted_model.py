@@ -46,7 +46,7 @@ class ModelOptions(Settings):
     network: NetworkOptions = Field(default_factory=NetworkOptions)
 
     @classmethod
-    def called(cls) -> str:
+    def display_name(cls) -> str:
         """The construct that these are arguments of."""
         return "OptimizedEndpoint"
 

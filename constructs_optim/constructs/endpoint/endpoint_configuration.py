@@ -33,7 +33,7 @@ class EndpointConfiguration(Settings):
     variant: VariantOptions = Field(default_factory=VariantOptions)
 
     @classmethod
-    def called(cls) -> str:
+    def display_name(cls) -> str:
         """The construct that these are arguments of."""
         return "OptimizedEndpoint"
 

@@ -116,7 +116,7 @@ def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Findi
     for _, technique in recipe.located_techniques:
         for name, own in technique.serving_environment().items():
             if recipe.variables.get(name, own) != own:
-                fix = f"Leave the variable out, or {technique.called()}(...)"
+                fix = f"Leave the variable out, or {technique.display_name()}(...)"
                 yield Finding(f"environment.{name}", recipe.variables[name], fix)
 
 

@@ -20,7 +20,7 @@ def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
     """There is at least one technique: an optimized endpoint applies a technique to its model."""
     techniques = recipe.techniques
     if isinstance(techniques, str) or not isinstance(techniques, Sequence):
-        named = techniques.called() if isinstance(techniques, Technique) else techniques
+        named = techniques.display_name() if isinstance(techniques, Technique) else techniques
         meant = in_code(named) if isinstance(named, str) else None
         fix = f"techniques=[{meant or 'Quantization.awq()'}]"
         yield Finding("techniques", techniques, fix, "techniques are a list")
@@ -47,7 +47,7 @@ def _reason_and_fix(value: object) -> tuple[str, str]:
     calls = [
         call_of(technique)
         for technique in _registered()
-        if isinstance(value, type) and technique.called().startswith(f"{value.__name__}.")
+        if isinstance(value, type) and technique.display_name().startswith(f"{value.__name__}.")
     ]
     if calls:
         return "this is a group of techniques", f"one of {', '.join(calls)}"

@@ -130,7 +130,7 @@ class Technique(Settings):
             REGISTRY.setdefault(cls.kind, {})[cls.name] = cls
 
     @classmethod
-    def called(cls) -> str:
+    def display_name(cls) -> str:
         """How it is written in code, for instance ``Quantization.awq``."""
         group = "".join(word.capitalize() for word in cls.kind.split("_"))
         return f"{group}.{cls.name}" if cls.in_group else cls.__name__

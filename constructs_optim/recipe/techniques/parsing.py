@@ -62,7 +62,7 @@ def in_code(text: str) -> str | None:
 def call_of(technique: type[Technique]) -> str:
     """The Python call that creates a technique, with its required settings."""
     needed = [name for name, field in technique.model_fields.items() if field.is_required()]
-    return f"{technique.called()}({', '.join(f'{name}=...' for name in needed)})"
+    return f"{technique.display_name()}({', '.join(f'{name}=...' for name in needed)})"
 
 
 def _value(text: str) -> Any:
