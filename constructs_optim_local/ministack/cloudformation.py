@@ -5,7 +5,7 @@
   "How Lambda handles errors and retries with asynchronous invocation".
 - AWS sends a pre-signed response URL, which has a date.
 - AWS deletes a custom resource whose creation failed: with the physical id of its response, or, where there was none,
-  with one that CloudFormation made up. Source: CloudFormation user guide, "Custom resource request types".
+  with one that CloudFormation generates. Source: CloudFormation user guide, "Custom resource request types".
 - AWS cancels a creation whose stack is deleted, and invokes the function with Delete while Create may still run.
   Sources: https://github.com/aws/aws-cdk/issues/13782 (a stack deleted while its custom resource is created),
   https://github.com/aws/aws-cdk/issues/26139 ("Resource creation cancelled", then Delete before Create is done).
@@ -102,9 +102,9 @@ class _Creations:
 
     def fail(self, location: _Location, stack_name: str, type_name: str, properties: dict[str, Any]) -> None:
         with self._lock:
-            made_up = f"{stack_name}-{location[1]}-{secrets.token_hex(6).upper()}"
+            generated = f"{stack_name}-{location[1]}-{secrets.token_hex(6).upper()}"
             self._failed[location] = {
-                "PhysicalResourceId": self._physical_ids.pop(location, "") or made_up,
+                "PhysicalResourceId": self._physical_ids.pop(location, "") or generated,
                 "ResourceType": type_name,
                 "ResourceStatus": "CREATE_FAILED",
                 "LogicalResourceId": location[1],

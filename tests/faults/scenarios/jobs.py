@@ -51,7 +51,7 @@ def job_deleted_from_outside(t: Trials) -> None:
     sagemaker = t.cloud.client("sagemaker")
     t.cloud.inject("job_never_finishes")
     stack = t.stack("brisk")
-    # The watcher's second poll hangs while the job runs.
+    # The watcher's second poll hangs while the job is stopped and deleted.
     t.cloud.inject("function_hangs", operation="DescribeOptimizationJob", skip=2, count=1)
     stack.start()
     name = running_job(t)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from constructs_optim.operations.stacks import Stacks
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 from constructs_optim_local.ministack.application import ACCOUNT
 
+from ...support.waiting import settled
 from ..stacks import STORE, FaultStack
 from ..trial import Trials
 
@@ -28,21 +28,19 @@ def scenario(function: Callable[[Trials], None]) -> Callable[[Trials], None]:
 
 def until(poll: Callable[[], Any], what: str) -> Any:
     """The first truthy value that ``poll`` returns."""
-    deadline = time.monotonic() + _PATIENCE
-    while not (found := poll()):
-        assert time.monotonic() < deadline, f"no {what}"
-        time.sleep(0.05)
-    return found
+    value = settled(poll, bool, _PATIENCE)
+    assert value, f"no {what}"
+    return value
 
 
 def running_job(t: Trials) -> str:
-    """The name of the job that was told never to finish, once it would have finished otherwise."""
+    """The name of the job with the fault ``job_never_finishes``, once the fault has struck."""
 
-    def told() -> bool:
+    def has_struck() -> bool:
         t.cloud.jobs()
         return any(fault["struck"] for fault in t.cloud.faults() if fault["name"] == "job_never_finishes")
 
-    until(told, "job")
+    until(has_struck, "job")
     return jobs_that_are(t, "INPROGRESS")[-1]
 
 
