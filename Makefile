@@ -49,7 +49,7 @@ package: install ## the wheels and the source distributions, built into dist/ an
 	@pytest -m package tests/package
 
 unit: install ## the tests that need no local cloud
-	@pytest -m "not local and not e2e and not package"
+	@pytest -m "not local and not e2e and not package and not exhaustive and not trains"
 
 docs: install ## the site of docs/, in site/, where a warning is an error; snippets are run, examples are checked
 	@uv venv --quiet --allow-existing .venv-docs
@@ -84,7 +84,7 @@ lint: install models ## all static checks
 	pytest --quiet -k nag tests/constructs/test_template_checks.py
 	pre-commit validate-config
 
-format: install ## put the sources into form
+format: install ## format the code, and fix what can be fixed automatically
 	@ruff check --fix --quiet || true
 	@ruff format
 

@@ -1,6 +1,6 @@
 """How exactly, and at what cost, the evaluator measures: side by side with llmeter and aiperf.
 
-All of them measure a server of exactly known timing (tests/evaluator/timing_server.py), by turns, on this machine:
+All of them measure a server of exactly known timing (tests/support/timing_server.py), by turns, on this machine:
 first token after 200 ms, 50 tokens 20 ms apart, so that a user cannot have more than one answer in 1.18 s. Each runs
 in an environment of its own, which is made below bench/.environments at the first run (1 GB, most of it aiperf's).
 
@@ -31,7 +31,7 @@ from rich.table import Table
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = Path(__file__).resolve().parent / ".environments"
-SERVER = CHECKOUT / "tests" / "evaluator" / "timing_server.py"
+SERVER = CHECKOUT / "tests" / "support" / "timing_server.py"
 CLIENTS = Path(__file__).resolve().with_name("evaluation_clients.py")
 FIRST_TOKEN_MS, INTER_TOKEN_MS, TOKENS = 200, 20, 50
 ANSWER_SECONDS = (FIRST_TOKEN_MS + INTER_TOKEN_MS * (TOKENS - 1)) / 1000

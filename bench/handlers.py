@@ -53,9 +53,9 @@ mark = lambda: marks.append(time.process_time())
 import runtime.handlers
 import botocore.session, botocore.exceptions; mark()
 import aws_lambda_powertools.logging, aws_lambda_powertools.metrics; mark()
-import runtime.requests.fields; mark()
+import runtime.requests.properties; mark()
 import runtime.handlers.{module}; mark()
-from runtime.requests.fields import validate
+from runtime.requests.properties import validate
 from runtime.requests.properties import JobProperties
 validate(JobProperties, {properties}); mark()
 from runtime.aws import client

@@ -44,8 +44,8 @@ def _hint(name: str) -> str:
         return f"; the techniques are {', '.join(_TECHNIQUES)}"
     by_lower = {public.lower(): public for public in _MODULES}
     close = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.7)]
-    return f"; there is {' and '.join(close)}" if close else "; dir(constructs_optim) lists what there is"
+    return f"; there is {' and '.join(close)}" if close else "; dir(constructs_optim) lists all names"
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return __all__

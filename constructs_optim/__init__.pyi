@@ -9,12 +9,12 @@ from .constructs.artifacts.optimization_job import (
     OptimizationJob as OptimizationJob,
 )
 from .constructs.artifacts.optimized_artifact import OptimizedArtifact as OptimizedArtifact
+from .constructs.artifacts.planned_recipe import Pool as Pool
 from .constructs.endpoint.endpoint_base import IOptimizedEndpoint as IOptimizedEndpoint
 from .constructs.endpoint.inference_component import (
     InferenceComponent as InferenceComponent,
     LoraAdapter as LoraAdapter,
 )
-from .constructs.endpoint.instance_pools import Pool as Pool
 from .constructs.endpoint.optimized_endpoint import OptimizedEndpoint as OptimizedEndpoint
 from .constructs.endpoint.options import (
     AsyncInference as AsyncInference,

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
+_LONGEST_ADVANCE_SECONDS = 10 * 365 * 86_400
+
 
 class Clock:
     """The machine's time and what it was advanced by. Safe to use from several threads.
@@ -33,10 +35,10 @@ class Clock:
         """Let so many seconds pass at once.
 
         Raises:
-            ValueError: for a negative number: time does not go back.
+            ValueError: for a negative number, as time does not go back, or for more than ten years.
         """
-        if not seconds >= 0:
-            raise ValueError(f"time passes by a number of seconds from zero on, not by {seconds!r}")
+        if not 0 <= seconds <= _LONGEST_ADVANCE_SECONDS:
+            raise ValueError(f"time passes by 0 to {_LONGEST_ADVANCE_SECONDS:,} seconds, not by {seconds!r}")
         with self._lock:
             self._ahead += seconds
             listeners = list(self._listeners)

@@ -342,7 +342,7 @@ class LocalCloud:
             contention: how much both grow with each further user of a copy, as a share. At first: 0.02.
             spread: standard deviation of both over the requests, as a share. At first: 0.1.
             error_rate: share of requests that fail. At first: 0.
-            answers_differently: share of prompts whose outputs differ from all other models'. Default: 0.
+            answers_differently: share of prompts whose outputs differ from all other models'. At first: 0.
         """
         numbers = {
             "ttft_ms": ttft_ms,

@@ -19,16 +19,17 @@ from hypothesis import settings
 
 from constructs_optim.runtime import aws
 
-from .support.telemetry import Said, StandardOutput
+from .support.telemetry import CapturedLogs, StandardOutput
 
 _MARKERS = {
     "local": ("local",),
+    "handlers": ("local",),
     "operations": ("local",),
     "faults": ("local", "e2e"),
     "e2e": ("local", "e2e"),
     "package": ("package",),
 }
-_LONGEST = ("e2e", "constructs/test_template_checks.py", "local", "operations")
+_LONGEST = ("e2e", "constructs/test_template_checks.py", "handlers", "local", "operations")
 _HERE = Path(__file__).parent
 
 # The CDK's own validation of a template takes as long as its synthesis: tests/constructs/test_examples.py validates the
@@ -135,11 +136,11 @@ def catalog_of_models_is_the_shipped_one() -> Iterator[None]:
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Said:
+def logs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CapturedLogs:
     """What the handlers say in this test."""
     from constructs_optim.runtime import telemetry
 
     monkeypatch.setattr(telemetry._logger.registered_handler, "stream", StandardOutput())
     # What tests counted outside of an invocation would be published with the next one.
     telemetry._metrics.provider.clear_metrics()
-    return Said(capsys)
+    return CapturedLogs(capsys)

@@ -54,8 +54,7 @@ def evaluate_command(
         ),
     ] = None,
     compare: Annotated[
-        str | None,
-        typer.Option(metavar="BASELINE", help="The baseline to compare it with, named in the same way."),
+        str | None, typer.Option(metavar="BASELINE", help="The baseline to compare it with, named in the same way.")
     ] = None,
     prompts: Annotated[
         Path | None,
@@ -82,8 +81,7 @@ def evaluate_command(
         typer.Option(min=1, help="Of a completion, where its prompt sets none: 256, or 250 for random words."),
     ] = None,
     max_error_rate: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Exit status 5 where a greater share of a level fails: 0.01 for 1 %."),
+        float | None, typer.Option(min=0, max=1, help="Exit status 5 if more of a level's requests fail: 0.01 for 1 %.")
     ] = None,
     temperature: Annotated[float, typer.Option(min=0, help="0 makes completions comparable.")] = 0,
     parameter: Annotated[
@@ -161,7 +159,7 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
         try:
             settings = {key.replace("-", "_"): value for key, value in json.loads(text).items()}
         except ValueError as error:
-            raise typer.BadParameter(f"{parameter} {text!r} is no JSON ({error})") from None
+            raise typer.BadParameter(f"{parameter} {text!r} is not JSON ({error})") from None
     else:
         address, *pairs = text.split(",")
         settings = {"url" if "://" in address else "endpoint_name": address}

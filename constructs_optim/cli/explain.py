@@ -44,8 +44,7 @@ def explain_command(
         str | None, typer.Option(metavar="FOLDER", help="The folder to compare with, or `deployed` for CloudFormation.")
     ] = None,
     store: Annotated[
-        str | None,
-        typer.Option(metavar="BUCKET", help="The bucket of the artifacts, or `deployed`.", callback=_store),
+        str | None, typer.Option(metavar="BUCKET", help="The bucket of the artifacts, or `deployed`.", callback=_store)
     ] = None,
     prices: Annotated[
         str | None, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")

@@ -82,9 +82,7 @@ def run(
 
 
 @local_app.command()
-def demo(
-    app_directory: Annotated[Path, typer.Option(help="The directory of the CDK app.")] = Path(),
-) -> None:
+def demo(app_directory: Annotated[Path, typer.Option(help="The directory of the CDK app.")] = Path()) -> None:
     """Deploy the CDK app of this directory to a local cloud, and show the result."""
     try:
         with _interruptible(), _failures_printed():

@@ -33,8 +33,7 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the release and exit.", callback=_print_version, is_eager=True),
+        bool, typer.Option("--version", help="Print the release and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None: ...
 

@@ -27,8 +27,8 @@ def verify_command(
     heads: Annotated[Path, typer.Option(metavar="FOLDER", help="The artifact, with medusa_lm_head.safetensors.")],
     data: Annotated[Path, typer.Option(metavar="FILE", help="Prompts: JSON Lines as for training.")],
     base: Annotated[Path | None, typer.Option(help="The heads' model; by default base-model of the artifact.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The maximum of decoded prompts.")] = 450,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="The maximum of tokens of a completion.")] = 128,
+    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The maximum number of prompts to decode.")] = 450,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="The maximum number of tokens of a completion.")] = 128,
     precision: Annotated[
         Literal["float32", "bfloat16", "auto"],
         typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it."),

@@ -58,11 +58,7 @@ _LATENCIES = {
     "Client latency": "client_latency",
 }
 _THROUGHPUT = ("output_tokens_per_second", "total_throughput")
-_PRICES = (
-    "price_per_million_output_tokens",
-    "price_per_million_input_tokens",
-    "blended_price_per_million_tokens",
-)
+_PRICES = ("price_per_million_output_tokens", "price_per_million_input_tokens", "blended_price_per_million_tokens")
 _COST_X = "client latency, p50 (ms); numbers are users"
 
 

@@ -35,7 +35,7 @@ class ModelTokenizer:
                 return read_s3(f"{source.rstrip('/')}/{name}")
             if not path.exists():
                 return _from_hub(source, name)
-            file = path / name if path.is_dir() else path.with_name(name)
+            file = path / name if path.is_dir() else path if name == _FILE else path.with_name(name)
             return file.read_bytes() if file.is_file() else None
 
         try:

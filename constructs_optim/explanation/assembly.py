@@ -104,4 +104,4 @@ def _object(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ExplanationError(f"{path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        raise ExplanationError(f"{path} is no JSON object: {error.errors()[0]['msg']}") from None
+        raise ExplanationError(f"{path} is not a JSON object: {error.errors()[0]['msg']}") from None

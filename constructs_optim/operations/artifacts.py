@@ -217,7 +217,10 @@ class ArtifactInventory:
         return owners
 
     def read_owner_records(self, account: str | None = None) -> OwnerReferences:
-        """Read the records of all owners, which only the bucket's account may do, or of the owners of one account."""
+        """Read the records of all owners, which only the bucket's account may do, or of the owners of one account.
+
+        A record of this account that cannot be read is an error.
+        """
         records: list[OwnerRecord] = []
         unreadable: list[UnreadableRecord] = []
         for record in OwnerRecords(self._s3, self.bucket).all(account, threads=REQUESTS_AT_ONCE):
@@ -347,7 +350,7 @@ def verify(store: ArtifactStore, artifact: Artifact) -> Verification:
     (CRC64NVME unless the writer chose another algorithm), and checks what it stores against it.
     """
     if artifact.unreadable:
-        damaged = (Finding(name, "unreadable", "it is no JSON of its kind") for name in artifact.unreadable)
+        damaged = (Finding(name, "unreadable", "it is not JSON of its kind") for name in artifact.unreadable)
         return Verification(artifact.key, findings=tuple(damaged))
     if artifact.manifest is None or artifact.state not in (State.ready, State.damaged):
         return Verification(artifact.key, not_checked=f"{artifact.state}: {artifact.detail}")

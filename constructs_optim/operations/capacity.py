@@ -154,13 +154,17 @@ class EndpointCapacity:
         )
 
     def stop(self, endpoint: Endpoint) -> None:
-        """Suspend scaling and set the copies of an endpoint's components to zero; an error without components."""
+        """Suspend scaling and set the copies of an endpoint's components to zero; may be repeated.
+
+        An endpoint without components is an error.
+        """
         own = self._own(endpoint, "stop")
         scaling = [c.name for c in own if c.scaling is not None and not c.scaling.suspended]
         for name in scaling:
             self._suspend(name, suspended=True)
         if scaling:
-            # Registering a target later sets its capacity to its range, so let that happen first.
+            # Registering a target sets its capacity to its range a little later, unless it is at zero: let that happen
+            # first.
             time.sleep(self._poll_seconds)
         running = [component.name for component in own if component.desired_copies != 0]
         for _ in range(_MOST_ATTEMPTS):
@@ -178,7 +182,8 @@ class EndpointCapacity:
     def start(self, endpoint: Endpoint, *, copies: int | None = None) -> dict[str, int]:
         """Set the copies of an endpoint's components and resume scaling; returns the copies by component name.
 
-        The default is the minimum of a component's scaling range, and at least 1.
+        The default is the minimum of a component's scaling range, and at least 1. May be repeated; copies that no range
+        allows are an error.
         """
         own = self._own(endpoint, "start")
         requested = {component.name: _copies_to_start(component, copies) for component in own}

@@ -112,7 +112,7 @@ def _of_template(path: Path) -> Iterator[Dashboard]:
         try:
             body = json.loads(text_of(resource.properties["DashboardBody"], readable_name))
         except ValueError as error:
-            raise PreviewError(f"the body of {stack} {resource.logical_id} is no JSON: {error}") from None
+            raise PreviewError(f"the body of {stack} {resource.logical_id} is not JSON: {error}") from None
         widgets = tuple(_positioned(body.get("widgets", [])))
         yield Dashboard(stack, resource.logical_id, body.get("start", "-PT3H"), widgets)
 

@@ -181,7 +181,8 @@ class Pruner:
             first, *rest = owners[key]
             store.leave(key, first, finished=key in surveyed.complete, gone=rest)
 
-        # Every step is completed for all artifacts before the next, so that the records are read once.
+        # Every step is completed for all artifacts before the next: the records are read once, after all releases, so
+        # that they show every stack that may still refer to a released artifact.
         _for_all(leave, sorted(owners))
         _for_all(lambda gone: [records.forget(gone.owner, key) for key in gone.keys], surveyed.gone_owners)
         released = _for_all(lambda removal: self._release(removal, store), surveyed.removals)
@@ -225,7 +226,7 @@ class Pruner:
     def _unused_since(self, artifact: Artifact) -> dt.datetime:
         """When any of its objects was last written or its last owner's stack deleted."""
         if artifact.claim is not None and artifact.claim.released:
-            # The claim was last written at its release.
+            # No owner takes these files up again; the claim was last written at its release.
             return max((file.modified_at for file in artifact.files), default=artifact.changed_at)
         ends = [self._stacks.state(owner).deleted_at for owner in artifact.owners]
         return max([artifact.changed_at, *filter(None, ends)])
@@ -274,7 +275,7 @@ class Pruner:
         return replace(removal, removed=True)
 
     def _delete_manifest(self, key: str, attempt: int) -> None:
-        """Delete the manifest, unless it is of a later attempt."""
+        """Delete the manifest, unless it is of a later attempt or becomes so meanwhile."""
         location = {"Bucket": self._inventory.bucket, "Key": f"artifacts/{key}/manifest.json"}
         try:
             etag = self._s3.head_object(**location)["ETag"]

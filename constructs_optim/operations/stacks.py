@@ -24,7 +24,7 @@ _ABSENT = frozenset({"REVIEW_IN_PROGRESS", "DELETE_COMPLETE"})
 
 @dataclass(frozen=True)
 class StackState:
-    """Whether a stack is deleted; ``unknown`` is the reason why it could not be described, and counts as existing."""
+    """Whether a stack is deleted. One that could not be described counts as existing; ``unknown`` is the reason."""
 
     gone: bool
     # Known for 90 days (CloudFormation API reference, DescribeStacks).

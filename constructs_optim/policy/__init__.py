@@ -6,11 +6,4 @@ Pure Python over plain data; the CDK's plugin is in ``constructs``.
 from .rules import RULES, PolicyFinding, check, rules_table
 from .settings import PlatformPolicy, PolicyError
 
-__all__ = [
-    "RULES",
-    "PlatformPolicy",
-    "PolicyError",
-    "PolicyFinding",
-    "check",
-    "rules_table",
-]
+__all__ = ["RULES", "PlatformPolicy", "PolicyError", "PolicyFinding", "check", "rules_table"]

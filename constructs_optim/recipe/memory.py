@@ -118,7 +118,7 @@ def context(recipe: Recipe) -> Context | None:
     if any(recipe.variables.get(name, "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
     variable = recipe.variables.get(MAX_MODEL_LEN)
-    # The server checks other text than numbers (a token, -1, 8k).
+    # The server checks whatever is not a positive whole number (a token, -1, 8k).
     requested = _number(variable) if variable is not None else row.max_position
     cache_bytes = row.context_bytes(requested) if requested is not None else None
     if not requested or cache_bytes is None:

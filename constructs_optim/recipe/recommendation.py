@@ -197,6 +197,8 @@ def recommend(
     pricing.check_price(None, preferences.discount)
     if preferences.max_price is not None and not preferences.max_price > 0:
         raise ValueError(f"max_price is {preferences.max_price}, and it has to be above zero")
+    if preferences.concurrency is not None and preferences.concurrency < 1:
+        raise ValueError(f"concurrency is {preferences.concurrency}, and it has to be at least 1")
     hosting = [name for name, row in instances.by_name().items() if row.hosts_endpoints]
     candidates = list(dict.fromkeys(instance_types)) or hosting
     return _Ranking(model, region, candidates, evidence or Evidence(), preferences).result()

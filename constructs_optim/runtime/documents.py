@@ -1,4 +1,4 @@
-"""Readers of JSON documents of unknown structure, by which missing values are empty."""
+"""Readers of JSON documents of unknown structure; missing values are empty."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Counted(Enum):
 
 
 def log(event: str | Counted, **fields: object) -> None:
-    """Write a line; a counted event adds to its metric. Queries go by ``event``: its words never change."""
+    """Write a line; a counted event adds to its metric. Queries go by its ``message``, whose words never change."""
     _logger.append_keys(**{name: value for name, value in fields.items() if name in _APPENDED})
     details = {name: value for name, value in fields.items() if name not in _APPENDED}
     # 3: the location of the caller.

@@ -4,7 +4,7 @@
   at expressions are read by, run as fast as the rest of the local cloud: from a schedule's creation a day takes
   86,400 seconds times the scale. A scale of 1 is as on AWS.
 - A schedule's time zone, start and end, its action after completion, and its group count in templates as well.
-- A target is invoked under the schedule's role, which has to trust the scheduler and needs the target's permission.
+- A target is invoked under the schedule's role, which has to trust the scheduler and be allowed to invoke the target.
   Source: EventBridge Scheduler user guide, "Execution role".
 - An invalid expression is refused. Source: EventBridge Scheduler API reference, CreateSchedule.
 """

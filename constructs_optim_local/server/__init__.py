@@ -1,1 +1,1 @@
-"""The process of a local cloud: its gate, the record of functions' calls and the control interface."""
+"""The process of a local cloud: authentication, the record of functions' calls and the control interface."""

@@ -28,6 +28,7 @@ from constructs_optim_local.ministack.application import application, kill_runni
 from constructs_optim_local.ministack.cloudformation import behave_like_aws
 from constructs_optim_local.ministack.cloudwatch import MinistackAlarms, next_fire
 from constructs_optim_local.ministack.iam import EnforcedRoles
+from constructs_optim_local.ministack.patches import check_ministack
 from constructs_optim_local.ministack.scheduler import Scheduler
 from constructs_optim_local.ministack.signatures import refusal
 from constructs_optim_local.ministack.stepfunctions import limit_history
@@ -40,8 +41,8 @@ from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
 from constructs_optim_local.sagemaker.service import SageMaker
 from constructs_optim_local.sagemaker.training.telemetry import CloudWatchTelemetry, TrainingSettings
 
+from .authentication import Authentication
 from .control import Control
-from .gate import Gate
 from .handler_calls import MARK, HandlerCalls
 from .process_folder import process_folder
 
@@ -51,6 +52,7 @@ _WORKERS_SECONDS = 1.5
 def main() -> None:
     """Serve until standard input ends or a signal comes."""
     settings = json.loads(sys.argv[1])
+    check_ministack()
     with process_folder() as directory:
         prepare_environment(
             port=settings["port"],
@@ -139,7 +141,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         authorizations=authorizations,
         clock=clock,
     )
-    app: Any = Gate(control, port=settings["port"], verify=refusal)
+    app: Any = Authentication(control, port=settings["port"], verify=refusal)
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     sagemaker.close()

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-# Stores on a local cloud of the commands' own.
-from ..operations.conftest import cloud, store
+from ..support.operator_fixtures import cloud, store
 
 __all__ = ["cloud", "store"]
 

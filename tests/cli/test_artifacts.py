@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 
-from ..operations.stores import Store, artifact_key, owner
+from ..support.operator_stores import Store, artifact_key, owner
 
 pytestmark = pytest.mark.local
 

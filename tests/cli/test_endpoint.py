@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 
-from ..operations.endpoints import Served
-from ..operations.stores import Store
+from ..support.operator_endpoints import Served
+from ..support.operator_stores import Store
 
 pytestmark = pytest.mark.local
 

@@ -19,9 +19,9 @@ from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import EVALUATION
 from constructs_optim_local.cloud import LocalCloud
 
-from ..evaluator.conftest import TOKENS, ModelServer
-from ..operations.endpoints import IMAGE, Served
 from ..support.local_cloud import ROLE
+from ..support.model_server import TOKENS, ModelServer
+from ..support.operator_endpoints import IMAGE, Served
 from ..support.tokenizers import model as tokenizer_of_words
 from ..support.waiting import until
 
@@ -338,7 +338,7 @@ def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
         (("http://x,variant",), "'variant' is no setting"),
         (("http://x,discount=1",), "TARGET: discount: Input should be less than 1"),
         (("http://x", "--compare", "http://y,discount=much"), "--compare: discount: Input should be a valid number"),
-        (("{",), "is no JSON"),
+        (("{",), "is not JSON"),
         (('{"label": "x"}',), "name an endpoint (endpoint_name) or a server (url)"),
         (('{"url": "http://x", "endpoint_name": "x"}',), "name an endpoint (endpoint_name) or a server (url)"),
         (("http://x", "--concurrency", "1,x"), "use whole numbers from 1"),

@@ -17,9 +17,9 @@ from constructs_optim.explanation.report import Report
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
-from ..explanation.schemas import DOCUMENTED, of_reports
-from ..explanation.templates import chat, job, resource, role, scaled, stack, written
-from ..operations.stores import Store, artifact_key, owner
+from ..support.handwritten_templates import chat, job, resource, role, scaled, stack, written
+from ..support.operator_stores import Store, artifact_key, owner
+from ..support.resource_schemas import DOCUMENTED, of_reports
 from ..support.waiting import until
 
 WIDER = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
@@ -88,7 +88,7 @@ def test_json_output_is_only_the_report(before: Path, after: Path, prices: Path)
 
 def test_the_documented_json_schema_matches_the_report() -> None:
     documented = json.loads(DOCUMENTED.read_text(encoding="utf-8"))
-    assert documented == of_reports(), "python -m tests.explanation.schemas writes it anew"
+    assert documented == of_reports(), "python -m tests.support.resource_schemas writes it anew"
 
 
 @pytest.mark.parametrize(("what", "status"), [("change", 1), ("job", 1), ("permissions", 1), ("interruption", 0)])

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 
-from ..operations.stores import Store, artifact_key, owner
+from ..support.operator_stores import Store, artifact_key, owner
 
 pytestmark = pytest.mark.local
 
@@ -69,7 +69,7 @@ def test_a_running_job_without_owners_is_marked_as_orphaned(store: Store) -> Non
     name = store.running(KEY)
     assert listed("--store", store.bucket)[name]["orphaned"] is True
     result = run("list", "--store", store.bucket)
-    assert "nobody: orphaned" in next(line for line in result.stdout.splitlines() if name in line)
+    assert "none: orphaned" in next(line for line in result.stdout.splitlines() if name in line)
 
 
 def test_jobs_are_listed_as_a_table(store: Store) -> None:

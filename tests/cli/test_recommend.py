@@ -17,7 +17,7 @@ from constructs_optim.runtime.evaluation import price_list
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
-from ..operations.stores import Store, artifact_key
+from ..support.operator_stores import Store, artifact_key
 
 pytestmark = pytest.mark.local
 

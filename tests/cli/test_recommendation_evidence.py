@@ -15,9 +15,9 @@ from constructs_optim.cli.recipes.evidence import PublishedModel, artifact_keys,
 from constructs_optim.recipe.recommendation import Benchmark
 from constructs_optim.runtime.errors import DeploymentError
 
-from ..operations.stores import Store, artifact_key
 from ..support.hosting import IMAGE, make_config, settled
 from ..support.local_cloud import ROLE
+from ..support.operator_stores import Store, artifact_key
 
 SPEC = (
     Path(__file__).parent.parent

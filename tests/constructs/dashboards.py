@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .stacks import resources
+from ..support.construct_stacks import resources
 
 Body = dict[str, Any]
 

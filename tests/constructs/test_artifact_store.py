@@ -8,7 +8,7 @@ from aws_cdk import aws_s3 as s3
 
 from constructs_optim import ArtifactStore, IArtifactStore
 
-from .stacks import endpoint, resource, resources, stack, template_of
+from ..support.construct_stacks import endpoint, resource, resources, stack, template_of
 
 
 def bucket(**overrides: Any) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
+from ..support.construct_stacks import ENVIRONMENT, resource, stack, template_of
 from ..support.nag import nag_findings
-from .stacks import ENVIRONMENT, resource, stack, template_of
 
 SPECIFICATION = {
     "computeResourceRequirements": {"minMemoryRequiredInMb": 1024, "numberOfAcceleratorDevicesRequired": 1},

@@ -22,7 +22,7 @@ from constructs_optim.recipe.hosting.alarms import (
     endpoint_alarms,
 )
 
-from .stacks import resources, stack, template_of
+from ..support.construct_stacks import resources, stack, template_of
 
 ALARM = "AWS::CloudWatch::Alarm"
 VARIANT = ServedModel("chat", "AllTraffic", artifact_key="a" * 64)

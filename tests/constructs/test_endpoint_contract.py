@@ -27,7 +27,7 @@ from constructs_optim import (
     SpeculativeDecoding,
 )
 
-from .stacks import ENVIRONMENT, endpoint, llama, resource, resources, stack, template_of
+from ..support.construct_stacks import ENVIRONMENT, endpoint, llama, resource, resources, stack, template_of
 
 
 def caller(scope: Construct) -> iam.Role:

@@ -27,8 +27,16 @@ from constructs_optim.constructs.monitoring.widgets import (
 )
 from constructs_optim.recipe import metrics
 
+from ..support.construct_stacks import (
+    ENVIRONMENTS,
+    KEY_OF_THE_HEADLINE,
+    STACKS,
+    endpoint,
+    resources,
+    stack,
+    template_of,
+)
 from .dashboards import Body, bodies, expressions, graphs, overlapping, series, texts, titled
-from .stacks import ENVIRONMENTS, KEY_OF_THE_HEADLINE, STACKS, endpoint, resources, stack, template_of
 
 BASELINE = EvaluatedModel("baseline", ServedModel("baseline", "AllTraffic", artifact_key="none"), 37.7)
 PUBLISHED = {

@@ -21,7 +21,7 @@ from constructs_optim import (
     Workload,
 )
 
-from .stacks import KEY_OF_THE_HEADLINE, endpoint, llama, resource, resources, stack, template_of
+from ..support.construct_stacks import KEY_OF_THE_HEADLINE, endpoint, llama, resource, resources, stack, template_of
 
 EVALUATION = "Custom::EndpointEvaluation"
 

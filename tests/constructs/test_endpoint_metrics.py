@@ -10,8 +10,8 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe import metrics
 
+from ..support.construct_stacks import resource, stack, template_of
 from ..support.monitored_endpoint import Endpoint
-from .stacks import resource, stack, template_of
 
 VARIANT = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)
 COMPONENT = ServedModel("chat", "AllTraffic", "chat-llama", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)

@@ -28,8 +28,8 @@ from constructs_optim import (
 from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.api.model import ApiModel
 
+from ..support.construct_stacks import endpoint, resource, resources, stack, template_of
 from ..support.endpoint_options import GROUPS, KEY, ON, Props, alarm, bucket, grouped
-from .stacks import endpoint, resource, resources, stack, template_of
 
 _IN_A_STACK = 30
 

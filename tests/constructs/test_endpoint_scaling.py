@@ -13,7 +13,7 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults, ScalingStep
 
-from .stacks import endpoint, resource, resources, stack, template_of
+from ..support.construct_stacks import endpoint, resource, resources, stack, template_of
 
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"

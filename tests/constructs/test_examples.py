@@ -16,9 +16,9 @@ from aws_cdk import App
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
+from ..support.construct_stacks import masked, resource, resources, types_of
 from . import iam_reference
 from .oracles import REGIONS, cfn_lint_errors, state_machine_errors
-from .stacks import masked, resource, resources, types_of
 
 CHECKOUT = Path(__file__).parent.parent.parent
 EXAMPLES = CHECKOUT / "examples"

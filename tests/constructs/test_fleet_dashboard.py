@@ -5,9 +5,9 @@ from aws_cdk import App, Environment, Stack
 
 from constructs_optim import FleetDashboard, FleetEndpoint, ServedModel
 
+from ..support.construct_stacks import ENVIRONMENT, template_of
 from ..support.monitored_endpoint import Endpoint
 from .dashboards import bodies, expressions, graphs, overlapping, series, texts, titled
-from .stacks import ENVIRONMENT, template_of
 
 CHAT = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge")
 SHARDED = ServedModel("shared", "AllTraffic", "sharded", instance_type="ml.g5.12xlarge")
@@ -51,7 +51,7 @@ def test_fleet_costs_include_only_endpoints_with_a_price() -> None:
 def test_a_fleet_dashboard_imports_endpoint_names_from_another_stack() -> None:
     app = App()
     there, here = Stack(app, "Chat", env=ENVIRONMENT), Stack(app, "Fleet", env=ENVIRONMENT)
-    from .stacks import endpoint
+    from ..support.construct_stacks import endpoint
 
     FleetDashboard(here, "Dashboard", endpoints=[endpoint(there)])
     ((_, variables),) = bodies(template_of(here))
@@ -73,7 +73,7 @@ def test_metrics_of_fleet_endpoints_use_their_own_account_and_region() -> None:
 
 
 def test_an_endpoint_in_another_region_without_an_explicit_name_is_refused() -> None:
-    from .stacks import endpoint
+    from ..support.construct_stacks import endpoint
 
     app = App()
     here = Stack(app, "Fleet", env=ENVIRONMENT)

@@ -26,7 +26,7 @@ from constructs_optim import (
     VariantOptions,
 )
 
-from .stacks import endpoint, llama, resource, resources, stack, template_of
+from ..support.construct_stacks import endpoint, llama, resource, resources, stack, template_of
 
 COMPONENT = "AWS::SageMaker::InferenceComponent"
 SMALL = Quantization.awq(tensor_parallel_degree=1)

@@ -31,7 +31,7 @@ from constructs_optim import (
     Workload,
 )
 
-from .stacks import endpoint, resources, stack, template_of
+from ..support.construct_stacks import endpoint, resources, stack, template_of
 
 MOST_RESOURCES = {"bare": 10, "full": 20, "usual": 15}
 

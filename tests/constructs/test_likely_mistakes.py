@@ -38,7 +38,7 @@ from constructs_optim.constructs.stack import arguments as kinds
 from constructs_optim.recipe.rules import all_rules
 from constructs_optim.recipe.settings import Settings
 
-from .stacks import endpoint, llama, resource, resources, stack, template_of
+from ..support.construct_stacks import endpoint, llama, resource, resources, stack, template_of
 
 # Options of the wrong type, the location of the violation, and part of its message.
 WRONG: list[tuple[Callable[[], Any], str, str]] = [

@@ -14,7 +14,7 @@ from constructs_optim.recipe import planning
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 
-from .stacks import endpoint, stack, template_of
+from ..support.construct_stacks import endpoint, stack, template_of
 
 NEWEST = images.rows()[0].name
 

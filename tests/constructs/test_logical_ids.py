@@ -25,8 +25,8 @@ from constructs_optim import (
 )
 from constructs_optim.recipe.techniques import Technique
 
+from ..support.construct_stacks import ENVIRONMENT, STACKS, endpoint, llama
 from ..support.endpoint_options import ON, grouped
-from .stacks import ENVIRONMENT, STACKS, endpoint, llama
 
 _MISTRAL = Model.s3("s3://models/mistral/7b")
 # Recipes that one endpoint may change between.

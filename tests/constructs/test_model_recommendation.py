@@ -10,8 +10,8 @@ from aws_cdk import aws_s3 as s3
 
 from constructs_optim import ArtifactStore, Model, ModelRecommendation, RecipeError, Workload
 
-from ..e2e.template_stack import actions
-from .stacks import resource, resources, stack, template_of
+from ..support.construct_stacks import resource, resources, stack, template_of
+from ..support.template_stack import actions
 
 TYPE = "Custom::ModelRecommendation"
 

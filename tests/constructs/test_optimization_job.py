@@ -16,7 +16,7 @@ from constructs_optim import (
     Quantization,
 )
 
-from .stacks import llama, resource, resources, stack, template_of
+from ..support.construct_stacks import llama, resource, resources, stack, template_of
 
 
 def job(scope: Any, **overrides: Any) -> OptimizationJob:

@@ -22,7 +22,7 @@ from constructs_optim import (
     SpeculativeDecoding,
 )
 
-from .stacks import LLAMA_70B, endpoint, llama, resource, resources, stack, template_of
+from ..support.construct_stacks import LLAMA_70B, endpoint, llama, resource, resources, stack, template_of
 
 KEY_ARN = "arn:aws:kms:us-west-2:999988887777:key/1234"
 

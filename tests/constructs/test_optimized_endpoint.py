@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from aws_cdk import App, CfnParameter, Duration, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 
+import constructs_optim
 from constructs_optim import (
     ArtifactStore,
     Compilation,
@@ -24,7 +28,7 @@ from constructs_optim import (
     VariantOptions,
 )
 
-from .stacks import LLAMA_70B, endpoint, llama, resource, resources, stack, template_of
+from ..support.construct_stacks import LLAMA_70B, endpoint, llama, resource, resources, stack, template_of
 
 
 def test_a_model_takes_its_image_and_artifact_from_the_wait_condition() -> None:
@@ -412,3 +416,32 @@ def test_a_job_of_more_than_28_days_is_refused_before_anything_is_declared() -> 
     with pytest.raises(RecipeError, match="28 days"):
         endpoint(scope, jobs=JobOptions(max_runtime=Duration.days(29)))
     assert scope.node.children == []
+
+
+def test_techniques_pass_through_the_files_that_contributing_lists() -> None:
+    scope, technique, entered = stack(), Quantization.awq(), set[str]()
+    root = Path(constructs_optim.__file__).parent
+
+    def holds(value: object) -> bool:
+        techniques = getattr(value, "__dict__", {}).get("techniques", value)
+        return isinstance(techniques, list | tuple) and any(item is technique for item in techniques)
+
+    def enter(frame: FrameType, event: str, argument: object) -> None:
+        path, code = Path(frame.f_code.co_filename), frame.f_code
+        if event == "call" and path.is_relative_to(root):
+            arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            if any(holds(frame.f_locals.get(name)) for name in arguments):
+                entered.add(path.relative_to(root).as_posix())
+
+    sys.setprofile(enter)
+    try:
+        OptimizedEndpoint(scope, "Traced", model=llama(), techniques=[technique], instance_type="ml.g5.12xlarge")
+    finally:
+        sys.setprofile(None)
+    contributing = (root.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = contributing.partition("## How a recipe becomes a template\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\d\. `(.+?)`", section, re.MULTILINE)
+    assert len(listed) <= 7
+    consulted = ("recipe/rules/", "recipe/hosting/", "recipe/techniques/", "recipe/memory.py")
+    assert all(f"`{name}`" in section for name in consulted)
+    assert {name for name in entered if not name.startswith(consulted)} == set(listed)

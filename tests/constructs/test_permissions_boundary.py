@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 
 from constructs_optim import PreOptimized, Quantization
 
-from .stacks import ENVIRONMENT, endpoint, resources, template_of
+from ..support.construct_stacks import ENVIRONMENT, endpoint, resources, template_of
 
 BOUNDARY = "arn:aws:iam::111122223333:policy/Boundary"
 

@@ -34,7 +34,7 @@ from constructs_optim import (
     SpeculativeDecoding,
 )
 
-from .stacks import ENVIRONMENT, endpoint
+from ..support.construct_stacks import ENVIRONMENT, endpoint
 
 NVME_TYPES_ONLY = PlatformPolicy(allowed_instance_types=["ml.p5.*"])
 STRICT = PlatformPolicy(

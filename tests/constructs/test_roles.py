@@ -28,8 +28,8 @@ from constructs_optim import (
     Workload,
 )
 
+from ..support.construct_stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
 from .policy_evaluation import resolved
-from .stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
 
 _INLINE, _MANAGED = 10_240, 6_144
 # Names that CloudFormation generates for logical ids, at their maximum length.

@@ -7,9 +7,9 @@ from aws_cdk import App, Stack
 
 from constructs_optim import Model, SpeculativeDecoding
 
-from ..e2e.template_stack import allowed
+from ..support.construct_stacks import ENVIRONMENT, STACKS, endpoint, template_of
 from ..support.security_document import permissions_under
-from .stacks import ENVIRONMENT, STACKS, endpoint, template_of
+from ..support.template_stack import allowed
 
 
 def _draft_of_my_own(scope: Stack) -> None:

@@ -13,7 +13,7 @@ from constructs_optim.constructs.stack.stack_context import (
     late_value,
 )
 
-from .stacks import stack, template_of
+from ..support.construct_stacks import stack, template_of
 
 SCOPE = stack()
 KEPT = CfnResource(SCOPE, "Kept", type="Custom::Kept")

@@ -12,8 +12,8 @@ from aws_cdk import aws_s3 as s3
 
 from constructs_optim import ArtifactStore
 
+from ..support.construct_stacks import KEY_OF_THE_HEADLINE, endpoint, resource, resources, stack, template_of
 from .policy_evaluation import Call, allowed_across_accounts, allows, is_public, resolved
-from .stacks import KEY_OF_THE_HEADLINE, endpoint, resource, resources, stack, template_of
 
 OURS, READER, WRITER, MEMBER, STRANGER = "111122223333", "444455556666", "777788889999", "123412341234", "999900009999"
 ORGANIZATION = "o-a1b2c3d4e5"

@@ -14,7 +14,7 @@ from constructs_optim import Model, Quantization, SpeculativeDecoding
 from constructs_optim.constructs.stack.handler import LAYER_CONTEXT, LOG_LEVEL_CONTEXT
 from constructs_optim.recipe.catalog import availability
 
-from .stacks import STACKS, endpoint, resources, template_of
+from ..support.construct_stacks import STACKS, endpoint, resources, template_of
 
 LAYER = "AWSLambdaPowertoolsPythonV3-python314-arm64:27"
 OWN = "arn:aws:lambda:us-west-2:111122223333:layer:powertools:3"

@@ -14,10 +14,10 @@ from cdk_nag import AwsSolutionsChecks
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
+from ..support.construct_stacks import ENVIRONMENTS, STACKS, masked, template_of, types_of
 from ..support.nag import nag_findings
 from . import iam_reference
 from .oracles import REGIONS, cfn_lint_errors, lacking, state_machine_errors
-from .stacks import ENVIRONMENTS, STACKS, masked, template_of, types_of
 
 # Actions of the constructs' policies that have no resource-level permission (IAM service authorization reference).
 WITHOUT_RESOURCES = {

@@ -13,7 +13,7 @@ from aws_cdk import App, Stack
 import constructs_optim.constructs.validation.template_size as template_size
 from constructs_optim import Model, Workload
 
-from .stacks import ENVIRONMENT, endpoint, stack, template_of
+from ..support.construct_stacks import ENVIRONMENT, endpoint, stack, template_of
 
 _INDENTED = {"@aws-cdk/core:suppressTemplateIndentation": False}
 _COMPACT = {"@aws-cdk/core:suppressTemplateIndentation": True}

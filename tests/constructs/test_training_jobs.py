@@ -25,7 +25,7 @@ from constructs_optim import (
     TrainingCompute,
 )
 
-from .stacks import ENVIRONMENT, resource, resources, stack, template_of
+from ..support.construct_stacks import ENVIRONMENT, resource, resources, stack, template_of
 
 DATA = "s3://data/sql/train/"
 MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")

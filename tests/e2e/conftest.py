@@ -1,19 +1,17 @@
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from constructs_optim_local.cloud import LocalCloud
-from constructs_optim_local.sagemaker import hub as hub_module
 
+from ..support.deployed_stack import DeployedStack
+from ..support.hub_documents import write_document
 from ..support.recorded_requests import RECORDER, problems, recorded
-from .stack import DeployedStack
-
-BUCKET = "shared-artifacts"
+from ..support.shared_stores import BUCKET
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,35 +36,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
         running.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
         DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
         yield running
-
-
-def write_document(folder: Path, versions: Sequence[str]) -> None:
-    """The bundled Llama's document with what newer ones have: a draft, and a configuration of its own."""
-    (bundled,) = (Path(hub_module.__file__).parent.parent / "data" / "hub").glob(
-        "meta-textgeneration-llama-2-70b/*.json"
-    )
-    document = json.loads(bundled.read_text())
-    draft = {
-        "ChannelName": "draft_model",
-        "Provider": {"Name": "SageMaker", "Classification": "non-gated"},
-        "S3DataSource": {"S3Uri": "s3://sagemaker-sd-models-prod-us-west-2/llama/", "S3DataType": "S3Prefix"},
-    }
-    document |= {
-        "InferenceConfigs": {"lmi-optimized": {"ComponentNames": ["lmi-optimized"]}},
-        "InferenceConfigComponents": {
-            "lmi-optimized": {
-                "HostingEcrUri": "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.32.0-lmi14.0.0-cu126",
-                "HostingInstanceTypeVariants": {"Variants": {}},
-                "HostingAdditionalDataSources": {"speculative_decoding": [draft]},
-                "InferenceEnvironmentVariables": [
-                    {"name": "OPTION_ROLLING_BATCH", "default": "auto", "required_for_model_class": True}
-                ],
-            }
-        },
-    }
-    folder.mkdir()
-    for version in versions:
-        (folder / f"{version}.json").write_text(json.dumps(document))
 
 
 @pytest.fixture(scope="session")

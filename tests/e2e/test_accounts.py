@@ -14,11 +14,11 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.deployed_stack import DeployedStack
+from ..support.hub_documents import write_document
 from ..support.shared_stores import manifest_of
+from ..support.template_stack import part_of
 from ..support.waiting import until
-from .conftest import write_document
-from .stack import DeployedStack
-from .template_stack import part_of
 
 pytestmark = pytest.mark.exhaustive
 

@@ -20,8 +20,8 @@ from constructs_optim.operations.capacity import EndpointCapacity
 from constructs_optim.recipe.hosting.scaling import ScalingDefaults
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
 from ..support.waiting import until
-from .template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
 
 # In lower case, as its ARN has it: the alarms' dimension, which is made of the ARN, has to be the same.
 NAME = "scaled-chat"

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from ..support.processes import marked, none_left
+from ..support.waiting import until
 
 CHECKOUT = Path(__file__).parent.parent.parent
 COMMAND = str(Path(sys.executable).with_name("constructs-optim"))
@@ -72,8 +72,8 @@ def test_ctrl_c_ends_the_demo_and_all_its_processes(marker: str) -> None:
     for line in demo.stdout:
         if "cdk bootstrap (" in line:
             break
-    time.sleep(3)
-    assert len(marked(marker)) > 2, "the local cloud, the CDK CLI and the app are running"
+    # The local cloud, the CDK CLI and the app.
+    until(lambda: marked(marker), lambda processes: len(processes) > 2)
     os.killpg(demo.pid, signal.SIGINT)
     output, _ = demo.communicate(timeout=60)
     assert demo.returncode == 130, output

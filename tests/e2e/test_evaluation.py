@@ -14,10 +14,9 @@ from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.security_document import permissions_under
-from ..support.template_stacks import endpoint_of, made, physical
+from ..support.template_stack import ASSETS, TemplateStack, allowed, endpoint_of, made, part_of, physical
 from ..support.waiting import until
 from .evaluated_stacks import MODELS, everything, gated, of_component
-from .template_stack import ASSETS, TemplateStack, allowed, part_of
 
 PROMPTS = [{"prompt": f"Question {number}?"} for number in range(12)]
 

@@ -11,8 +11,8 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .conftest import write_document
-from .stack import CHECKOUT, DeployedStack
+from ..support.deployed_stack import CHECKOUT, DeployedStack
+from ..support.hub_documents import write_document
 
 pytestmark = pytest.mark.exhaustive
 

@@ -8,9 +8,9 @@ from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.deployed_stack import DeployedStack
 from ..support.deployments import job_names, wait_for_job
 from ..support.waiting import until
-from .stack import DeployedStack
 
 MakeStack = Callable[..., DeployedStack]
 

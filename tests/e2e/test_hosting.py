@@ -10,10 +10,9 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.template_stacks import endpoint_of, made, physical
+from ..support.template_stack import ASSETS, TemplateStack, endpoint_of, made, part_of, physical
 from ..support.waiting import until
 from .hosted_stacks import MODELS, components, pooled, updated
-from .template_stack import ASSETS, TemplateStack, part_of
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,15 @@ from aws_cdk import Stack
 
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.deployed_stack import DeployedStack
 from ..support.deployments import wait_for_job
-from ..support.local_cloud import Answers
+from ..support.hub_documents import write_document
+from ..support.local_cloud import Responses
 from ..support.recorded_requests import problems, recorded
 from ..support.security_document import permissions_under
+from ..support.template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
 from ..support.waiting import until
-from .conftest import write_document
 from .guarded_stacks import LLAMA_3, LLAMA_31, MODELS, STORE, bounded, every_kind, one_job, one_model, one_reference
-from .stack import DeployedStack
-from .template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
 
 Make = Callable[..., TemplateStack]
 EXCEPTIONS = "What no test sees"
@@ -197,17 +197,17 @@ def no_faults(cloud: LocalCloud) -> Iterator[None]:
 
 
 @pytest.fixture
-def answers() -> Iterator[Answers]:
-    made = Answers()
+def responses() -> Iterator[Responses]:
+    made = Responses()
     yield made
     made.stop()
 
 
-def repeat(stack: TemplateStack, answers: Answers) -> list[dict[str, Any]]:
+def repeat(stack: TemplateStack, responses: Responses) -> list[dict[str, Any]]:
     """Have a model created twice, as after an answer that was lost, the second time with another tag."""
     event = {
         "RequestType": "Create",
-        "ResponseURL": answers.url,
+        "ResponseURL": responses.url,
         "StackId": f"arn:aws:cloudformation:us-west-2:000000000000:stack/{stack.name}/1",
         "RequestId": "1",
         "LogicalResourceId": "Repeated",
@@ -223,10 +223,10 @@ def repeat(stack: TemplateStack, answers: Answers) -> list[dict[str, Any]]:
         event["ResourceProperties"]["Tags"] = [{"Key": tag, "Value": "chat"}]
         stack.cloud.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event))
         # Events of CloudFormation are carried out asynchronously.
-        until(lambda: len(answers.received), lambda received, expected=expected: received == expected, seconds=60)
-    made = answers.received[0]["PhysicalResourceId"]
+        until(lambda: len(responses.received), lambda received, expected=expected: received == expected, seconds=60)
+    made = responses.received[0]["PhysicalResourceId"]
     stack.cloud.client("sagemaker").delete_model(ModelName=made)
-    return answers.received
+    return responses.received
 
 
 def test_everything_a_deployment_does_is_allowed(
@@ -236,10 +236,10 @@ def test_everything_a_deployment_does_is_allowed(
     updated: TemplateStack,
     stopped: TemplateStack,
     referring: TemplateStack,
-    answers: Answers,
+    responses: Responses,
     cloud: LocalCloud,
 ) -> None:
-    assert [answer["Status"] for answer in repeat(model, answers)] == ["SUCCESS", "SUCCESS"]
+    assert [answer["Status"] for answer in repeat(model, responses)] == ["SUCCESS", "SUCCESS"]
     shared = deployed(replace(job, name="Shared"))
     too_early = replace(referring, name="TooEarly")
     with without_a_manifest(job):
@@ -323,10 +323,10 @@ def test_without_deleting_models_deleting_a_stack_fails_and_names_it(model: Temp
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("action", [action for (_, action), when in NEEDED.items() if when == REPEATED])
 def test_without_an_action_a_repeated_creation_fails_and_names_it(
-    model: TemplateStack, answers: Answers, action: str
+    model: TemplateStack, responses: Responses, action: str
 ) -> None:
     stack = deployed(model.another(f"Unrepeated-{action.partition(':')[2]}").without("Models", action))
-    created, repeated = repeat(stack, answers)
+    created, repeated = repeat(stack, responses)
     assert (created["Status"], repeated["Status"]) == ("SUCCESS", "FAILED")
     assert f"not authorized to perform: {action}" in repeated["Reason"]
 

@@ -14,9 +14,9 @@ from constructs_optim.explanation.report import Report
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
 
+from ..support.deployed_stack import DeployedStack
 from ..support.deployments import job_names
-from .conftest import BUCKET
-from .stack import DeployedStack
+from ..support.shared_stores import BUCKET
 
 MakeStack = Callable[..., DeployedStack]
 

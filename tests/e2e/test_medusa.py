@@ -11,9 +11,9 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
+from ..support.deployed_stack import CHECKOUT, DeployedStack
+from ..support.template_stack import part_of
 from ..support.waiting import until
-from .stack import CHECKOUT, DeployedStack
-from .template_stack import part_of
 
 pytestmark = pytest.mark.trains
 

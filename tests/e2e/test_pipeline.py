@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..constructs.stacks import resource
+from ..support.construct_stacks import resource
 
 CHECKOUT = Path(__file__).parent.parent.parent
 EXAMPLE = CHECKOUT / "examples" / "pipeline.py"

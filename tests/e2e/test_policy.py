@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .stack import CDK, CHECKOUT
+from ..support.deployed_stack import CDK, CHECKOUT
 
 pytestmark = pytest.mark.e2e
 

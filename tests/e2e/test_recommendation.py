@@ -17,9 +17,8 @@ from constructs_optim import ArtifactStore, IArtifactStore, Model, ModelRecommen
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.security_document import permissions_under
-from ..support.template_stacks import made, physical
+from ..support.template_stack import ASSETS, TemplateStack, allowed, made, part_of, physical
 from ..support.waiting import until
-from .template_stack import ASSETS, TemplateStack, allowed, part_of
 
 MODELS = "models-of-recommendations"
 STORE = "store-of-recommendations"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from constructs_optim_local.cloud import ACCOUNT, LocalCloud
 
+from ..support.deployed_stack import DeployedStack
 from ..support.shared_stores import manifest_of
-from .stack import DeployedStack
 
 BUCKET = f"optimized-artifacts-{ACCOUNT}-us-west-2"
 

@@ -10,7 +10,7 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .stack import DeployedStack
+from ..support.deployed_stack import DeployedStack
 
 MakeStack = Callable[..., DeployedStack]
 LLAMA_3, LLAMA_31 = "meta-textgeneration-llama-3-8b", "meta-textgeneration-llama-3-1-8b"

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from constructs_optim.cli.main import app
 from constructs_optim_local.cloud import LocalCloud
 
-from .stack import DeployedStack
+from ..support.deployed_stack import DeployedStack
 
 BUCKET = "released-artifacts"
 RELEASE = Path(__file__).parent / "recorded" / "release-126e5eb.zip"

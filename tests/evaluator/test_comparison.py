@@ -13,7 +13,7 @@ from constructs_optim.recipe.evaluation.result import (
     Workload,
 )
 
-from .conftest import asked
+from ..support.model_server import asked
 
 
 def result(label: str, **levels: dict[str, float]) -> EvaluationResult:

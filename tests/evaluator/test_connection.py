@@ -18,7 +18,7 @@ from constructs_optim.evaluator.connection import UrlTarget, proxy_for
 from constructs_optim.evaluator.options import EvaluationError, Load
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
-from .conftest import ModelServer, asked, sender, sent
+from ..support.model_server import ModelServer, asked, sender, sent
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from constructs_optim.evaluator.streaming import ChatFormat, Format, LmiFormat, 
 from constructs_optim.evaluator.tokens import count_tokens
 from constructs_optim.recipe.evaluation.calculation import ErrorKind, errors_by_kind, summarize
 
-from .conftest import FIRST_TOKEN, TOKENS, ModelServer, asked, sender, sent
+from ..support.model_server import FIRST_TOKEN, TOKENS, ModelServer, asked, sender, sent
 
 KINDS = {
     "400": ErrorKind.CLIENT_ERROR,

@@ -26,7 +26,7 @@ from constructs_optim.recipe.evaluation.result import (
     Workload,
 )
 
-from .conftest import asked
+from ..support.model_server import asked
 
 ROOT = Path(__file__).parent.parent.parent
 LEVELS = (1, 8, 64)

@@ -15,7 +15,7 @@ from constructs_optim.evaluator.options import Load
 from constructs_optim.evaluator.streaming import ChatFormat, Format, LmiFormat
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
-from .conftest import TOKENS, ModelServer, asked, sender, sent
+from ..support.model_server import TOKENS, ModelServer, asked, sender, sent
 
 
 @pytest.fixture

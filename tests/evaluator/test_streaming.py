@@ -13,7 +13,7 @@ from constructs_optim.evaluator.connection import Exchange, refusal
 from constructs_optim.evaluator.streaming import ChatFormat, Format, LmiFormat, Record
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
-from .timing_server import frame
+from ..support.timing_server import frame
 
 EVENT_STREAM = {"content-type": "application/vnd.amazon.eventstream"}
 PART = {":message-type": "event", ":event-type": "PayloadPart"}

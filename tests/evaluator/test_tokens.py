@@ -10,8 +10,8 @@ from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.streaming import Record
 from constructs_optim.evaluator.tokens import ModelTokenizer, count_tokens
 
+from ..support.model_server import asked
 from ..support.tokenizers import model
-from .conftest import asked
 
 
 def record(prompt: int, text: str, reasoning: str = "") -> Record:

@@ -19,7 +19,7 @@ from constructs_optim.explanation.jobs import (
 from constructs_optim.explanation.report import JobReport, Outcome
 from constructs_optim.templates.template import Resource
 
-from .templates import KEY, OTHER_KEY, job, resource
+from ..support.handwritten_templates import KEY, OTHER_KEY, job, resource
 
 PRICES = Prices({"ml.g5.12xlarge": 7.0}, source="a list")
 KIND = JobKind("llama", ("AWQ INT4",), frozenset({"ModelQuantizationConfig"}), "ml.g5.12xlarge")

@@ -16,7 +16,7 @@ from constructs_optim.explanation.endpoints import (
 from constructs_optim.explanation.formatting import duration, money
 from constructs_optim.explanation.report import Capacity
 
-from .templates import chat, resource, scaled, serving, template
+from ..support.handwritten_templates import chat, resource, scaled, serving, template
 
 
 def endpoint(**resources: Any) -> Endpoint:

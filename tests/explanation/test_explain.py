@@ -25,8 +25,8 @@ from constructs_optim.explanation.jobs import Prices, StackEvidence, StoreConten
 from constructs_optim.explanation.report import EndpointReport, Report
 from constructs_optim.explanation.text import markdown, text_lines
 
-from ..constructs.stacks import ENVIRONMENT, KEY_OF_THE_HEADLINE, endpoint
-from .templates import KEY, OTHER_KEY, chat, job, role, scaled, stack, written
+from ..support.construct_stacks import ENVIRONMENT, KEY_OF_THE_HEADLINE, endpoint
+from ..support.handwritten_templates import KEY, OTHER_KEY, chat, job, role, scaled, stack, written
 
 Build = Callable[[Stack], object]
 PRICES = StackEvidence(Prices({"ml.g5.12xlarge": 7.09, "ml.p5.48xlarge": 63.3}, source="prices of a test"))
@@ -418,8 +418,8 @@ def test_a_comment_stays_within_the_github_length_limit() -> None:
     ("files", "message"),
     [
         ({}, "run `cdk synth` first"),
-        ({"manifest.json": "{"}, "manifest.json is no JSON object: Invalid JSON"),
-        ({"manifest.json": "[]"}, "manifest.json is no JSON object: Input should be an object"),
+        ({"manifest.json": "{"}, "manifest.json is not a JSON object: Invalid JSON"),
+        ({"manifest.json": "[]"}, "manifest.json is not a JSON object: Input should be an object"),
     ],
 )
 def test_an_invalid_cloud_assembly_is_refused_with_an_error_message(

@@ -12,7 +12,7 @@ from constructs_optim.explanation.permissions import Permission, permission_chan
 from constructs_optim.explanation.report import PermissionChange
 from constructs_optim.templates.template import Template
 
-from .templates import attribute, resource, role, template
+from ..support.handwritten_templates import attribute, resource, role, template
 
 READ = {"Sid": "Read", "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": "arn:aws:s3:::store/artifacts/*"}
 

@@ -15,8 +15,8 @@ from constructs_optim.explanation.report import Action
 from constructs_optim.explanation.resources import compare
 from constructs_optim.templates.template import Template
 
-from .schemas import FILE, create_only
-from .templates import attribute, chat, resource, template
+from ..support.handwritten_templates import attribute, chat, resource, template
+from ..support.resource_schemas import FILE, create_only
 
 SNAPSHOTS = Path(__file__).parent.parent / "constructs" / "__snapshots__"
 
@@ -36,7 +36,7 @@ def types_of_this_library() -> list[str]:
 @pytest.mark.parametrize("type_name", types_of_this_library())
 def test_recorded_create_only_properties_match_the_resource_schema(type_name: str) -> None:
     said = json.loads(FILE.read_text(encoding="utf-8"))[type_name]
-    assert said == create_only(type_name), "python -m tests.explanation.schemas writes the file anew"
+    assert said == create_only(type_name), "python -m tests.support.resource_schemas writes the file anew"
 
 
 def test_an_unchanged_template_has_no_resource_changes() -> None:

@@ -15,7 +15,7 @@ import yaml
 
 from constructs_optim.explanation.text import MARKER
 
-from .templates import chat, stack, written
+from ..support.handwritten_templates import chat, stack, written
 
 ROOT = Path(__file__).parent.parent.parent
 WORKFLOW = ROOT / "examples" / "github" / "explain.yml"

@@ -16,7 +16,7 @@ from .trial import Step, Strike, Trial, Trials, kind_of
 
 _PLACES = ("owners/", "claim.json", "manifest.json", f"/{MODELS}", f"/{STORE}")
 _OF_INTEREST = {"model": ("Model",), "component": ("StackResource", "InferenceComponent")}
-# Longer than a watcher waits between its polls of a job, on the local cloud's clock.
+# Of the machine's clock: longer than a watcher waits between its polls, as the local cloud shortens these waits.
 _QUIET_SECONDS = 3.0
 # A watcher that a deletion overtakes makes another call now and then: what every run calls is tried.
 _CLEAN_RUNS = 2

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -65,7 +64,7 @@ def test_the_local_cloud_ends_when_its_parent_process_is_killed(monkeypatch: pyt
     assert none_left(marker)
 
 
-def test_files_of_a_killed_local_cloud_are_removed_at_the_next_start(
+def test_files_of_a_killed_local_cloud_and_nothing_else_are_removed_at_the_next_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -145,9 +144,9 @@ def invoke_a_function(cloud: LocalCloud) -> None:
         Handler="index.handler",
         Code={"ZipFile": code.getvalue()},
     )
-    deadline = time.monotonic() + 20
-    while client.get_function(FunctionName="twice")["Configuration"].get("State", "Active") != "Active":
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(
+        lambda: client.get_function(FunctionName="twice")["Configuration"],
+        lambda configuration: configuration.get("State", "Active") == "Active",
+    )
     answer = client.invoke(FunctionName="twice", Payload=json.dumps({"number": 21}))
     assert json.loads(answer["Payload"].read()) == {"twice": 42}

@@ -75,7 +75,7 @@ def test_a_deployment_ends_with_the_new_fleet_in_full(config: dict[str, Any], ol
 
 
 @given(policy=rolling, old=counts, new=counts)
-def test_a_rolling_update_never_exceeds_the_larger_fleet_by_more_than_a_batch(
+def test_a_rolling_update_stays_between_the_smaller_fleet_and_a_batch_above_the_larger(
     policy: dict[str, Any], old: int, new: int
 ) -> None:
     size = policy["MaximumBatchSize"]

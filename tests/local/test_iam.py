@@ -521,7 +521,9 @@ def test_a_schedule_starts_only_executions_its_role_allows(guarded: LocalCloud, 
         scheduler.delete_schedule(Name=name)
 
 
-def test_without_iam_enforcement_no_authorization_is_recorded(cloud: LocalCloud, sagemaker: Any) -> None:
+def test_without_iam_enforcement_everything_is_allowed_and_no_authorization_is_recorded(
+    cloud: LocalCloud, sagemaker: Any
+) -> None:
     sagemaker.create_optimization_job(**request("free"))
     assert ended(sagemaker, "free")["OptimizationJobStatus"] == "COMPLETED"
     assert cloud.authorizations() == []

@@ -10,7 +10,7 @@ from constructs_optim.operations.artifacts import Artifact, ArtifactInventory, S
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 
-from .stores import ACCOUNT, Store, artifact_key, owner
+from ..support.operator_stores import ACCOUNT, Store, artifact_key, owner
 
 ABROAD = "444455556666"
 KEY, OTHER = artifact_key("one"), artifact_key("other")
@@ -177,7 +177,7 @@ def test_an_unreadable_owner_record_of_another_account_is_a_warning(store: Store
     (artifact,) = inventory.all()
     assert artifact.owners == tuple(sorted((owner(), reader)))
     (warning,) = inventory.warnings
-    assert f"s3://{store.bucket}/owners/{ABROAD}/junk.json is damaged: it is no JSON object" in warning
+    assert f"s3://{store.bucket}/owners/{ABROAD}/junk.json is damaged: it is not a JSON object" in warning
 
 
 def test_an_unreadable_owner_record_of_the_same_account_is_an_error(store: Store, inventory: ArtifactInventory) -> None:

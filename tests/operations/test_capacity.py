@@ -8,7 +8,7 @@ from constructs_optim.operations.capacity import Endpoint, EndpointCapacity
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim_local.cloud import LocalCloud
 
-from .endpoints import Served
+from ..support.operator_endpoints import Served
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_widgets_without_a_position_are_laid_out_as_in_cloudwatch(tmp_path: Path
         ('{"Resources": {}}', "have no dashboard"),
         (
             '{"Resources": {"A": {"Type": "AWS::CloudWatch::Dashboard", "Properties": {"DashboardBody": "{"}}}}',
-            "the body of Chat A is no JSON",
+            "the body of Chat A is not JSON",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from constructs_optim.operations.artifacts import ArtifactInventory
 from constructs_optim.operations.jobs import JOB_NAME, Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
 from constructs_optim.runtime.jobs.sagemaker_jobs import job_name
 
-from .stores import Store, artifact_key, owner
+from ..support.operator_stores import Store, artifact_key, owner
 
 KEY, OTHER = artifact_key("one"), artifact_key("other")
 

@@ -24,7 +24,7 @@ from constructs_optim.runtime.store.json_records import JsonRecords
 from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecords, Reference
 from constructs_optim_local.cloud import LocalCloud
 
-from .stores import ACCOUNT, Store, artifact_key, client, owner
+from ..support.operator_stores import ACCOUNT, Store, artifact_key, client, owner
 
 KEY, OTHER = artifact_key("one"), artifact_key("other")
 LATER = dt.timedelta(days=40)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from constructs_optim.operations.artifacts import ArtifactInventory, Verification, verify
 from constructs_optim.runtime.store.artifact_integrity import differences
 
-from .stores import Store, artifact_key, owner
+from ..support.operator_stores import Store, artifact_key, owner
 
 KEY = artifact_key("verified")
 WEIGHTS = f"artifacts/{KEY}/model/1/model.safetensors"

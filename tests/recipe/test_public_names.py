@@ -13,7 +13,7 @@ import constructs_optim
         ("Technique", "the techniques are Compilation, FineTune, Medusa, "),
         ("OptimisedEndpoint", "there is OptimizedEndpoint"),
         ("quantization", "there is Quantization"),
-        ("Xylophone", "dir(constructs_optim) lists what there is"),
+        ("Xylophone", "dir(constructs_optim) lists all names"),
     ],
 )
 def test_a_missing_public_name_raises_an_error_with_a_hint(name: str, hint: str) -> None:

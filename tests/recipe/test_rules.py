@@ -248,7 +248,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT052", {"environment": {"OPTION_MAX_MODEL_LEN": "200000"}}, "environment.OPTION_MAX_MODEL_LEN", "or less"),
     ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
     ("OPT054", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "instance_type": "ml.g5.48xlarge"}, "instance_type", "1 or 2 or 4"),
-    ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "training code"),
+    ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "a Llama or Mistral model in 16 bits"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-thebloke-mistral-7b-openorca-awq")}, "techniques[0]", "16 bits"),
     ("OPT033", _medusa() | {"environment": {"SM_NUM_GPUS": "2"}}, "environment.SM_NUM_GPUS", "leave the variable out"),
     ("OPT047", _medusa() | {"techniques": [_awq(), *_medusa()["techniques"]]}, "techniques[0]", "base=FineTune(...)"),

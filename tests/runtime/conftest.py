@@ -7,7 +7,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-BUCKET = "artifacts-of-the-team"
+from ..support.s3_clients import BUCKET
 
 
 @pytest.fixture

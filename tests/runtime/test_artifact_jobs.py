@@ -11,16 +11,13 @@ import pytest
 from botocore.validate import ParamValidator
 
 from constructs_optim.runtime.errors import DeploymentError, InvalidEvent
-from constructs_optim.runtime.jobs.artifact_jobs import KINDS
-from constructs_optim.runtime.jobs.sagemaker_jobs import RUNNING, SageMakerJobs, typed
+from constructs_optim.runtime.jobs.sagemaker_jobs import ARTIFACT_JOBS, RUNNING, SageMakerJobs, typed
 from constructs_optim.runtime.jobs.source import ResolvedSource, is_of, with_reads
-from constructs_optim.runtime.jobs.watching import failure_reason
-from constructs_optim.runtime.requests.fields import as_delivered, validate
-from constructs_optim.runtime.requests.properties import JobProperties
+from constructs_optim.runtime.requests.properties import JobProperties, as_delivered, validate
 from constructs_optim.runtime.store.artifact_store import ArtifactStore
 from tests.support.properties import OPTIMIZATION, training_properties, training_requests
 
-from .conftest import BUCKET
+from ..support.s3_clients import BUCKET
 
 KEY = "a" * 64
 OUTPUT = f"s3://store/artifacts/{KEY}/model/1/"
@@ -30,7 +27,7 @@ KMS = "arn:aws:kms:us-west-2:123456789012:key/1234"
 
 def request(given: dict[str, Any], kind: str) -> dict[str, Any]:
     wanted = validate(JobProperties, given)
-    made = KINDS[kind].request("optim-1", KEY, OUTPUT, wanted, SOURCE, ArtifactStore(None, "store"))
+    made = ARTIFACT_JOBS[kind].request("optim-1", KEY, OUTPUT, wanted, SOURCE, ArtifactStore(None, "store"))
     shape: Any = botocore.session.get_session().get_service_model("sagemaker").operation_model(f"Create{kind}")
     sent = typed(made, shape.input_shape)
     report = ParamValidator().validate(sent, shape.input_shape)
@@ -89,11 +86,11 @@ def test_a_request_that_violates_the_api_model_is_refused_before_it_is_sent(kind
     given = OPTIMIZATION if kind == "OptimizationJob" else training_properties()
     wanted = validate(JobProperties, {**given, "Request": {**given["Request"], member: value}})
     sagemaker = boto3.client("sagemaker", region_name="us-west-2")
-    jobs = KINDS[kind]
+    jobs = ARTIFACT_JOBS[kind]
 
     def check() -> None:
         made = jobs.request("optim-1", KEY, OUTPUT, wanted, SOURCE, ArtifactStore(None, "store"))
-        SageMakerJobs(sagemaker, jobs.kind).check(made)
+        SageMakerJobs(sagemaker, jobs).check(made)
 
     with pytest.raises(InvalidEvent, match="Request"):
         check()
@@ -105,8 +102,8 @@ def test_a_planned_training_request_is_valid_for_the_api(planned: dict[str, Any]
 
 
 def test_a_training_job_s_artifact_is_under_the_job_name_prefix() -> None:
-    assert KINDS["TrainingJob"].artifact_uri(OUTPUT, "optim-1") == f"{OUTPUT}optim-1/output/model/"
-    assert KINDS["OptimizationJob"].artifact_uri(OUTPUT, "optim-1") == OUTPUT
+    assert ARTIFACT_JOBS["TrainingJob"].artifact_uri(OUTPUT, "optim-1") == f"{OUTPUT}optim-1/output/model/"
+    assert ARTIFACT_JOBS["OptimizationJob"].artifact_uri(OUTPUT, "optim-1") == OUTPUT
 
 
 TRAINED: dict[str, Any] = {
@@ -128,12 +125,12 @@ TRAINED: dict[str, Any] = {
     ],
 )
 def test_the_reason_of_a_failed_training_job_is_reported(more: dict[str, Any], told: str) -> None:
-    assert told in failure_reason({**TRAINED, **more})
+    assert told in ARTIFACT_JOBS["TrainingJob"].failure_reason({**TRAINED, **more})
 
 
 @pytest.mark.parametrize(("status", "ended_badly"), [("Failed", True), ("Stopped", True), ("Stopping", False)])
 def test_training_job_statuses_map_to_failed_or_running(status: str, ended_badly: bool) -> None:
-    kind = KINDS["TrainingJob"].kind
+    kind = ARTIFACT_JOBS["TrainingJob"]
     assert kind.has_status({"TrainingJobStatus": status}, "FAILED", "STOPPED") is ended_badly
     assert not kind.has_status({"TrainingJobStatus": status}, "COMPLETED")
     assert kind.has_status({"TrainingJobStatus": "InProgress"}, *RUNNING)
@@ -145,7 +142,7 @@ def test_a_manifest_keeps_the_final_metrics_and_billable_seconds() -> None:
         "FinalMetricDataList": [{"MetricName": "medusa:loss", "Value": 0.25}],
         "BillableTimeInSeconds": 90,
     }
-    kept = KINDS["TrainingJob"].recorded(job)
+    kept = ARTIFACT_JOBS["TrainingJob"].recorded(job)
     assert kept["metrics"] == {"medusa:loss": 0.25}
     assert kept["billable_seconds"] == 90
 

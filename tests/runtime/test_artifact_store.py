@@ -20,7 +20,7 @@ from constructs_optim.runtime.store.artifact_store import (
     artifact_key,
 )
 
-from .conftest import BUCKET
+from ..support.s3_clients import BUCKET
 
 KEY = "a" * 64
 FIRST, SECOND = Owner("stack/first", "Job"), Owner("stack/second", "Job")
@@ -231,7 +231,7 @@ def test_a_claim_that_is_invalid_json_is_an_error_that_explains_the_repair(store
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"[" * 200_000, "it is no JSON object"),
+        (b"[" * 200_000, "it is not a JSON object"),
         (b'{"owners": [{"x": 1}]}', "it is a record of another kind"),
         (b'{"owners": 5}', "it is a record of another kind"),
         (b"{}", "it is a record of another kind"),

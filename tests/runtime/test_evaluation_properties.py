@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.requests.fields import validate
+from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.run_properties import EvaluationProperties, EvaluationRequest, Quality
 from tests.support.properties import JSON, NEAR, places, replaced
 
@@ -90,6 +90,8 @@ def test_a_scheduled_request_has_the_same_key_as_a_cloudformation_request() -> N
         (("Workload",), "aiperf", "Workload"),
         (("Gate",), "closed", "Gate"),
         (("Gate", "Limits"), {"Formula": "client_latency_p90"}, r"Gate\.Limits"),
+        (("Gate", "Limits", 0, "AtLeast"), "1", "either AtMost or AtLeast"),
+        (("Gate", "Limits", 0), {"Formula": "client_latency_p90", "Atmost": "900"}, "either AtMost or AtLeast"),
         (("Gate", "Compared", 0), "latency", r"Gate\.Compared"),
         (("Gate", "MaxRegression"), "2", r"Gate\.MaxRegression"),
         (("Gate", "Quality"), "high", r"Gate\.Quality"),

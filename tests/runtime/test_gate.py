@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.evaluation.completions import completion_text, read_prompts
-from constructs_optim.runtime.evaluation.gate import Completions, misses
-from constructs_optim.runtime.requests.run_properties import Comparison, Gate, Limit, Quality
+from constructs_optim.runtime.evaluation import completions
+from constructs_optim.runtime.evaluation.completions import complete_prompts, completion_text, read_prompts
+from constructs_optim.runtime.evaluation.gate import Completions, judge, misses
+from constructs_optim.runtime.requests.run_properties import Comparison, EvaluationRequest, Gate, Limit, Quality
+from constructs_optim.runtime.store.run_records import COMPLETIONS, CURRENT, RESULT, RunRecords
+
+from ..support.s3_clients import BUCKET
 
 TTFT = Limit(formula="time_to_first_token_p99", title="Time to first token, p99", unit="ms", at_most=500.0)
 THROUGHPUT = Limit(formula="output_tokens_per_second", title="Output tokens/s", at_least=100.0)
@@ -156,3 +162,68 @@ def test_the_default_threshold_fails_under_one_in_a_million_lossless_evaluations
 
     assert refused(1.0) == pytest.approx(0.2, abs=0.01), "what it was"
     assert refused(least) < 1e-6
+
+
+def records(s3: Any, key: str, *, accepted: bool, latency: float, texts: list[str], digest: str) -> RunRecords:
+    """The records of an evaluation whose run is ``run``."""
+    stored = RunRecords(s3, "evaluations", BUCKET, None, key * 64)
+    result = {"levels": [{"concurrency": 1, "metrics": {"client_latency_p90": latency}}]}
+    stored.write(RESULT, result)
+    stored.write(RESULT, result, "run")
+    stored.write(COMPLETIONS, {"answers": texts, "references": [None] * len(texts), "prompts_digest": digest}, "run")
+    stored.write(CURRENT, {"accepted": accepted, "run": "run", "lossless": True})
+    return stored
+
+
+def request(required: Gate) -> EvaluationRequest:
+    return EvaluationRequest(
+        label="chat",
+        endpoint_name="chat",
+        endpoint_config_name="chat",
+        subjects=({"instance_type": "ml.g5.12xlarge", "artifact_key": "a" * 64},),  # type: ignore[arg-type]
+        workload_config_name="chat",
+        concurrencies=(1,),
+        role_arn="arn:aws:iam::111122223333:role/Evaluation",
+        bucket=BUCKET,
+        lossless=True,
+        gate=required,
+    )
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_an_evaluation_is_compared_only_with_an_accepted_one(s3: Any, accepted: bool) -> None:
+    before = records(s3, "a", accepted=accepted, latency=100.0, texts=["yes"], digest="p")
+    after = records(s3, "b", accepted=False, latency=200.0, texts=["yes"], digest="p")
+    verdict = judge(request(regression(0.1)), after, before, "run")
+    assert (len(verdict.misses), verdict.before) == ((1, before.key) if accepted else (0, None))
+
+
+@pytest.mark.parametrize(("digest", "missed"), [("same", 1), ("other", 0)])
+def test_completions_are_compared_only_for_the_same_prompts(s3: Any, digest: str, missed: int) -> None:
+    before = records(s3, "a", accepted=True, latency=100.0, texts=["yes"], digest="same")
+    after = records(s3, "b", accepted=False, latency=100.0, texts=["no"], digest=digest)
+    assert len(judge(request(gate(quality=QUALITY)), after, before, "run").misses) == missed
+
+
+def test_prompts_that_do_not_fit_one_poll_are_continued_in_the_next(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = QUALITY.model_copy(update={"prompts": f"s3://{BUCKET}/chat.jsonl"})
+    lines = [json.dumps({"prompt": name}) for name in ("first", "second", "third")]
+    s3.put_object(Bucket=BUCKET, Key="chat.jsonl", Body="\n".join(lines).encode())
+    stored, sent = RunRecords(s3, "evaluations", BUCKET, None, "a" * 64), list[str]()
+
+    def complete(request: EvaluationRequest, prompt: completions.Prompt) -> str:
+        sent.append(str(prompt.body["inputs"]))
+        return sent[-1].upper()
+
+    monkeypatch.setattr(completions, "client", lambda service: s3)
+    monkeypatch.setattr(completions, "complete", complete)
+    polls = list[bool]()
+    # Milliseconds left: a completion needs 90,000.
+    for left in ([100_000, 0], [0], [100_000, 0], [100_000]):
+        context: Any = SimpleNamespace(get_remaining_time_in_millis=iter(left).__next__)
+        polls.append(complete_prompts(request(gate(quality=prompts)), stored, "run", context))
+    assert sent == ["first", "second", "third"]
+    assert polls == [False, False, False, True]
+    written = stored.read(COMPLETIONS, "run")
+    assert written is not None
+    assert written["answers"] == ["FIRST", "SECOND", "THIRD"]

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.constructs.stack import handler as stack_handler
-from constructs_optim.runtime.jobs import watching
+from constructs_optim.runtime import custom_resource
+from constructs_optim.runtime.custom_resource import wait_seconds
 from constructs_optim.runtime.jobs.sagemaker_jobs import TRAINING
-from constructs_optim.runtime.jobs.watching import wait_seconds
-from constructs_optim.runtime.requests.fields import Watch
+from constructs_optim.runtime.requests.properties import Watch
 
 _MOST_EVENTS = 25_000
 _DAY = 86_400
@@ -39,7 +39,7 @@ def test_an_old_job_is_polled_every_minute_while_a_stack_waits() -> None:
     job = {"TrainingJobStatus": "InProgress", "CreationTime": began}
     awaited = Watch(wait_handle="https://handle", deadline=int(began.timestamp()) + 21 * _DAY)
     for watch, seconds in ((awaited, 60), (Watch(), 3600)):
-        assert watching.poll(watch, TRAINING, "it", job, advice="") == watching.again(seconds)
+        assert custom_resource.poll(watch, TRAINING, "it", job, advice="") == custom_resource.again(seconds)
 
 
 def test_a_recently_started_job_is_polled_every_5_seconds() -> None:

@@ -7,8 +7,7 @@ from botocore.exceptions import ClientError
 
 from constructs_optim.runtime.store.json_records import JsonRecords
 
-from ..support.s3_clients import Reticent
-from .conftest import BUCKET
+from ..support.s3_clients import BUCKET, Reticent
 
 NAME = "artifacts/abc/claim.json"
 

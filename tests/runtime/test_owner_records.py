@@ -17,7 +17,7 @@ from constructs_optim.runtime.store.owner_records import (
     UnreadableRecord,
 )
 
-from .conftest import BUCKET
+from ..support.s3_clients import BUCKET
 
 OWNER = Owner("arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1", "Job")
 A, B, C = "a" * 64, "b" * 64, "c" * 64

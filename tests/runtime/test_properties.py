@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.requests.fields import Properties, validate
 from constructs_optim.runtime.requests.properties import (
     CapacityProperties,
     HubSource,
     JobProperties,
     ModelProperties,
+    Properties,
     S3Source,
     StoreProperties,
+    validate,
 )
 from tests.support.properties import JSON, MODEL, NEAR, places, replaced
 from tests.support.properties import OPTIMIZATION as VALID
@@ -80,6 +81,8 @@ def test_an_s3_prefix_ends_in_a_slash_to_exclude_sibling_prefixes(uri: str, pref
         ({"WaitHandle": "file:///etc/passwd"}, "WaitHandle"),
         ({"KmsKeyArn": "alias/x"}, "KmsKeyArn"),
         ({"Tags": ["x"]}, "Tags"),
+        ({"Tags": [{"Key": "AWS:team", "Value": "chat"}]}, "the prefix aws: is reserved"),
+        ({"Tags": [{"Key": "team", "Value": "chat", "Propagate": "true"}]}, "Tags"),
     ],
 )
 def test_a_malformed_property_is_refused_by_name(change: dict[str, Any], named: str) -> None:
@@ -104,6 +107,8 @@ def test_a_malformed_property_is_refused_by_name(change: dict[str, Any], named: 
         ({"EnableNetworkIsolation": "maybe"}, "EnableNetworkIsolation"),
         ({"VpcConfig": {"SecurityGroupIds": [], "Subnets": ["subnet-1"]}}, "VpcConfig"),
         ({"VpcConfig": ["subnet-1"]}, "VpcConfig"),
+        ({"VpcConfig": {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1"], "Public": "true"}}, "VpcConfig"),
+        ({"Channels": [MODEL["Channels"][0]] * 2}, "two of them have one name"),
     ],
 )
 def test_a_malformed_property_of_a_model_is_refused_by_name(change: dict[str, Any], named: str) -> None:

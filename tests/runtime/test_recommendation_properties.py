@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.requests.fields import validate
+from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.run_properties import RecommendationProperties, RecommendationRequest
 from tests.support.properties import JSON, NEAR, places, replaced
 

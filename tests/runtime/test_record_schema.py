@@ -24,7 +24,7 @@ from constructs_optim.runtime.store.owner_records import (
     UnreadableRecord,
 )
 
-from .conftest import BUCKET
+from ..support.s3_clients import BUCKET
 
 KEY = "a" * 64
 OWNER, OTHER = (

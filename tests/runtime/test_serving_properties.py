@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from constructs_optim.runtime.jobs.artifact_jobs import KINDS, remove_setting
+from constructs_optim.runtime.jobs.sagemaker_jobs import ARTIFACT_JOBS, remove_setting
 
-from ..support.s3_clients import Reticent
-from .conftest import BUCKET
+from ..support.s3_clients import BUCKET, Reticent
 
 KEY = "artifacts/1/model/1/serving.properties"
 
@@ -87,4 +86,4 @@ def test_a_concurrent_write_to_the_file_is_kept(s3: Any, monkeypatch: pytest.Mon
 def test_the_quantize_setting_is_superfluous_only_after_quantization_alone(
     configs: Any, settings: tuple[str, ...]
 ) -> None:
-    assert KINDS["OptimizationJob"].superfluous_settings({"OptimizationConfigs": configs}) == settings
+    assert ARTIFACT_JOBS["OptimizationJob"].superfluous_settings({"OptimizationConfigs": configs}) == settings

@@ -10,7 +10,7 @@ from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.jobs.source import resolve
 from constructs_optim.runtime.requests.properties import HubSource, S3Source
 
-from .conftest import BUCKET
+from ..support.s3_clients import BUCKET
 
 
 class Hub:

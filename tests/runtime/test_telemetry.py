@@ -12,8 +12,9 @@ from constructs_optim.runtime import telemetry
 from constructs_optim.runtime.store.json_records import JsonRecords
 from constructs_optim.runtime.telemetry import Counted, HandlerFailed, count, entry_point, log
 
-from ..support.telemetry import Context, Said
-from .conftest import BUCKET
+from ..support.lambda_context import LambdaContext
+from ..support.s3_clients import BUCKET
+from ..support.telemetry import CapturedLogs
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
 KEY = "a" * 64
@@ -28,42 +29,42 @@ EVENT = {
 
 
 def invoke(work: Any, event: Mapping[str, Any] = EVENT, context: object = None) -> Any:
-    return entry_point(lambda event, context: work())(event, context or Context())
+    return entry_point(lambda event, context: work())(event, context or LambdaContext(60, "Watcher"))
 
 
 def test_the_installed_powertools_matches_the_lambda_layer_release() -> None:
     assert version("aws-lambda-powertools") == availability.powertools().release
 
 
-def test_every_log_line_names_its_stack_resource_and_request(said: Said) -> None:
+def test_every_log_line_names_its_stack_resource_and_request(logs: CapturedLogs) -> None:
     invoke(lambda: log("received", request_type="Create", status=1))
-    line = said.line("received")
+    line = logs.line("received")
     assert line["level"] == "INFO"
     assert (line["stack_id"], line["logical_id"], line["request_id"]) == (STACK, "Llama70BJob", "request-1")
-    assert line["function_request_id"] == Context().aws_request_id
+    assert line["function_request_id"] == LambdaContext(60, "Watcher").aws_request_id
     assert (line["request_type"], line["status"]) == ("Create", 1)
     assert line["location"].startswith("<lambda>:"), "the line of the call, not of the function that logs"
 
 
-def test_keys_of_a_log_line_persist_on_later_lines(said: Said) -> None:
+def test_keys_of_a_log_line_persist_on_later_lines(logs: CapturedLogs) -> None:
     def work() -> None:
         log("created", job_name="optim-1", artifact_key=KEY)
         log("polled", status="STARTING")
 
     invoke(work)
-    line = said.line("polled")
+    line = logs.line("polled")
     assert (line["artifact_key"], line["job_name"], line["status"]) == (KEY, "optim-1", "STARTING")
 
 
-def test_an_invocation_does_not_inherit_log_keys_of_another(said: Said) -> None:
+def test_an_invocation_does_not_inherit_log_keys_of_another(logs: CapturedLogs) -> None:
     invoke(lambda: log("created", job_name="optim-1", artifact_key=KEY))
     invoke(lambda: log("polled"), event={})
-    assert {"artifact_key", "job_name", "stack_id"}.isdisjoint(said.line("polled"))
+    assert {"artifact_key", "job_name", "stack_id"}.isdisjoint(logs.line("polled"))
 
 
-def test_log_lines_of_a_poll_name_the_artifact_of_its_input(said: Said) -> None:
+def test_log_lines_of_a_poll_name_the_artifact_of_its_input(logs: CapturedLogs) -> None:
     invoke(lambda: log("polled"), event={"ArtifactKey": KEY, "Attempt": 1})
-    assert said.line("polled")["artifact_key"] == KEY
+    assert logs.line("polled")["artifact_key"] == KEY
 
 
 @pytest.mark.parametrize(
@@ -80,33 +81,33 @@ def test_log_lines_of_a_poll_name_the_artifact_of_its_input(said: Said) -> None:
     ],
 )
 def test_each_counted_log_event_publishes_its_metric(
-    said: Said, event: Counted, fields: dict[str, Any], metric: str
+    logs: CapturedLogs, event: Counted, fields: dict[str, Any], metric: str
 ) -> None:
     invoke(lambda: log(event, **fields))
-    assert said.metrics() == {metric: [1.0]}
-    assert said.line(event.message)["level"] == ("ERROR" if metric.endswith("Failed") else "INFO")
+    assert logs.metrics() == {metric: [1.0]}
+    assert logs.line(event.message)["level"] == ("ERROR" if metric.endswith("Failed") else "INFO")
 
 
-def test_a_poll_without_a_status_change_publishes_no_metrics(said: Said) -> None:
+def test_a_poll_without_a_status_change_publishes_no_metrics(logs: CapturedLogs) -> None:
     invoke(lambda: log("polled", job_name="optim-1", status="INPROGRESS"))
-    assert said.metrics() == {}
-    assert "No application metrics" not in said.text()
+    assert logs.metrics() == {}
+    assert "No application metrics" not in logs.text()
 
 
 def test_a_metric_has_its_unit_the_handler_s_name_and_no_other_dimension(
-    said: Said, monkeypatch: pytest.MonkeyPatch
+    logs: CapturedLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telemetry._metrics, "service", "job_watcher")
     invoke(lambda: (count("JobSeconds", 5400), count("ClaimContended"), count("ClaimContended")))
-    assert said.units() == {"JobSeconds": "Seconds", "ClaimContended": "Count"}
-    assert said.metrics() == {"JobSeconds": [5400.0], "ClaimContended": [1.0, 1.0]}
-    (published,) = [json.loads(line) for line in said.text().splitlines()]
+    assert logs.units() == {"JobSeconds": "Seconds", "ClaimContended": "Count"}
+    assert logs.metrics() == {"JobSeconds": [5400.0], "ClaimContended": [1.0, 1.0]}
+    (published,) = [json.loads(line) for line in logs.text().splitlines()]
     assert published["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service"]]
     assert published["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "ConstructsOptim"
     assert published["service"] == "job_watcher"
 
 
-def test_a_write_that_lost_a_race_counts_as_contention(said: Said, s3: Any) -> None:
+def test_a_write_that_lost_a_race_counts_as_contention(logs: CapturedLogs, s3: Any) -> None:
     records = JsonRecords(s3, BUCKET)
 
     def change(record: Any) -> dict[str, Any]:
@@ -115,23 +116,23 @@ def test_a_write_that_lost_a_race_counts_as_contention(said: Said, s3: Any) -> N
         return {"by": [*(record or {"by": []})["by"], "us"]}
 
     assert invoke(lambda: records.swap("claim.json", change)) == {"by": ["another", "us"]}
-    assert said.metrics() == {"ClaimContended": [1.0]}
+    assert logs.metrics() == {"ClaimContended": [1.0]}
 
 
-def test_metrics_are_published_when_the_handler_crashes(said: Said) -> None:
+def test_metrics_are_published_when_the_handler_crashes(logs: CapturedLogs) -> None:
     def work() -> None:
         count("ClaimContended")
         raise KeyError("Bucket")
 
     with pytest.raises(KeyError):
         invoke(work)
-    assert said.metrics() == {"ClaimContended": [1.0], "InvocationFailed": [1.0]}
-    line = said.line("crashed")
+    assert logs.metrics() == {"ClaimContended": [1.0], "InvocationFailed": [1.0]}
+    line = logs.line("crashed")
     assert (line["level"], line["exception_name"]) == ("ERROR", "KeyError")
     assert "in work" in line["traceback"]
 
 
-def test_an_exception_that_carries_a_secret_reaches_lambda_without_it(said: Said) -> None:
+def test_an_exception_that_carries_a_secret_reaches_lambda_without_it(logs: CapturedLogs) -> None:
     def work() -> None:
         try:
             raise OSError(f"cannot PUT {EVENT['ResponseURL']}")
@@ -143,30 +144,30 @@ def test_an_exception_that_carries_a_secret_reaches_lambda_without_it(said: Said
     assert "MARK" not in str(raised.value)
     assert raised.value.__cause__ is None
     assert raised.value.__context__ is None
-    assert "in work" in said.line("crashed")["traceback"]
-    assert "MARK" not in said.text()
+    assert "in work" in logs.line("crashed")["traceback"]
+    assert "MARK" not in logs.text()
 
 
-def test_a_secret_in_the_cause_alone_is_kept_from_lambda_as_well(said: Said) -> None:
+def test_a_secret_in_the_cause_alone_is_kept_from_lambda_as_well(logs: CapturedLogs) -> None:
     def work() -> None:
         raise RuntimeError("giving up") from OSError(f"cannot PUT {EVENT['ResponseURL']}")
 
     with pytest.raises(HandlerFailed, match="RuntimeError: giving up"):
         invoke(work)
-    assert "MARK" not in said.text()
+    assert "MARK" not in logs.text()
 
 
 def test_whole_events_are_never_logged_even_with_powertools_log_event(
-    said: Said, monkeypatch: pytest.MonkeyPatch
+    logs: CapturedLogs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_LOGGER_LOG_EVENT", "true")
     invoke(lambda: log("received"))
-    assert [line["message"] for line in said.lines()] == ["received"]
+    assert [line["message"] for line in logs.lines()] == ["received"]
 
 
-def test_failures_are_logged_at_a_level_above_info(said: Said, request: pytest.FixtureRequest) -> None:
+def test_failures_are_logged_at_a_level_above_info(logs: CapturedLogs, request: pytest.FixtureRequest) -> None:
     before = telemetry._logger.log_level
     request.addfinalizer(lambda: telemetry._logger.setLevel(before))
     telemetry._logger.setLevel("ERROR")
     invoke(lambda: (log("received"), log(Counted.deployment_failed, reason="no such model")))
-    assert [line["message"] for line in said.lines()] == ["failed"]
+    assert [line["message"] for line in logs.lines()] == ["failed"]

@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from constructs_optim.runtime.errors import InvalidEvent
-from constructs_optim.runtime.requests.fields import as_delivered, validate
-from constructs_optim.runtime.requests.properties import JobProperties, S3Source, StoreProperties
+from constructs_optim.runtime.requests.properties import (
+    JobProperties,
+    S3Source,
+    StoreProperties,
+    as_delivered,
+    validate,
+)
 from tests.support.properties import OPTIMIZATION, training_properties, training_requests
 
 

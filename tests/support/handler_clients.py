@@ -14,7 +14,7 @@ from constructs_optim.runtime.store.owner_records import Owner, OwnerRecords
 from constructs_optim_local.cloud import LocalCloud
 
 from .lambda_context import LambdaContext
-from .local_cloud import BUCKET, ROLE, Answers
+from .local_cloud import BUCKET, ROLE, Responses
 
 ACCOUNT, OTHER_ACCOUNT = "000000000000", "444455556666"
 
@@ -29,8 +29,8 @@ class Died(BaseException):
 class Requests:
     """CloudFormation's side of one resource, and the state its requests result in."""
 
-    def __init__(self, cloud: LocalCloud, answers: Answers, machine: str, account: str = ACCOUNT) -> None:
-        self.cloud, self.answers, self.machine = cloud, answers, machine
+    def __init__(self, cloud: LocalCloud, responses: Responses, machine: str, account: str = ACCOUNT) -> None:
+        self.cloud, self.responses, self.machine = cloud, responses, machine
         self.number = next(numbers)
         # Times of jobs may be in whole seconds.
         self._declared = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
@@ -70,7 +70,7 @@ class Requests:
         date = f"20261121T1200{self._sent.index(request):02}Z"
         return {
             "RequestType": kind,
-            "ResponseURL": f"{self.answers.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
+            "ResponseURL": f"{self.responses.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
             "StackId": self.owner.stack_id,
             "RequestId": f"{self.number}-{request}",
             "LogicalResourceId": self.owner.logical_id,
@@ -81,7 +81,7 @@ class Requests:
     def send(self, kind: str, request: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
         """Invoke the function; returns its response."""
         self.deliver(self.event(kind, request, physical_id, **changed))
-        return self.answers.received[-1]
+        return self.responses.received[-1]
 
     def deliver(self, event: dict[str, Any]) -> None:
         job_handler.handler(event, LambdaContext(0.5))

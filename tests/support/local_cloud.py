@@ -37,15 +37,15 @@ def plain_client(cloud: LocalCloud, **config: Any) -> Any:
     )
 
 
-class Answers:
-    """Where CloudFormation would receive answers."""
+class Responses:
+    """A server that receives the responses and signals to CloudFormation."""
 
     def __init__(self) -> None:
-        answers = self.received = list[dict[str, Any]]()
+        responses = self.received = list[dict[str, Any]]()
 
         class Receiver(http.server.BaseHTTPRequestHandler):
             def do_PUT(self) -> None:
-                answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                responses.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(200)
                 self.end_headers()
 

@@ -6,8 +6,9 @@ import contextlib
 import ipaddress
 import os
 import struct
-import time
 from pathlib import Path
+
+from .waiting import settled
 
 _LISTEN = "0A"
 
@@ -25,12 +26,7 @@ def marked(marker: str) -> list[int]:
 
 def none_left(marker: str, seconds: float = 15) -> bool:
     """Whether all the marked processes are gone within ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while marked(marker):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
+    return not settled(lambda: marked(marker), lambda processes: not processes, seconds)
 
 
 def listening_addresses(pid: int) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import FineTune, Medusa, Model, Recipe, TrainingCompute, plan
-from constructs_optim.runtime.requests.fields import as_delivered
+from constructs_optim.runtime.requests.properties import as_delivered
 
 OPTIMIZATION: dict[str, Any] = {
     "RecipeKey": "b" * 64,

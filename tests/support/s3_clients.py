@@ -4,6 +4,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+BUCKET = "artifacts-of-the-team"
+"""The bucket of the fixture ``s3``."""
+
 
 class Reticent:
     """S3 for a caller that may list by prefix only: a missing object is AccessDenied."""

@@ -6,8 +6,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from ..e2e.stack import DeployedStack
+from .deployed_stack import DeployedStack
 from .waiting import until
+
+BUCKET = "shared-artifacts"
+"""The bucket that most stacks of a local cloud share."""
 
 
 def manifest_of(stack: DeployedStack, key: str) -> dict[str, Any]:

@@ -10,19 +10,6 @@ from typing import Any
 import pytest
 
 
-@dataclass(frozen=True)
-class Context:
-    """The attributes of the Lambda context that handlers and Powertools read."""
-
-    function_name: str = "Watcher"
-    memory_limit_in_mb: int = 256
-    invoked_function_arn: str = "arn:aws:lambda:us-west-2:000000000000:function:Watcher"
-    aws_request_id: str = "11111111-2222-3333-4444-555555555555"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return 60_000
-
-
 class StandardOutput:
     """Standard output as it is when something is written: pytest replaces it in every phase of a test."""
 
@@ -34,7 +21,7 @@ class StandardOutput:
 
 
 @dataclass
-class Said:
+class CapturedLogs:
     """All that was written to standard output and standard error."""
 
     capsys: pytest.CaptureFixture[str]

@@ -37,7 +37,8 @@ def list_command(
 ) -> None:
     """List the optimization and training jobs that this library started, newest first.
 
-    With --store, jobs of that store show the owners of their artifacts; jobs without owners are marked as orphaned.
+    With --store, jobs of that store show the owners of their artifacts; running jobs without owners are marked as
+    orphaned.
     """
     account = Account(profile, region)
     inventory = account.inventory(bucket) if bucket else None
@@ -121,8 +122,8 @@ def _owners(job: Job) -> str:
     if job.owners is None:
         return "of another store"
     if job.orphaned:
-        return "nobody: orphaned"
-    return "\n".join(owner_name(owner) for owner in job.owners) or "nobody"
+        return "none: orphaned"
+    return "\n".join(owner_name(owner) for owner in job.owners) or "none"
 
 
 def _consequence(job: Job) -> str:

@@ -17,16 +17,11 @@ Part = Literal["models", "instances", "images", "metrics", "rules"]
 _USES = {"hosts_endpoints": "endpoints", "runs_optimization": "optimization jobs", "runs_training": "training jobs"}
 # The headings of each part's table, with the fields below them.
 _TABLES: dict[Part, dict[str, str]] = {
-    "models": {
-        "model": "model_id",
-        "family": "family",
-        "params (B)": "parameters_billion",
-        "supports": "supports",
-    },
+    "models": {"model": "model_id", "family": "family", "params (B)": "parameters_billion", "supports": "supports"},
     "instances": {
         "instance type": "name",
         "accelerators": "accelerator_count",
-        "each (MiB)": "accelerator_memory_mib",
+        "MiB of each": "accelerator_memory_mib",
         "vCPUs": "vcpu",
         "memory (MiB)": "memory_mib",
         "NVMe (GB)": "nvme_gb",

@@ -153,9 +153,9 @@ def _print(
     if shown:
         _print_ranking(recommendation, limit)
         say(
-            "GB: weights and draft, of the accelerators' memory. At best: the time to read the weights from that, for "
-            "a token of each user, and the price of a million tokens at that speed; no server is faster without a "
-            "draft. A price without ≥ was measured."
+            "GB: the memory that weights and draft model take, of that of the accelerators. At best: the time to read "
+            "the weights from that memory once, for a token of each user, and the price of a million tokens at that "
+            "speed; without a draft model, no server is faster. A price without ≥ was measured."
         )
         if (rest := len(recommendation.candidates) - limit) > 0:
             say(f"{counted(rest, 'recipe')} more; --limit shows them.")

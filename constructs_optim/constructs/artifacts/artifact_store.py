@@ -1,5 +1,6 @@
 """The S3 bucket of optimized artifacts, which stacks and accounts may share."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 import re
@@ -50,9 +51,7 @@ _READ = (
 # Further actions of makers. One statement for both folders: the names of consumers fill a bucket policy.
 _MAKE = (
     _Grant(
-        "MakeArtifacts",
-        ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"),
-        ("/artifacts/*", "/checkpoints/*"),
+        "MakeArtifacts", ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"), ("/artifacts/*", "/checkpoints/*")
     ),
     _Grant("MakeArtifacts", ("kms:Encrypt",)),
 )
@@ -114,9 +113,9 @@ class ArtifactStore(Construct):
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
-            bucket_name: default: CloudFormation makes one up.
+            bucket_name: the bucket's name. Default: CloudFormation generates one.
             encryption_key: a KMS key for the artifacts. Default: S3-managed keys.
-            removal_policy: what becomes of the bucket when its stack is deleted. Default: it is retained.
+            removal_policy: whether the bucket is deleted with its stack. Default: it is retained.
             server_access_logs_bucket: where S3 delivers access logs. Default: none.
             server_access_logs_prefix: prefix of these logs. Default: none.
         """
@@ -144,9 +143,7 @@ class ArtifactStore(Construct):
                 ),
                 # Checkpoints that a training resumes from: of no use when it has ended, after 28 days at most.
                 s3.LifecycleRule(
-                    prefix="checkpoints/",
-                    expiration=Duration.days(28),
-                    noncurrent_version_expiration=Duration.days(1),
+                    prefix="checkpoints/", expiration=Duration.days(28), noncurrent_version_expiration=Duration.days(1)
                 ),
             ],
         )
@@ -179,7 +176,7 @@ class ArtifactStore(Construct):
             read_only: whether it only consumes. Default: it does.
 
         Raises:
-            ValueError: when ``account_id`` is none.
+            ValueError: when ``account_id`` is not twelve digits.
         """
         self._share("account", account_id, read_only=read_only)
 
@@ -191,7 +188,7 @@ class ArtifactStore(Construct):
             read_only: whether they only consume. Default: they do.
 
         Raises:
-            ValueError: when ``organization_id`` is none.
+            ValueError: when ``organization_id`` is not of the form ``o-...``.
         """
         self._share("organization", organization_id, read_only=read_only)
 

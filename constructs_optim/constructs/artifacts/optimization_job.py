@@ -40,8 +40,8 @@ class JobOptions(Settings):
     """How optimization and training jobs run.
 
     Attributes:
-        role: what SageMaker assumes for the jobs. Default: the ``role`` of the construct, and without one a role for
-            all jobs of the stack.
+        role: the role that SageMaker assumes for the jobs. Default: the ``role`` of the construct, and without one a
+            role for all jobs of the stack.
         max_runtime: how long a job may run. Default: 10 hours; longer for training.
         timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
     """
@@ -80,16 +80,15 @@ class OptimizationJob(RecipeArtifact):
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
-            model: where the weights come from.
-            techniques: what to do with them, in order.
-            instance_type: what the model will be served on, for instance ``ml.g5.12xlarge``.
-            artifact_store: where the artifact is kept; it must not be read-only. Default: one store for the whole
-                stack.
-            environment: more environment variables for the model's container. Default: none.
-            jobs: how the job runs: its role, the time it may take, and how long the deployment waits for it.
+            model: the source of the weights.
+            techniques: the techniques to apply, in order.
+            instance_type: the instance type to serve the model on, for instance ``ml.g5.12xlarge``.
+            artifact_store: the store of the artifact; it must not be read-only. Default: one store for the whole stack.
+            environment: further environment variables of the model's container. Default: none.
+            jobs: the job's role and maximum runtime, and how long the deployment waits for it.
             network: the VPC that job and model reach the network through. Default: none.
-            role: what SageMaker assumes for the model, and for the job unless that has a role of its own. Default: a
-                role for all models of the stack, which writes nothing, and one for all jobs.
+            role: the role that SageMaker assumes for the model, and for the job without a role of its own. Default: one
+                role for all models of the stack, which may write nothing, and one for all jobs.
             wait: whether the deployment waits for the artifact. Default: it does.
 
         Raises:

@@ -1,5 +1,6 @@
 """An existing artifact as a resource: looked up in the store by its key when the stack is deployed."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 import re
@@ -55,14 +56,14 @@ class OptimizedArtifact(RecipeArtifact):
             scope: the construct to create it in.
             id: its id in that scope.
             model: the source model of the artifact.
-            techniques: what was done with it, in order.
-            instance_type: what the model will be served on, for instance ``ml.g5.12xlarge``.
+            techniques: the techniques that were applied, in order.
+            instance_type: the instance type to serve the model on, for instance ``ml.g5.12xlarge``.
             artifact_key: the artifact's key, 64 hexadecimal digits; of the last job where the recipe has several. May
                 be a token.
-            artifact_store: where the artifact is; one that may only be read will do.
-            environment: more environment variables for the model's container. Default: none.
+            artifact_store: the store of the artifact, which may be read-only.
+            environment: further environment variables of the model's container. Default: none.
             network: the VPC that the model reaches the network through. Default: none.
-            role: what SageMaker assumes for the model. Default: one role for all models of the stack.
+            role: the role that SageMaker assumes for the model. Default: one role for all models of the stack.
 
         Raises:
             RecipeError: with every rule the recipe breaks.
@@ -113,7 +114,7 @@ def _check(artifact_key: str, plan: Plan) -> None:
             f"artifact_key is {shown(artifact_key)}, and this recipe needs no job, so it has no artifact: leave "
             "artifact_key out"
         )
-    if plan.container.artifacts != {len(plan.jobs) - 1}:
+    if plan.container.artifacts != frozenset({len(plan.jobs) - 1}):
         raise ValueError(
             f"artifact_key is {shown(artifact_key)}, and this recipe serves the artifacts of several jobs, which "
             "one key does not name: leave artifact_key out, and the jobs find their artifacts in the store"

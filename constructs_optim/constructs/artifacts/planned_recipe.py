@@ -1,5 +1,9 @@
-"""A recipe in the stack it is declared in: its plan, and the metadata of its resources for reviewers and policies."""
+"""The recipes of a model in a stack, one for each instance pool: their plans, and the metadata of their resources.
 
+Instance pools are instance types in order of preference: SageMaker takes the next one where one has no capacity.
+"""
+
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 import json
@@ -14,11 +18,13 @@ from typing import Any
 from aws_cdk import Annotations, CfnResource, Duration, Stack
 from constructs import Construct
 
+from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.stack_context import StackContext, is_token
-from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, plan
+from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, errors, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
+from constructs_optim.recipe.hosting import Adapters, Hosting
 from constructs_optim.recipe.plan_data import HubSource, JobPlan, S3Source
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import METADATA_KEY
@@ -31,13 +37,85 @@ _WRITTEN_BY_CLI = "CDK_OUTDIR"
 _LOCATED_FIELDS = ("techniques", "instance_type", "environment")
 
 
+@suggests_keywords
+@dataclass(frozen=True)
+class Pool:
+    """One instance type of an endpoint, and the techniques that prepare the model ready for it.
+
+    SageMaker launches instances of the first pool that has capacity, in their order. Each pool has its
+    own recipe: its jobs create its artifact, and its instances serve it.
+
+    Attributes:
+        instance_type: for instance ``ml.p5.48xlarge``.
+        techniques: the techniques to apply for this type, in order.
+        artifact_key: the key of an artifact that is in the store, as of :class:`OptimizedEndpoint`. Default: jobs make
+            what is not in the store.
+        environment: more variables of the container on this type, over the endpoint's own. Default: none.
+    """
+
+    instance_type: str
+    techniques: Sequence[Technique]
+    artifact_key: str | None = None
+    environment: Mapping[str, str] | None = None
+
+
+def pools_of(
+    model: Model | None,
+    techniques: Sequence[Technique] | None,
+    instance_type: str | None,
+    instance_pools: Sequence[Pool] | None,
+    artifact_key: str | None,
+) -> tuple[Pool, ...]:
+    """The pools of an endpoint: those requested, or the one pool of techniques and instance type."""
+    options = {"techniques": techniques, "instance_type": instance_type, "artifact_key": artifact_key}
+    if instance_pools is not None:
+        if names := " and ".join(name for name, value in options.items() if value is not None):
+            raise ValueError(f"{names} and instance_pools are set: set them in each Pool instead")
+        if not (isinstance(instance_pools, Sequence) and all(isinstance(pool, Pool) for pool in instance_pools)):
+            raise ValueError(
+                f"instance_pools is {errors.shown(instance_pools)}, and it takes a list of Pools: "
+                'instance_pools=[Pool("ml.g5.12xlarge", techniques=[Quantization.awq()])]'
+            )
+        return tuple(instance_pools)
+    if instance_type is None:
+        raise ValueError('an endpoint needs instance_type="ml.g5.12xlarge", for instance, or instance_pools')
+    for unused, value in (("techniques are", techniques), ("artifact_key is", artifact_key)):
+        if model is None and value is not None:
+            raise ValueError(
+                f'{unused} set without a model: give model=Model.jumpstart("<model id>") or '
+                'Model.s3("s3://<bucket>/<prefix>/")'
+            )
+    return (Pool(instance_type, techniques if techniques is not None else [], artifact_key),)
+
+
+def pools_of_component(
+    hosting: Hosting,
+    model: Model,
+    techniques: Sequence[Technique] | None,
+    instance_pools: Sequence[Pool] | None,
+    artifact_key: str | None,
+) -> tuple[Pool, ...]:
+    """The pools of a component: of the endpoint's instance types, with techniques of its own."""
+    if not hosting.pooled and instance_pools is not None:
+        raise ValueError("instance_pools go with an endpoint that has them: give techniques, for its instance type")
+    if not hosting.pooled:
+        return pools_of(model, techniques, hosting.instance_types[0], None, artifact_key)
+    pools = pools_of(model, techniques, None, instance_pools or (), artifact_key)
+    if tuple(pool.instance_type for pool in pools) != tuple(hosting.instance_types):
+        raise ValueError(
+            f"instance_pools are of {', '.join(pool.instance_type for pool in pools) or 'no type'}, and the endpoint's "
+            f"are of {', '.join(hosting.instance_types)}: give one for each, in the same order"
+        )
+    return pools
+
+
 @dataclass(frozen=True)
 class ModelRecipe:
     """The recipe of a model as the user declared it; nothing in it is checked before it is planned.
 
     Attributes:
         model: as of ``OptimizedEndpoint``, like all that follow.
-        location: what stands before its fields in violations: ``instance_pools[0].``, or nothing.
+        location: the prefix of its fields in violations: ``instance_pools[0].``, or nothing.
     """
 
     model: Model
@@ -82,6 +160,48 @@ class ModelRecipe:
         # Copies: the app may change its own list and dictionary, and declare another recipe with them.
         plans.append(((key[0], copy(key[1]), key[2], copy(key[3]), seconds), planned))
         return planned
+
+
+def recipes_of(
+    model: Model | None,
+    pools: Sequence[Pool],
+    environment: Mapping[str, str] | None,
+    adapters: Adapters | None,
+    *,
+    pooled: bool,
+) -> list[ModelRecipe]:
+    """One recipe for each pool; none without a model."""
+    if model is None:
+        return []
+    loading = adapters.environment() if adapters is not None else {}
+    return [
+        ModelRecipe(
+            model,
+            pool.techniques,
+            pool.instance_type,
+            pool.artifact_key,
+            _merged(loading, environment, pool.environment),
+            location=f"instance_pools[{index}]." if pooled else "",
+        )
+        for index, pool in enumerate(pools)
+    ]
+
+
+def _merged(*environments: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """The variables of all environments. An environment that is no mapping is kept for the rules to refuse."""
+    merged: dict[str, str] = {}
+    for environment in environments:
+        if environment is not None and not isinstance(environment, Mapping):
+            return environment
+        merged |= environment or {}
+    return merged or None
+
+
+def pool_scope(scope: Construct, recipe: ModelRecipe) -> Construct:
+    """The scope of a recipe's resources: their pool, whose id does not change with its index."""
+    if not recipe.location:
+        return scope
+    return Construct(scope, "".join(part.capitalize() for part in recipe.instance_type.removeprefix("ml.").split(".")))
 
 
 class _LockFile:

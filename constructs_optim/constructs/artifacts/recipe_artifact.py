@@ -47,12 +47,12 @@ class RecipeArtifact(Construct):
     """The artifacts that a recipe serves, written by its jobs or already in the store.
 
     Attributes:
-        plan: all that follows from the recipe.
-        artifact_store: where the artifact is.
+        plan: the plan of the recipe.
+        artifact_store: the store of the artifact.
         network: the network of jobs and model; None without a VPC.
         startup_timeouts: how long a model of it may take to start.
         artifacts: by the index of their jobs in the plan. Whatever uses a part of one waits for it.
-        job_role: what SageMaker assumes for the jobs; None where no job of this stack makes the artifact.
+        job_role: the role that SageMaker assumes for the jobs; None where no job of this stack makes the artifact.
         log_group_names: the log groups of the handlers that its jobs or its lookup run in (tokens).
     """
 

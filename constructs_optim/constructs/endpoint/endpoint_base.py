@@ -99,7 +99,7 @@ class IOptimizedEndpoint(MeasuredResource):
             inference_component_name: the inference component that requests name. Default: a variant serves the model.
 
         Raises:
-            ValueError: when neither or both of name and ARN are set, or the ARN is none of an endpoint.
+            ValueError: when neither or both of name and ARN are set, or the ARN is not that of an endpoint.
         """
         return _ImportedEndpoint(scope, id, endpoint_name, endpoint_arn, variant_name, inference_component_name)
 
@@ -192,9 +192,9 @@ class ModelServer(MeasuredResource):
         From then on an update keeps the number that scaling has set. Instances follow the copies.
 
         Args:
-            max_capacity: the most instances, or copies.
-            min_capacity: the fewest. Copies may go to 0: the last one goes when no request comes, and a request that
-                finds none brings one back. A variant keeps an instance. Default: 1.
+            max_capacity: the maximum number of instances or copies.
+            min_capacity: the minimum. It may be 0 for copies: without requests the last one is removed, and the next
+                request starts one again. A variant keeps at least one instance. Default: 1.
 
         Raises:
             RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``, or the copies do not

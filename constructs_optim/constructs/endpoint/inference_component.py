@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from aws_cdk import CfnResource, Fn, Resource, Size, Token
 from aws_cdk import aws_iam as iam
@@ -300,11 +300,11 @@ class InferenceComponent(_ComponentResource, ModelServer):
             id: its id in this component.
             artifact_uri: its archive, ``s3://.../*.tar.gz``, of the adapter's weights and configuration; may be a
                 token.
-            adapter_name: default: generated from its path in the app.
+            adapter_name: the adapter's name. Default: generated from its path in the app.
 
         Raises:
-            RecipeError: when the container was not started for adapters (``adapters=Adapters(...)``), or the archive is
-                none.
+            RecipeError: when the container was not started for adapters (``adapters=Adapters(...)``), or the archive's
+                URI is invalid.
         """
         adapter = Adapter(f"add_adapter({id!r})", artifact_uri, self._loads_adapters)
         refuse(check(replace(self._endpoint.hosting, adapters=(adapter,))))
@@ -359,11 +359,13 @@ def current_copies(
 def _as_in_templates(value: Any) -> Any:
     """Properties with their names in a template: ``modelName`` and ``model_name`` are ``ModelName`` there."""
     if isinstance(value, list | tuple):
-        return [_as_in_templates(item) for item in value]
+        return [_as_in_templates(item) for item in cast("Sequence[object]", value)]
     if not isinstance(value, Mapping):
         return value
-    names = {name: "".join(f"{part[:1].upper()}{part[1:]}" for part in name.split("_")) for name in value}
-    return {names[name]: _as_in_templates(item) for name, item in value.items()}
+    return {
+        "".join(f"{part[:1].upper()}{part[1:]}" for part in name.split("_")): _as_in_templates(member)
+        for name, member in cast("Mapping[str, object]", value).items()
+    }
 
 
 def _name_in(arn: str) -> str:

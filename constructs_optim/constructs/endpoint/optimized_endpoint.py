@@ -1,5 +1,6 @@
 """The endpoint a platform team declares: model, techniques and instance type in, a served artifact out."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,14 @@ from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, ModelOptions, create_model, describe_hosted
 from constructs_optim.constructs.artifacts.optimization_job import JobOptions
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.artifacts.planned_recipe import ModelRecipe
+from constructs_optim.constructs.artifacts.planned_recipe import (
+    ModelRecipe,
+    Pool,
+    pool_scope,
+    pools_of,
+    pools_of_component,
+    recipes_of,
+)
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, UserRole
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
@@ -28,12 +36,7 @@ from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import refuse, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
-from constructs_optim.constructs.stack.stack_context import (
-    StackContext,
-    endpoint_name_of,
-    late_value,
-    path_of,
-)
+from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation
 from constructs_optim.recipe.hosting import Adapters, Component
@@ -45,7 +48,6 @@ from constructs_optim.recipe.techniques import Technique
 from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn
 from .endpoint_configuration import EndpointConfiguration
 from .inference_component import EndpointResources, InferenceComponent, requirements_of
-from .instance_pools import Pool, pool_scope, pools_of, pools_of_component, recipes_of
 from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions, declare_alarms
 from .update_policy import UpdatePolicy, deployment_config, watch_statements
 
@@ -110,37 +112,38 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
-            model: where the weights come from. Default: none of its own; ``add_component`` brings models.
-            techniques: what to do with them, in order.
-            instance_type: what the endpoint runs on, for instance ``ml.g5.12xlarge``.
-            instance_pools: instead of ``techniques`` and ``instance_type``, up to five instance types, the preferred
-                first, each with the techniques for it; one that has no capacity gives way to the next.
-            artifact_store: where artifacts are kept; one that may only be read goes with ``artifact_key``. Default: one
-                store for the whole stack.
-            artifact_key: the key of an artifact that is in ``artifact_store``, 64 hexadecimal digits; of the last job
-                where the recipe has several. May be a token. No job runs then, and the deployment fails with a
-                description of the artifact where it is not there. Default: jobs create what is not in the store.
-            environment: more environment variables for the model's container. Default: none.
-            adapters: that the model's container loads LoRA adapters. Default: it does not.
+            model: the source of the weights. Default: no model; ``add_component`` adds models.
+            techniques: the techniques to apply, in order.
+            instance_type: the endpoint's instance type, for instance ``ml.g5.12xlarge``.
+            instance_pools: instead of ``techniques`` and ``instance_type``, up to five instance types with the
+                techniques for each, the preferred one first. SageMaker launches instances of the first type that has
+                capacity.
+            artifact_store: the store of the artifacts; a read-only one requires ``artifact_key``. Default: one store
+                for the whole stack.
+            artifact_key: the key of an artifact in ``artifact_store``, 64 hexadecimal digits, of the last job if the
+                recipe has several; may be a token. No job runs then, and the deployment fails if the store has no
+                such artifact. Default: jobs create the artifacts that the store does not have.
+            environment: further environment variables of the model's container. Default: none.
+            adapters: the limits of the LoRA adapters that the model's container loads. Default: it loads none.
             inference_component: whether the model is served as an inference component: others can be added then, it
-                scales by copies, to none as well, and requests name it. Default: only where nothing else will do.
+                scales by copies, also to zero, and requests name it. Default: only if a technique requires it.
             variant: the production variant: its instances, time limits and routing. Default: one instance.
-            jobs: how optimization and training jobs run: their role, the time they may take, and how long the
-                deployment waits for them.
-            monitoring: alarms and their actions, metrics beyond the usual ones, and the price that the dashboard's
-                costs are calculated with. Default: alarms without actions.
-            update_policy: how the endpoint moves to a changed configuration, and what makes it go back. Default: all at
-                once, with the old fleet kept for 10 minutes.
-            async_inference: that requests are queued, with responses in S3. Default: responses are synchronous.
-            data_capture: that requests and responses are kept in S3. Default: they are not.
-            endpoint_name: default: generated from the stack's name and the endpoint's path in it.
+            jobs: the role and the maximum runtime of optimization and training jobs, and how long the deployment waits
+                for them.
+            monitoring: the alarms and their actions, further metrics, and the price that the dashboard calculates costs
+                with. Default: alarms without actions.
+            update_policy: how the endpoint is updated to a changed configuration, and what rolls the update back.
+                Default: all at once, with the old fleet kept for 10 minutes.
+            async_inference: settings of asynchronous inference, which queues requests and writes responses to S3.
+                Default: synchronous inference.
+            data_capture: settings of the capture of requests and responses in S3. Default: no capture.
+            endpoint_name: the endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
             encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
-            network: the VPC that jobs and model reach the network through, and whether the model's container is cut off
-                from it. Default: no VPC, and cut off wherever the techniques allow it.
-            role: what SageMaker assumes for the model, and for jobs unless they have a role of their own. Default: one
-                role for all models of the stack, which writes nothing.
-            removal_policy: whether endpoint, configuration and model stay when they are removed from the stack.
-                Default: they are deleted.
+            network: the VPC that jobs and model reach the network through, and whether the model's container is
+                isolated from the network. Default: no VPC, and isolation wherever the techniques allow it.
+            role: the role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one
+                role for all models of the stack, which may write nothing.
+            removal_policy: whether endpoint, configuration and model are deleted with their stack. Default: they are.
 
         Raises:
             RecipeError: with every rule the recipe breaks; no resource has been added then.
@@ -196,10 +199,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self._endpoint = self._declare_endpoint()
         self.endpoint_name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         self.endpoint_arn = self._get_resource_arn_attribute(
-            self._endpoint.ref,
-            service="sagemaker",
-            resource="endpoint",
-            resource_name=name_in_arn(self._literal_name),
+            self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name_in_arn(self._literal_name)
         )
         self._resources = EndpointResources(
             self._endpoint, self._config, self._literal_name, self._configuration, self._hosting, self._network
@@ -399,20 +399,20 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
         Args:
             id: its id in this endpoint.
-            model: where the weights come from.
-            techniques: what to do with them, in order, for the endpoint's instance type.
+            model: the source of the weights.
+            techniques: the techniques to apply, in order, for the endpoint's instance type.
             instance_pools: instead of ``techniques``, on an endpoint with pools: the techniques for each of its types.
             accelerators: accelerators (NeuronCores on Inferentia and Trainium) of each copy. Default: the plan's
                 tensor parallel degree.
-            adapters: that the model's container loads LoRA adapters. Default: it does not.
+            adapters: the limits of the LoRA adapters that the model's container loads. Default: it loads none.
             artifact_key: as for the endpoint.
-            copies: how many there are to begin with. Default: 1.
-            environment: more environment variables for the model's container. Default: none.
+            copies: the initial number of copies. Default: 1.
+            environment: further environment variables of the model's container. Default: none.
             memory: host memory of each copy. Default: half of the memory that goes with its accelerators.
 
         Raises:
             RecipeError: with every rule that is broken, for instance where the copies do not fit the instances.
-            ValueError: when the arguments do not go together.
+            ValueError: when the arguments exclude each other.
         """
         label = f"add_component({id!r})"
         pools = pools_of_component(self._hosting, model, techniques, instance_pools, artifact_key)

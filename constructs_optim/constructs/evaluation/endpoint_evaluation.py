@@ -96,14 +96,7 @@ class EndpointEvaluation(Construct):
     Tags reach the benchmark jobs.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        target: EvaluationTarget,
-        options: EvaluationOptions,
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, target: EvaluationTarget, options: EvaluationOptions) -> None:
         """Declare the evaluation; use ``OptimizedEndpoint.evaluate``.
 
         The dashboard shows it, and the alarms watch that its schedule is kept. Results go to the store of the first

@@ -60,8 +60,8 @@ class EvaluationService(Construct):
             ),
             watcher=("Runs benchmarks of endpoints, reads and publishes what they measured", run),
         )
-        # A role does not exist yet when its own inline policy is written. Every evaluation starts this state machine,
-        # so the role may pass itself by then.
+        # A role does not exist yet when its own inline policy is written. The state machine depends on this policy, and
+        # every evaluation starts the state machine, so the role may pass itself by then.
         passes_itself = iam.CfnPolicy(
             self.role,
             "PassItself",

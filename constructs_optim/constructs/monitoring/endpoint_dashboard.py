@@ -66,7 +66,7 @@ class EndpointDashboard(Dashboard):
             served: what serves the model. Instances are counted by its ``publishing_seconds``.
             artifact: what is served; with it, the dashboard has the recipe and the history of its jobs. Default: not
                 known.
-            dashboard_name: default: CloudFormation generates one.
+            dashboard_name: the dashboard's name. Default: CloudFormation generates one.
             instance_types: the types of all instance pools. Default: that of ``served``.
         """
         super().__init__(scope, id, dashboard_name)
@@ -227,8 +227,8 @@ class EndpointDashboard(Dashboard):
         """Draw the limits of scaling into the graph of instances or copies, and targets into those of their metrics.
 
         Args:
-            min_capacity: the fewest instances or copies.
-            max_capacity: the most.
+            min_capacity: the minimum number of instances or copies.
+            max_capacity: the maximum.
             targets: by ``concurrent_requests`` or ``invocations_per_copy``. Default: none.
         """
         scaled = "copies" if self.served.is_component else "instances"
@@ -274,7 +274,7 @@ class EndpointDashboard(Dashboard):
 
         Args:
             instance_price_per_hour: what one instance costs in an hour, in US dollars.
-            discount: what a savings plan takes off, as a share. Default: 0.
+            discount: the discount of a savings plan, as a share. Default: 0.
 
         Raises:
             ValueError: for a price that is not above zero, or a discount that is no share.

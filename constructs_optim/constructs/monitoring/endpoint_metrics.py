@@ -45,7 +45,7 @@ def _method(name: str):
     definition = metrics.find(name)
 
     def metric(self: MeasuredResource, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
-        return self._metric(definition, options)
+        return self._metric(definition, options)  # pyright: ignore[reportPrivateUsage]
 
     metric.__name__ = metric.__qualname__ = f"metric_{name}"
     metric.__doc__ = f"{definition.title}. {definition.definition} Default statistic: {definition.statistic}."
@@ -124,7 +124,7 @@ class MeasuredResource(Resource):
 
         Args:
             instance_price_per_hour: of one instance.
-            discount: what a savings plan takes off, as a share. Default: 0.
+            discount: the discount of a savings plan, as a share. Default: 0.
             options: ``color``, ``label`` and ``period``, as for any CDK math expression.
 
         Raises:
@@ -147,11 +147,10 @@ class MeasuredResource(Resource):
                 f"{' and '.join(unknown)}"
             )
         inner: Any = {name: value for name, value in options.items() if name in _OF_OPERANDS}
-        chosen: Any = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}
+        chosen: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_EXPRESSIONS}
+        chosen.setdefault("label", definition.title)
         return cloudwatch.MathExpression(
-            expression=text,
-            using_metrics={part.name: self._metric(part, inner) for part in operands(text)},
-            **{"label": definition.title, **chosen},
+            expression=text, using_metrics={part.name: self._metric(part, inner) for part in operands(text)}, **chosen
         )
 
     def _metric(
@@ -165,9 +164,9 @@ class MeasuredResource(Resource):
         served = self.served
         series = served.series(definition)
         dimensions = served.dimensions(series, concurrency=concurrency, artifact_key=artifact_key)
-        chosen: dict[str, Any] = {"statistic": definition.statistic, **options}
-        chosen["dimensions_map"] = {**dimensions, **options.get("dimensions_map", {})}
         # The account and region of the metrics, as far as they are known: another stack may draw them.
         environment = {"account": self.env.account, "region": self.env.region}
-        known = {name: value for name, value in environment.items() if not Token.is_unresolved(value)}
-        return cloudwatch.Metric(namespace=series.namespace, metric_name=series.metric_name, **{**known, **chosen})
+        chosen: dict[str, Any] = {name: value for name, value in environment.items() if not Token.is_unresolved(value)}
+        chosen |= {"statistic": definition.statistic, **options}
+        chosen["dimensions_map"] = {**dimensions, **options.get("dimensions_map", {})}
+        return cloudwatch.Metric(namespace=series.namespace, metric_name=series.metric_name, **chosen)

@@ -1,5 +1,6 @@
 """One dashboard for all endpoints of a team: totals, and a row for each endpoint."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -64,8 +65,8 @@ class FleetDashboard(Dashboard):
             scope: the construct to create it in.
             id: its id in that scope.
             endpoints: what it shows, in this order; more come with ``add_endpoint``.
-            dashboard_name: default: CloudFormation generates one.
-            discount: what a savings plan takes off prices, as a share. Default: 0.
+            dashboard_name: the dashboard's name. Default: CloudFormation generates one.
+            discount: the discount of a savings plan, as a share. Default: 0.
 
         Raises:
             ValueError: for an endpoint whose name cannot be known here, for a price that is not above zero, or for

@@ -98,7 +98,7 @@ def dashboards() -> Dashboards:
 
 @dataclass(frozen=True)
 class GraphContext:
-    """Shared by the graphs of one endpoint or component.
+    """What the graphs of one endpoint or component share.
 
     ``account`` is None for the dashboard's own. ``deployments`` are vertical annotations: pairs of a time in ISO 8601
     and a label. ``price`` is that of an instance in an hour, in US dollars; ``discount`` is a share of it.

@@ -76,12 +76,12 @@ class ModelRecommendation(Construct):
             scope: the construct to create it in.
             id: its id in that scope.
             model: ``Model.s3(...)``: a Hugging Face checkpoint with safetensors weights.
-            role: what SageMaker assumes for the job. It gets what the developer guide asks of it ("Get generative AI
-                inference deployment recommendations", prerequisites, and "Security in SageMaker AI inference
-                optimization"): to read the model and the workload's prompts and secret, to write results, logs and
-                metrics, and to run the training jobs, optimization jobs and endpoints of the service's benchmarks.
-                Where a job fails for want of something else, its reason names it, and it is yours to grant. An
-                imported, immutable role is left as it is.
+            role: the role that SageMaker assumes for the job. It gets what the developer guide asks of it ("Get
+                generative AI inference deployment recommendations", prerequisites, and "Security in SageMaker AI
+                inference optimization"): to read the model and the workload's prompts and secret, to write results,
+                logs and metrics, and to run the training jobs, optimization jobs and endpoints of the service's
+                benchmarks. Where a job fails for want of something else, its reason names it, and it is yours to grant.
+                An imported, immutable role is left as it is.
             workload: the load that is sent. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users.
             optimize_for: ``cost``, ``latency`` (the time to the first token, the API's ``ttft-ms``) or ``throughput``.
                 Default: cost.
@@ -89,7 +89,7 @@ class ModelRecommendation(Construct):
             framework: ``LMI`` or ``VLLM``. Default: the service chooses.
             optimize_model: whether the model may be optimized, by speculative decoding or kernel tuning. Default: it
                 may.
-            artifact_store: where the result is kept; it must not be read-only. Default: one store for the whole stack.
+            artifact_store: the store of the result; it must not be read-only. Default: one store for the whole stack.
             capacity_reservations: what the job's instances are launched into, and only there. Default: on demand.
             timeout: how long the deployment waits, at most 12 hours. Default: 12 hours.
             wait: whether the deployment waits for the result. Default: it does.
@@ -143,9 +143,7 @@ class ModelRecommendation(Construct):
         jobs.handler.permit(
             [
                 Statement(
-                    "UseWorkloads",
-                    ("sagemaker:CreateAIRecommendationJob",),
-                    (config.attr_ai_workload_config_arn,),
+                    "UseWorkloads", ("sagemaker:CreateAIRecommendationJob",), (config.attr_ai_workload_config_arn,)
                 ),
                 pass_role_statement("PassRole", role.role_arn),
                 *model_source.lookup_statements(source),

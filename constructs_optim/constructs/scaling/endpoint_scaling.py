@@ -88,8 +88,8 @@ class EndpointScaling(Construct):
             scope: the construct to create it in.
             id: its id in that scope.
             target: what scales.
-            min_capacity: the fewest instances or copies; 0 for copies of an inference component only.
-            max_capacity: the most.
+            min_capacity: the minimum number of instances or copies; 0 for copies of an inference component only.
+            max_capacity: the maximum.
             defaults: what follows from the plan. Default: every policy needs its target.
             wake_cooldown: with no copies, pause after one was started for a request. Default: 10 minutes.
             alarms: the alarms that follow the range and the target of concurrency. Default: none.
@@ -143,10 +143,10 @@ class EndpointScaling(Construct):
             target: requests in flight for each instance or copy, above zero. Default: seven tenths of what the plan is
                 sized for (its batch size, as far as the KV cache has room): a new copy takes minutes to load, and the
                 other copies take what arrives until then.
-            options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
+            options: cooldowns, and whether to scale in: see :class:`TrackingOptions`.
 
         Raises:
-            RecipeError: when the target or a cooldown is none, or there is such a policy already.
+            RecipeError: when the target or a cooldown is invalid, or there is such a policy already.
             ValueError: without a target where there is no plan.
         """
         metric = {"predefinedMetricSpecification": {"predefinedMetricType": self._target.concurrency_metric}}
@@ -168,10 +168,10 @@ class EndpointScaling(Construct):
             target: invocations a minute for each instance or copy, above zero.
             request_seconds: how long a request takes on average, above zero. The target is then what keeps the default
                 number of requests in flight (see :meth:`on_concurrency`).
-            options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
+            options: cooldowns, and whether to scale in: see :class:`TrackingOptions`.
 
         Raises:
-            RecipeError: when the target or a cooldown is none, or there is such a policy already.
+            RecipeError: when the target or a cooldown is invalid, or there is such a policy already.
             ValueError: without one of ``target`` and ``request_seconds``, or with both.
         """
         if (target is None) == (request_seconds is None):
@@ -193,10 +193,10 @@ class EndpointScaling(Construct):
 
         Args:
             target: waiting requests for each instance, above zero. Default: as many as :meth:`on_concurrency` holds.
-            options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
+            options: cooldowns, and whether to scale in: see :class:`TrackingOptions`.
 
         Raises:
-            RecipeError: when the target or a cooldown is none, or there is such a policy already.
+            RecipeError: when the target or a cooldown is invalid, or there is such a policy already.
             ValueError: where requests do not wait in a queue, or without a target where there is no plan.
         """
         if self._target.queue_of is None:
@@ -225,10 +225,10 @@ class EndpointScaling(Construct):
             id: the policy's name.
             metric: what to track.
             target: the value to hold, above zero.
-            options: cooldowns, and whether to take away: see :class:`TrackingOptions`.
+            options: cooldowns, and whether to scale in: see :class:`TrackingOptions`.
 
         Raises:
-            RecipeError: when the target or a cooldown is none, or the id is taken.
+            RecipeError: when the target or a cooldown is invalid, or the id is taken.
         """
         specification = {"customizedMetricSpecification": tracked(metric)}
         return self._track(id, f"on_metric({id!r})", specification, target, options)
@@ -245,7 +245,7 @@ class EndpointScaling(Construct):
         evaluation_periods: int = 1,
         datapoints_to_alarm: int | None = None,
     ) -> EndpointScaling:
-        """Add or take away by how far a metric is off, each direction with its own alarm and policy.
+        """Add or remove capacity in steps by the value of a metric, each direction with its own alarm and policy.
 
         Args:
             id: the name of the policies.
@@ -255,7 +255,7 @@ class EndpointScaling(Construct):
             adjustment: what a step's ``change`` is: ``ChangeInCapacity`` (the default), ``PercentChangeInCapacity`` or
                 ``ExactCapacity``.
             cooldown: pause after a step. Default: 5 minutes.
-            min_adjustment_magnitude: with percent, the least number to add or take away. Default: 1.
+            min_adjustment_magnitude: with percent, the smallest number to add or remove. Default: 1.
             evaluation_periods: how many of the metric's last periods count. Default: 1.
             datapoints_to_alarm: in how many of them a step must be reached. Default: in all.
 
@@ -283,8 +283,8 @@ class EndpointScaling(Construct):
         Args:
             id: the scheduled action's name.
             schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 7 ? * MON-FRI *)``.
-            min_capacity: the fewest instances or copies from then on. Default: as before.
-            max_capacity: the most from then on. Default: as before.
+            min_capacity: the minimum number of instances or copies from then on. Default: as before.
+            max_capacity: the maximum from then on. Default: as before.
             options: time zone, start and end: see :class:`ScheduleOptions`.
 
         Raises:
@@ -340,8 +340,8 @@ class EndpointScaling(Construct):
             schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 7 ? * MON-FRI *)``. A model
                 takes minutes to load: be early.
             id: the scheduled action's name. Default: ``Start``.
-            min_capacity: the fewest copies from then on. Default: the range's minimum, and at least 1.
-            max_capacity: the most from then on. Default: the range's maximum.
+            min_capacity: the minimum number of copies from then on. Default: the range's minimum, and at least 1.
+            max_capacity: the maximum from then on. Default: the range's maximum.
             options: time zone, start and end: see :class:`ScheduleOptions`.
 
         Raises:

@@ -150,7 +150,7 @@ def _declare(
 
 def tracked(metric: cloudwatch.IMetric) -> dict[str, Any]:
     """The ``customizedMetricSpecification`` of a target tracking policy."""
-    config: Any = metric.to_metric_config()
+    config = metric.to_metric_config()
     single = config.metric_stat
     if single is not None and single.statistic in _STATISTICS:
         return drop_none(**_metric(single), statistic=single.statistic, unit=_unit(single))
@@ -159,7 +159,7 @@ def tracked(metric: cloudwatch.IMetric) -> dict[str, Any]:
 
 def _alarmed(metric: cloudwatch.IMetric) -> dict[str, Any]:
     """The metric of an alarm: the properties of a single metric, or ``metrics``."""
-    config: Any = metric.to_metric_config()
+    config = metric.to_metric_config()
     single = config.metric_stat
     if single is None:
         return {"metrics": _queries(config, with_period=True)}
@@ -173,22 +173,22 @@ def _alarmed(metric: cloudwatch.IMetric) -> dict[str, Any]:
     )
 
 
-def _metric(single: Any) -> dict[str, Any]:
+def _metric(single: cloudwatch.MetricStatConfig) -> dict[str, Any]:
     dimensions = [{"name": dimension.name, "value": dimension.value} for dimension in single.dimensions or []]
     return drop_none(dimensions=dimensions or None, metricName=single.metric_name, namespace=single.namespace)
 
 
-def _unit(single: Any) -> str | None:
+def _unit(single: cloudwatch.MetricStatConfig) -> str | None:
     # The enumeration has the API's names in capitals: COUNT_PER_SECOND for Count/Second.
     unit = single.unit_filter
     return "/".join(map(str.capitalize, unit.value.split("_PER_"))) if unit is not None else None
 
 
-def _queries(config: Any, *, with_period: bool) -> list[dict[str, Any]]:
+def _queries(config: cloudwatch.MetricConfig, *, with_period: bool) -> list[dict[str, Any]]:
     """The metrics of a metric math expression, and its operands; the last one is the result."""
     queries: dict[str, dict[str, Any]] = {}
 
-    def add(part: Any, id: str) -> None:
+    def add(part: cloudwatch.MetricConfig, id: str) -> None:
         single, expression = part.metric_stat, part.math_expression
         if single is not None:
             stat = drop_none(

@@ -83,9 +83,7 @@ ALARMS = Kind(
 BUCKET = Kind("an s3.IBucket", "bucket_arn", 's3.Bucket.from_bucket_name(stack, "Bucket", {})')
 DURATION = Kind("a Duration", "to_seconds", "Duration.seconds({})", 600)
 GRANTEE = Kind(
-    "an iam.IGrantable, such as a role or a function",
-    "grant_principal",
-    'iam.Role.from_role_arn(stack, "Caller", {})',
+    "an iam.IGrantable, such as a role or a function", "grant_principal", 'iam.Role.from_role_arn(stack, "Caller", {})'
 )
 KEY = Kind("a kms.IKey", "key_arn", 'kms.Key.from_key_arn(stack, "Key", {})')
 ROLE = Kind("an iam.IRole", "role_arn", 'iam.Role.from_role_arn(stack, "Role", {})')

@@ -25,9 +25,9 @@ class NetworkOptions(Settings):
 
     Attributes:
         vpc: the VPC that jobs and models reach the network through. Default: none.
-        vpc_subnets: which of its subnets. Default: the private ones.
+        vpc_subnets: the VPC's subnets to use. Default: the private ones.
         security_groups: default: a new one without ingress.
-        isolation: whether the model's container is cut off from the network; of an endpoint only. Default: wherever
+        isolation: whether the model's container is isolated from the network; of an endpoint only. Default: wherever
             the techniques allow it.
     """
 
@@ -62,7 +62,7 @@ class Network:
             return None
         groups = options.with_shared_security_groups(scope).security_groups or ()
         vpc, selection = options.vpc, options.vpc_subnets
-        values = selection._values if selection is not None else {}  # noqa: SLF001
+        values = selection._values if selection is not None else {}  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         subnet_ids = StackContext.of(scope).once(
             (Network, vpc, repr(selection)), lambda: tuple(vpc.select_subnets(**values).subnet_ids)
         )

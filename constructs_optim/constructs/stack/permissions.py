@@ -99,8 +99,7 @@ def _characters(value: Any) -> int:
         case str():
             lengths = [_PSEUDO_CHARACTERS if m["pseudo"] else _LATER_CHARACTERS for m in _LATER.finditer(value)]
             return 2 + len(_LATER.sub("", value)) + sum(lengths)
-        case {"Fn::Join": [str() as delimiter, list(items)]}:
-            parts: list[Any] = items
+        case {"Fn::Join": [str() as delimiter, [*parts]]}:
             return 2 + sum(_characters(item) - 2 for item in parts) + len(delimiter) * max(0, len(parts) - 1)
         case {"Fn::Sub": str() as template} | {"Fn::Sub": [str() as template, _]}:
             return _characters(template)

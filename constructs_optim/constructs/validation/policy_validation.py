@@ -65,14 +65,14 @@ class PolicyValidation:
 
     @staticmethod
     def acknowledge(scope: IConstruct, rule: str, *, reason: str) -> None:
-        """Let the findings of a rule pass at a construct and below it.
+        """Acknowledge the findings of a rule in a construct and below it.
 
-        They stay in the report, with the reason. A ``fatal`` finding is not let pass.
+        They stay in the report, with the reason, and fail nothing. A ``fatal`` finding still fails.
 
         Args:
             scope: an endpoint, a job, or whatever has the finding below it.
             rule: the rule's id, for instance ``POL031``.
-            reason: why it is right here.
+            reason: why the finding is acceptable here.
 
         Raises:
             ValueError: where there is no such rule, or no reason.
@@ -97,11 +97,7 @@ def _violations(findings: Iterable[tuple[PolicyFinding, Path]]) -> Iterator[Poli
         )
     for (rule, description, suggestion, severity), resources in grouped.items():
         yield PolicyViolation(
-            rule_name=rule,
-            description=description,
-            fix=suggestion,
-            severity=severity,
-            violating_resources=resources,
+            rule_name=rule, description=description, fix=suggestion, severity=severity, violating_resources=resources
         )
 
 

@@ -82,7 +82,7 @@ def written_template(stack: Stack) -> str:
     writer = LegacyStackSynthesizer()
     writer.bind(stack)
     with TemporaryDirectory() as folder:
-        writer._synthesize_template(cast("ISynthesisSession", _Session(folder)))  # noqa: SLF001
+        writer._synthesize_template(cast("ISynthesisSession", _Session(folder)))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         return Path(folder, stack.template_file).read_text(encoding="utf-8")
 
 

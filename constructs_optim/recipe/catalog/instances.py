@@ -14,6 +14,7 @@ from . import load
 class InstanceRow:
     """An accelerated instance type. Memory is in MiB, NVMe in GB.
 
+    ``accelerator_memory_mib`` is of one accelerator, ``memory_mib`` of the host.
     ``memory_bandwidth`` is the maker's figure for one accelerator, in GB per second. ``sdk_lists``: whether the
     SageMaker SDK lists the family for optimization. ``runs_optimization``: as a job's deployment instance type.
     """

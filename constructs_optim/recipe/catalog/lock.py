@@ -1,6 +1,7 @@
 """The lock file of an app: the container image of each combination of techniques, recorded on first use.
 
-A newer release of the library may prefer newer images, which would give artifacts other keys.
+A newer release of the library may prefer newer images, which would give artifacts other keys: the file keeps artifacts
+and containers as they are until the app's owner changes it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ LOCK_FILE = "optim.lock.json"
 
 
 class Lock(BaseModel, frozen=True, extra="forbid"):
-    """Images by capabilities: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``, or by ``awq@<region>``."""
+    """Images by capabilities: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
+
+    ``awq@<region>`` is for a region whose registry lacks that image.
+    """
 
     version: Literal[1] = 1
     containers: dict[str, str] = Field(default_factory=dict)

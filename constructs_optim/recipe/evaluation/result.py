@@ -10,7 +10,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+
+from constructs_optim.recipe.metrics import EVALUATION
+
+_METRICS = frozenset(metric.name for metric in EVALUATION)
 
 
 class _Part(BaseModel):
@@ -72,6 +76,13 @@ class Level(_Part):
     complete: bool = True
     retries: NonNegativeInt = 0
 
+    @field_validator("metrics")
+    @classmethod
+    def _metrics_are_defined(cls, metrics: dict[str, float]) -> dict[str, float]:
+        if unknown := sorted(metrics.keys() - _METRICS):
+            raise ValueError(f"no metrics of an evaluation: {', '.join(unknown)}; docs/metrics.md lists all")
+        return metrics
+
 
 class Price(_Part):
     """What tokens are charged for: the price of all instances together in US dollars, before the discount (a share)."""
@@ -95,6 +106,14 @@ class EvaluationResult(_Part):
     levels: tuple[Level, ...]
     price: Price | None = None
     notes: tuple[str, ...] = ()
+
+    @field_validator("levels")
+    @classmethod
+    def _concurrency_rises(cls, levels: tuple[Level, ...]) -> tuple[Level, ...]:
+        users = [level.concurrency for level in levels]
+        if users != sorted(set(users)):
+            raise ValueError(f"the levels are of concurrency {users}, and have to be unique and by rising concurrency")
+        return levels
 
     @property
     def complete(self) -> bool:

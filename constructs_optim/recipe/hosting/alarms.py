@@ -22,10 +22,10 @@ class AlarmSettings(Settings):
     """The settings of one alarm. None: the alarm's default, which docs/alarms.md lists.
 
     Attributes:
-        threshold: the highest acceptable value, in the alarm's unit.
+        threshold: the limit, in the alarm's unit; docs/alarms.md says on which side of it an alarm goes off.
         period_seconds: the period that values are aggregated over: 10, 20, 30 or a multiple of 60.
         evaluation_periods: how many of the latest periods are evaluated.
-        datapoints_to_alarm: in how many of them the threshold must be exceeded.
+        datapoints_to_alarm: in how many of them the limit must be violated.
         minimum_count: with fewer failed requests in a period, the error rate counts as zero.
         actions_enabled: whether its actions are run; without, it only shows its state. Default: they are.
     """

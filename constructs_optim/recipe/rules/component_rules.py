@@ -16,7 +16,7 @@ _LEAST_MEMORY_MIB = 128
 
 @rule("OPT130", f"{API}InferenceComponentComputeResourceRequirements.html")
 def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
-    """A component's copy fits an instance: a copy's accelerators and memory are on a single instance."""
+    """A component's copy fits an instance: accelerators and copies are whole, and a copy is on a single instance."""
     for component in hosting.components:
         label, accelerators, memory = component.label, component.accelerators, f"{component.memory_mib} MiB"
         if not is_whole(accelerators, 1):
@@ -81,7 +81,7 @@ def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT135", "https://docs.djl.ai/master/docs/serving/serving/docs/adapters.html")
 def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
-    """A model with adapters loads them: the container loads adapters only when it is started for them."""
+    """A model with adapters loads them: the container loads adapters only if it is started for them."""
     for adapter in hosting.adapters:
         if not adapter.loads:
             yield Finding(adapter.label, adapter.uri, "adapters=Adapters(max_loaded=4, max_rank=64) for the model")
@@ -89,7 +89,7 @@ def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT137", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html")
 def _region_has_components(hosting: Hosting) -> Iterator[Finding]:
-    """The region has inference components: CloudFormation has no AWS::SageMaker::InferenceComponent there."""
+    """The region has components: CloudFormation has no AWS::SageMaker::InferenceComponent in that region."""
     kind = availability.INFERENCE_COMPONENT
     if hosting.region is not None and hosting.serves_components and availability.is_missing(kind, hosting.region):
         regions = ", ".join(availability.regions_with(kind))

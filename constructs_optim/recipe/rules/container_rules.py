@@ -65,7 +65,7 @@ def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding
 
 @rule("OPT031", f"{API}ContainerDefinition.html")
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    """The container's environment is within limits: at most 100 variables, with values of at most 1024 characters."""
+    """The container's environment is within limits: a container has at most 100 variables of 1024 characters each."""
     environment = recipe.environment
     if environment is None:
         return
@@ -88,7 +88,7 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT032", f"{API}ModelQuantizationConfig.html")
 def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    """A job's environment is within limits: at most 25 variables, with values of at most 256 characters."""
+    """A job's environment is within limits: an optimization job has at most 25 variables of 256 characters each."""
     for location, technique in recipe.located_techniques:
         variables = technique.job_environment()
         if len(variables) > _MOST_JOB_VARIABLES:
@@ -102,7 +102,7 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT033", f"{_LMI}deployment_guide/configurations.html")
 def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
-    """The environment agrees with the artifact: the degree in its serving.properties overrides the variable."""
+    """The environment agrees with the artifact: the artifact's serving.properties silently override the variable."""
     variable, degree = recipe.tensor_parallel_variable, recipe.tensor_parallel_degree
     value = recipe.variables.get(variable)
     if value is not None and degree is not None and value != str(degree):
@@ -112,7 +112,7 @@ def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT036", f"{_LMI}deployment_guide/configurations.html", advisory=True)
 def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Finding]:
-    """The environment leaves techniques as they are: its variables override those of the techniques."""
+    """The environment leaves techniques as they are: a variable of the environment overrides the technique's own."""
     for _, technique in recipe.located_techniques:
         for name, own in technique.serving_environment().items():
             if recipe.variables.get(name, own) != own:

@@ -34,7 +34,7 @@ def is_prefix(uri: str) -> bool:
 
 @rule("OPT060", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
-    """SageMaker's draft is for JumpStart models: it fits the tokenizer and weights that JumpStart publishes only."""
+    """The model is JumpStart's: SageMaker's draft model fits only tokenizer and weights that JumpStart publishes."""
     for location, draft in (
         recipe.techniques_of(SpeculativeDecoding.sagemaker_draft) if recipe.s3_model is not None else ()
     ):
@@ -54,7 +54,7 @@ def _region_has_drafts(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT062", f"{GUIDE}model-optimize-create-job.html")
 def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
-    """SageMaker's draft excludes custom code: neither custom inference code nor trust_remote_code is supported."""
+    """Custom code needs another draft: SageMaker's draft models support no inference code and no trust_remote_code."""
     for location, _ in recipe.techniques_of(SpeculativeDecoding.sagemaker_draft):
         for name, excluded in _EXCLUDED_BY_DRAFT.items():
             value = recipe.variables.get(name)
@@ -64,12 +64,13 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT063", f"{GUIDE}model-optimize-create-job.html")
 def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
-    """A draft of the hub has a model id: an id has letters, digits and hyphens."""
+    """A draft of the hub has a model id: the ids of the hub's models have letters, digits and hyphens."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
         if not _MODEL_ID.fullmatch(draft.model_id):
             yield Finding(f"{location}.model_id", draft.model_id, "for instance meta-textgeneration-llama-3-2-1b")
         if draft.version is not None and not VERSION.fullmatch(draft.version):
-            yield Finding(f"{location}.version", draft.version, "a version such as '2.25.0'")
+            reason = "a hub's model versions have three numbers"
+            yield Finding(f"{location}.version", draft.version, "a version such as '2.25.0'", reason)
 
 
 @rule("OPT064", f"{GUIDE}model-optimize-create-job.html")
@@ -87,7 +88,7 @@ def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT065", f"{GUIDE}model-optimize-eagle.html")
 def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
-    """Drafts and training data of your own are S3 prefixes: uncompressed files are read under an S3 prefix."""
+    """Drafts and training data are S3 prefixes: jobs and containers read uncompressed files under an S3 prefix."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.custom_draft):
         if not is_prefix(draft.uri):
             yield Finding(f"{location}.uri", draft.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
@@ -99,7 +100,7 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT066", f"{GUIDE}model-optimize-eagle.html", advisory=True)
 def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
-    """EAGLE heads are trained on at most 4096 tokens of context: with a longer context they predict less well."""
+    """EAGLE heads have 4096 tokens of context: beyond the context of their training, EAGLE heads predict less well."""
     length = recipe.variables.get("OPTION_MAX_MODEL_LEN", "")
     for _ in recipe.techniques_of(SpeculativeDecoding.eagle):
         if length.isdigit() and int(length) > 4096:
@@ -108,7 +109,7 @@ def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT067", f"{GUIDE}model-optimize-create-job.html")
 def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
-    """A pre-optimized configuration is one of the hub's: it has letters, digits, dots, underscores and hyphens."""
+    """A configuration is the hub's: a configuration's name has letters, digits, dots, underscores and hyphens."""
     for location, technique in recipe.techniques_of(PreOptimized):
         if not _CONFIGURATION.fullmatch(technique.config):
             yield Finding(f"{location}.config", technique.config, "for instance lmi-optimized")

@@ -58,7 +58,7 @@ def _there_are_instances(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT102", f"{API}ProductionVariantManagedInstanceScaling.html")
 def _managed_range_is_valid(hosting: Hosting) -> Iterator[Finding]:
-    """Managed instance scaling is for inference components: it fits the instances to their copies, within a range."""
+    """Managed scaling is for components: managed instance scaling fits instances to copies of components in a range."""
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
     if not hosting.serves_components:
         for name, value in (("min", least), ("max", most)):
@@ -66,7 +66,9 @@ def _managed_range_is_valid(hosting: Hosting) -> Iterator[Finding]:
                 fix = "inference_component=True, or auto_scale(...) for a variant's instances"
                 yield Finding(f"variant.{name}_instance_count", value, fix)
     elif least is not None and not is_whole(least, 0):
-        yield Finding("variant.min_instance_count", least, "a whole number from 0 on", "no number of instances")
+        yield Finding(
+            "variant.min_instance_count", least, "a whole number from 0 on", "this is not a number of instances"
+        )
     elif most is not None and not is_whole(most, max(1, least or 0)):
         yield Finding("variant.max_instance_count", most, f"a whole number from {max(1, least or 0)} on")
     elif most is not None and is_whole(start, 0) and not (least or 0) <= start <= most:
@@ -84,7 +86,7 @@ def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT104", f"{API}DataCaptureConfig.html")
 def _capture_is_a_percentage(hosting: Hosting) -> Iterator[Finding]:
-    """Data capture takes a share of the requests: the share is a whole percentage."""
+    """Data capture takes a share of the requests: data capture takes a whole percentage of the requests."""
     share = hosting.capture_percentage
     if share is not None and not is_whole(share, 0, 100):
         yield Finding("data_capture.sampling_percentage", share, "0 to 100")
@@ -103,7 +105,7 @@ def _asynchronous_serves_a_variant(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT106", f"{API}ProductionVariant.html")
 def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
-    """Timeouts are within limits: 1 minute to 1 hour for download and startup, 5 minutes to 1 hour for provisioning."""
+    """Timeouts are within limits: download and startup take 1 minute to 1 hour, provisioning 5 minutes to 1 hour."""
     for location, seconds, least in (
         ("variant.model_data_download_timeout", hosting.download_timeout_seconds, 60),
         ("variant.container_startup_timeout", hosting.startup_timeout_seconds, 60),
@@ -115,7 +117,7 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT112", _RESOURCES, advisory=True)
 def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
-    """A model starts while CloudFormation waits: it waits 160 minutes for an endpoint, 120 for a component."""
+    """A model starts while CloudFormation waits: CloudFormation waits 160 minutes for endpoints, 120 for components."""
     timeouts = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
     default = COMPONENT_STARTUP_SECONDS if hosting.serves_components else _STARTUP_SECONDS
     defaults = (default, default, 0)
@@ -131,8 +133,8 @@ def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT107", f"{API}CreateEndpointConfig.html")
 def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
-    """Only attached volumes have a size and a key: SageMaker refuses both for types with NVMe disks, which the
-    hardware encrypts with a key that is lost with the instance.
+    """Only attached volumes have a size and a key: SageMaker refuses a volume size and a KMS key for types with NVMe
+    disks, which the hardware encrypts with a key that is lost with the instance.
     """
     with_disks = ", ".join(sorted({row.name for row in hosting.rows if row.nvme_gb}))
     size = f"{hosting.volume_gib} GiB" if hosting.volume_gib is not None else None
@@ -147,7 +149,7 @@ def _volumes_are_attached(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT108", f"{API}ProductionVariant.html")
 def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
-    """The machine image has the accelerator's drivers: its drivers are either for GPUs or for Neuron devices."""
+    """The machine image has the accelerator's drivers: an image has drivers either of GPUs or of Neuron devices."""
     version = hosting.ami_version
     kinds = {row.kind for row in hosting.rows}
     fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
@@ -173,7 +175,7 @@ def _reservation_is_an_arn(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT111", f"{API}InstancePool.html")
 def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
-    """Instance pools differ, and are at most five: SageMaker tries the pools in order, by their instance types."""
+    """Instance pools differ, and are at most five: SageMaker tries up to five pools in order, each of another type."""
     if not hosting.pooled:
         return
     count = len(hosting.instance_types)
@@ -186,7 +188,9 @@ def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT120", f"{API}DeploymentConfig.html")
 def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
-    """An update's steps have valid sizes: a canary up to 50 % of the fleet, a linear step from 10, a batch from 5 %."""
+    """An update's steps have valid sizes: a canary has at most 50 % of the fleet, a linear step 10 to 50 %, a rolling
+    batch 5 to 50 %.
+    """
     update = hosting.update
     least = _SMALLEST_STEP.get(update.strategy)
     sizes = [("size", update.size, _LARGEST_STEP)] if least is not None else []
@@ -202,7 +206,9 @@ def _steps_are_shares(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT121", f"{API}DeploymentConfig.html")
 def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
-    """An update's times are within limits: a wait takes up to 1 hour, an update 10 minutes to 8 hours."""
+    """An update's times are within limits: a wait takes up to 1 hour; an update takes 10 minutes to 8 hours, and longer
+    than its waits.
+    """
     update = hosting.update
     waits = {"bake_time": update.bake_seconds, "termination_wait": update.termination_wait_seconds}
     for name, seconds in waits.items():
@@ -221,7 +227,7 @@ def _times_are_in_range(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT122", f"{API}AutoRollbackConfig.html")
 def _alarms_are_few(hosting: Hosting) -> Iterator[Finding]:
-    """At most ten alarms roll an update back: SageMaker watches no more than ten during an update."""
+    """At most ten alarms roll an update back: SageMaker watches at most ten alarms during an update."""
     if hosting.rollback_alarms > MOST_ROLLBACK_ALARMS:
         alarms = f"{hosting.rollback_alarms} alarms"
         yield Finding("update_policy.rollback_alarms", alarms, f"at most {MOST_ROLLBACK_ALARMS}")
@@ -238,7 +244,7 @@ def _fleet_has_steps(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT124", f"{API}DeploymentConfig.html")
 def _steps_fit_the_time(hosting: Hosting) -> Iterator[Finding]:
-    """An update's steps fit its timeout: SageMaker rolls an update back that takes longer, 8 hours at most."""
+    """An update's steps fit its timeout: SageMaker rolls back an update that exceeds its timeout, 8 hours at most."""
     update = hosting.update
     bake, termination = update.bake_seconds, update.termination_wait_seconds
     steps, limit = _steps(update, hosting.initial_instance_count), update.timeout_seconds or _LONGEST_UPDATE_SECONDS

@@ -40,7 +40,7 @@ def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT011", f"{API}CreateOptimizationJob.html")
 def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
-    """The instance type has an accelerator: it has no accelerator that an optimized model runs on."""
+    """The instance type has an accelerator: the instance type has no accelerator that an optimized model runs on."""
     if isinstance(recipe.instance_type, str) and recipe.instance_type in instances.other_names():
         families = sorted({row.family for row in instances.by_name().values() if row.runs_optimization})
         fix = f"a type of one of the families {', '.join(families)}, such as ml.g5.12xlarge"
@@ -60,7 +60,7 @@ def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT013", _SDK, advisory=True)
 def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
-    """The vendor tested the instance family: it is accepted, but the SageMaker SDK does not list it."""
+    """The vendor tested the family: SageMaker accepts the type, but its SDK does not list it for this technique."""
     row = recipe.instance
     if row is None or row.sdk_lists:
         return
@@ -78,7 +78,7 @@ def _tested_families(recipe: Recipe, techniques: list[Technique]) -> str:
 
 @rule("OPT014", "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html")
 def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
-    """The region has the containers: it has no AWS Deep Learning Container registry."""
+    """The region has the containers: the region has no AWS Deep Learning Container registry."""
     region = recipe.region
     if region is not None and (not isinstance(region, str) or region not in images.registry_accounts()):
         fix = did_you_mean(region, images.registry_accounts(), "a region such as us-west-2")
@@ -87,7 +87,7 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT015", _IMAGE_CONFIG)
 def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
-    """The region has the images: its registry lacks the container image that the techniques need."""
+    """The region has the images: the region's registry lacks the container image that the techniques need."""
     region = recipe.region if isinstance(recipe.region, str) else None
     for capabilities in (recipe.capabilities, *({"training"} for _ in recipe.trained_techniques)):
         image = images.select(capabilities)

@@ -25,7 +25,7 @@ _LONGEST_URI = 1024
 
 @rule("OPT142", f"{API}CreateAIWorkloadConfig.html")
 def _ends_once(benchmark: Benchmark) -> Iterator[Finding]:
-    """A workload ends by its requests or by its time: both a number of requests and a duration end a measurement."""
+    """A workload ends by requests or by time: a measurement ends either after its requests or after its duration."""
     workload, most = benchmark.workload, max(benchmark.workload.concurrency)
     if workload.requests is not None and workload.duration_seconds is not None:
         yield Finding("workload.duration_seconds", workload.duration_seconds, "requests or duration_seconds alone")
@@ -48,7 +48,7 @@ def _parameters_are_known(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT144", f"{API}CreateAIWorkloadConfig.html")
 def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
-    """Prompts and tokens are where the service reads them: prompts in a JSON Lines file in S3, tokens in a secret."""
+    """Prompts and tokens are readable: the service reads prompts from JSON Lines in S3, tokens from Secrets Manager."""
     quality = benchmark.requirements.quality if benchmark.requirements is not None else None
     for location, uri in (("workload", benchmark.workload.prompts), ("quality", quality and quality.prompts)):
         if uri is not None and not matches(_S3_FILE, uri):
@@ -69,7 +69,7 @@ def _endpoint_streams(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT146", "https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html")
 def _runs_some_time(benchmark: Benchmark) -> Iterator[Finding]:
-    """A benchmark is triggered: by a deployment, which its requirements can fail, or by a schedule."""
+    """A benchmark is triggered: it runs after a deployment, which its requirements can fail, or on a schedule."""
     schedule = benchmark.schedule
     if schedule is None and not benchmark.after_deployment:
         yield Finding("after_deployment", False, "after_deployment=True, or a schedule such as rate(1 day)")
@@ -103,7 +103,7 @@ def _requirements_can_be_met(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT148", f"{GUIDE}model-optimize-evaluate.html")
 def _price_is_valid(benchmark: Benchmark) -> Iterator[Finding]:
-    """A price is valid: prices per token are calculated from it."""
+    """A price is valid: prices per token are calculated from the instance's price."""
     price, discount = benchmark.instance_price_per_hour, benchmark.discount
     if is_known(price) and not (is_number(price) and price > 0):
         yield Finding(
@@ -115,7 +115,7 @@ def _price_is_valid(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT149", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html")
 def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
-    """The region has benchmark jobs: CloudFormation has no AWS::SageMaker::AIWorkloadConfig there."""
+    """The region has benchmark jobs: CloudFormation has no AWS::SageMaker::AIWorkloadConfig in that region."""
     kind, region = availability.WORKLOAD_CONFIG, benchmark.region
     if region is not None and availability.is_missing(kind, region):
         regions = ", ".join(availability.regions_with(kind))
@@ -125,7 +125,7 @@ def _region_has_benchmarks(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT156", f"{API}CreateAIWorkloadConfig.html", advisory=True)
 def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
-    """A benchmark's tokenizer is named: it measures synthetic prompts, and the default is not documented."""
+    """A tokenizer is named: synthetic prompts are measured in tokens, and the service documents no default."""
     workload = benchmark.workload
     if workload.prompts is None and workload.tokenizer is None and "tokenizer" not in workload.parameters:
         yield Finding("workload.tokenizer", None, 'Name the served model\'s own: Workload(tokenizer="org/model")')
@@ -133,7 +133,7 @@ def _tokenizer_is_named(benchmark: Benchmark) -> Iterator[Finding]:
 
 @rule("OPT150", f"{GUIDE}generative-ai-inference-recommendations-get-started.html")
 def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation is for a model in S3: its job reads a Hugging Face checkpoint with safetensors weights."""
+    """The model is in S3: a recommendation job reads a Hugging Face checkpoint with safetensors weights."""
     model, example = request.model, 'Model.s3("s3://my-bucket/models/llama/")'
     if not isinstance(model, Model):
         yield Finding("model", model, example)
@@ -146,7 +146,7 @@ def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
 
 @rule("OPT151", f"{API}CreateAIRecommendationJob.html")
 def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation has one goal: its job ranks by exactly one metric."""
+    """A recommendation has one goal: a recommendation job ranks by exactly one metric."""
     goal, metrics = request.optimize_for, availability.recommendations().metrics
     if not isinstance(goal, str) or goal not in metrics:
         ours = [name for name, metric in metrics.items() if metric == goal]
@@ -155,7 +155,7 @@ def _goal_is_known(request: RecommendationRequest) -> Iterator[Finding]:
 
 @rule("OPT152", f"{API}CreateAIRecommendationJob.html")
 def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation's instance types are supported: its job tries one to three types, all with GPUs."""
+    """Instance types are supported: a recommendation job tries one to three types of its own list, all with GPUs."""
     types, service = request.instance_types, availability.recommendations()
     if types is None:
         return
@@ -175,7 +175,7 @@ def _instance_types_are_known(request: RecommendationRequest) -> Iterator[Findin
 
 @rule("OPT153", f"{API}CreateAIRecommendationJob.html")
 def _framework_is_known(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation's framework is supported: its job serves the model with one of these frameworks."""
+    """A recommendation's framework is supported: a recommendation job serves the model with one of these frameworks."""
     names = availability.recommendations().frameworks
     if request.framework is not None and request.framework not in names:
         yield Finding("framework", request.framework, f"{' or '.join(names)}; or leave it out")
@@ -192,7 +192,7 @@ def _region_has_recommendations(request: RecommendationRequest) -> Iterator[Find
 
 @rule("OPT155", f"{API}CreateAIRecommendationJob.html")
 def _reservations_are_arns(request: RecommendationRequest) -> Iterator[Finding]:
-    """A recommendation's capacity reservations are named by their ARNs: its job launches nothing outside of them."""
+    """Reservations are named by their ARNs: a recommendation job finds them by ARN, and launches nothing outside."""
     for index, reservation in enumerate(request.capacity_reservations):
         location = f"capacity_reservations[{index}]"
         if not isinstance(reservation, CapacityReservation):

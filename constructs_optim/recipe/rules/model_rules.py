@@ -32,14 +32,14 @@ def too_late(subject: str) -> str:
 
 @rule("OPT001", f"{GUIDE}optimization-supported-models.html")
 def _model_is_a_model(recipe: Recipe) -> Iterator[Finding]:
-    """The model is a Model: it defines where the weights come from."""
+    """The model is a Model: a Model says where the weights come from."""
     if not isinstance(recipe.model, Model):
         yield Finding("model", recipe.model, 'Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")')
 
 
 @rule("OPT002", f"{GUIDE}optimization-supported-models.html")
 def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
-    """The JumpStart model is known: it is not among the models for which SageMaker documents inference optimization."""
+    """The JumpStart model is known: SageMaker documents no inference optimization for a model of that id."""
     model = recipe.hub_model
     if model is None or recipe.model_row is not None:
         return
@@ -110,6 +110,6 @@ def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT006", f"{API}DescribeHubContent.html", advisory=True)
 def _version_is_pinned(recipe: Recipe) -> Iterator[Finding]:
-    """A version is pinned: without one, each stack takes the version that is the newest when it is first deployed."""
+    """A version is pinned: without a version, each stack takes the newest one when it is first deployed."""
     if recipe.model_row is not None and recipe.model.version is None:
         yield Finding("model.version", None, f'Pin it: Model.jumpstart("{recipe.model.model_id}", version="...")')

@@ -30,7 +30,7 @@ _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 
 @rule("OPT080", f"{_SCALING}RegisterScalableTarget.html")
 def _range_is_valid(scaling: Scaling) -> Iterator[Finding]:
-    """The scaling range is valid: capacities are whole numbers, the maximum at least 1 and not below the minimum."""
+    """The scaling range is valid: capacities are whole numbers; the maximum is at least 1 and not below the minimum."""
     return _range("", scaling.min_capacity, scaling.max_capacity, least_maximum=1)
 
 
@@ -63,7 +63,7 @@ def _variants_keep_an_instance(scaling: Scaling) -> Iterator[Finding]:
 
 @rule("OPT082", f"{_SCALING}TargetTrackingScalingPolicyConfiguration.html")
 def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
-    """A target is above zero: scaling divides by it."""
+    """A target is above zero: Application Auto Scaling divides the metric by the target."""
     for request in scaling.targets:
         target = request.target
         if is_known(target) and not (is_number(target) and 0 < target <= _TARGET_LIMIT):
@@ -72,7 +72,7 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
 
 @rule("OPT083", f"{_SCALING}TargetTrackingScalingPolicyConfiguration.html")
 def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
-    """A cooldown is whole seconds: Application Auto Scaling counts pauses in seconds."""
+    """A cooldown is whole seconds: Application Auto Scaling counts cooldowns in whole seconds."""
     cooldowns = [(f"{t.location}.{name}", seconds) for t in scaling.targets for name, seconds in t.cooldowns]
     cooldowns += [(f"{request.location}.cooldown", request.cooldown) for request in scaling.steps]
     for location, seconds in cooldowns:
@@ -121,14 +121,15 @@ def _is_zone(name: str) -> bool:
 
 @rule("OPT085", f"{_SCALING}StepScalingPolicyConfiguration.html")
 def _steps_follow_each_other(scaling: Scaling) -> Iterator[Finding]:
-    """Steps follow each other: each value of the metric leads to one step, with room between adding and removing."""
+    """Steps follow each other: each value leads to one step, and steps that add begin above those that remove."""
     for request in scaling.steps:
         yield from [*_malformed(request)] or _out_of_order(request)
 
 
 def _malformed(request: StepRequest) -> Iterator[Finding]:
     if request.adjustment not in _ADJUSTMENTS:
-        yield Finding(f"{request.location}.adjustment", request.adjustment, f"one of {', '.join(_ADJUSTMENTS)}")
+        reason = "Application Auto Scaling has no such adjustment"
+        yield Finding(f"{request.location}.adjustment", request.adjustment, f"one of {', '.join(_ADJUSTMENTS)}", reason)
         return
     exact = request.adjustment == "ExactCapacity"
     if not 0 < len(request.steps) <= _MOST_STEPS:
@@ -136,22 +137,26 @@ def _malformed(request: StepRequest) -> Iterator[Finding]:
     for index, step in enumerate(request.steps):
         location = f"{request.location}.steps[{index}]"
         if step.change < 0 if exact else not step.change:
-            fix = "a whole number from 0 on" if exact else "a whole number: above zero to add, below it to take away"
-            yield Finding(f"{location}.change", step.change, fix)
+            fix = "a whole number from 0 on" if exact else "a whole number: above zero to add, below it to remove"
+            reason = "a step sets a capacity" if exact else "a step adds capacity or removes it"
+            yield Finding(f"{location}.change", step.change, fix, reason)
         elif exact and step.lower is None and step.upper is None:
             fix = "lower=... for a metric that rises, upper=... for one that falls"
             yield Finding(f"{location}.lower", None, fix)
         elif not exact and step.change > 0 and step.lower is None:
             yield Finding(f"{location}.lower", None, "where the step begins: a step that adds needs it")
         elif not exact and step.change < 0 and step.upper is None:
-            yield Finding(f"{location}.upper", None, "where the step begins: a step that takes away needs it")
+            yield Finding(f"{location}.upper", None, "where the step begins: a step that removes needs it")
         elif step.lower is not None and step.upper is not None and step.lower >= step.upper:
             yield Finding(f"{location}.upper", step.upper, f"more than the step's lower bound, {step.lower:g}")
     periods, datapoints = request.evaluation_periods, request.datapoints_to_alarm
+    refused = "CloudWatch would refuse the policy's alarm"
     if not is_whole(periods, 1):
-        yield Finding(f"{request.location}.evaluation_periods", periods, "a whole number from 1 on")
+        yield Finding(f"{request.location}.evaluation_periods", periods, "a whole number from 1 on", refused)
     elif datapoints is not None and not is_whole(datapoints, 1, periods):
-        yield Finding(f"{request.location}.datapoints_to_alarm", datapoints, f"a whole number from 1 to {periods}")
+        yield Finding(
+            f"{request.location}.datapoints_to_alarm", datapoints, f"a whole number from 1 to {periods}", refused
+        )
 
 
 def _out_of_order(request: StepRequest) -> Iterator[Finding]:
@@ -170,7 +175,7 @@ def _out_of_order(request: StepRequest) -> Iterator[Finding]:
                 yield Finding(f"{location}.{far}", end, fix)
     up, down = (rising[0].lower if rising else None), (falling[0].upper if falling else None)
     if up is not None and down is not None and up <= down:
-        fix = "room between the two: capacity would be added and taken away in turns"
+        fix = "room between the two: capacity would be added and removed in turns"
         yield Finding(f"{request.location}.steps", f"up from {up:g}, down from {down:g}", fix)
 
 
@@ -216,7 +221,7 @@ def _latency_has_a_threshold(alarms: Alarms) -> Iterator[Finding]:
 
 @rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
 def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
-    """An evaluation gets stale within a week: CloudWatch evaluates a week at most."""
+    """An evaluation gets stale within a week: CloudWatch evaluates an alarm over a week at most."""
     settings = alarms.switched_on().get("stale_evaluation")
     days = settings.threshold if settings is not None else None
     if days is not None and days not in range(1, 8):

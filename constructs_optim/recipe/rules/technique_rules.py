@@ -12,8 +12,6 @@ from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, ca
 
 from .registry import GUIDE, Finding, rule
 
-_TRAINING_CODE = "this library's training code, which is for Llama and Mistral models with weights of 16 bits,"
-
 
 @rule("OPT020", f"{GUIDE}model-optimize.html")
 def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
@@ -60,21 +58,21 @@ def _registered() -> list[type[Technique]]:
 
 @rule("OPT021", Technique.rule_link)
 def _technique_settings_are_valid(_: Settings) -> Iterator[Finding]:
-    """A technique's settings are known and in range: its job and its container have no other settings."""
+    """A technique's settings are known and in range: the technique's job and its container have no other settings."""
     # Enforced when a technique is created.
     yield from ()
 
 
 @rule("OPT090", Settings.rule_link)
 def _settings_are_valid(_: Settings) -> Iterator[Finding]:
-    """A setting is known, of its type and in range: misspelt settings would be ignored, wrong ones fail later."""
+    """A setting is known, of its type and in range: misspelt settings would be ignored, wrong values fail later."""
     # Enforced when settings are created.
     yield from ()
 
 
 @rule("OPT022", f"{GUIDE}model-optimize.html")
 def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
-    """A kind of technique is applied once: no job supports a second one on the output of the first."""
+    """A kind of technique is applied once: no job supports a second technique of a kind on the output of the first."""
     first: dict[str, str] = {}
     for location, technique in recipe.located_techniques:
         if technique.kind in first:
@@ -90,13 +88,15 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
     for location, technique in recipe.located_techniques:
         if row is not None and technique.support not in row.supports:
             supported = sorted(other.name for other in _registered() if other.support in row.supports)
-            source = _TRAINING_CODE if isinstance(technique, TrainedTechnique) else "SageMaker's own matrix"
+            reason = f"SageMaker's matrix of supported models does not list {technique.name} for {row.model_id}"
+            if isinstance(technique, TrainedTechnique):
+                reason = f"{technique.name} needs a Llama or Mistral model in 16 bits, and {row.model_id} is none"
             yield Finding(
                 location,
                 technique.name,
                 f"this model supports {', '.join(supported) or 'no technique'}; for another kind of model see "
                 "`constructs-optim catalog models`",
-                f"{source} does not list {technique.name} for {row.model_id}",
+                reason,
             )
 
 
@@ -117,7 +117,7 @@ def _the_degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT025", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
 def _degrees_agree(recipe: Recipe) -> Iterator[Finding]:
-    """All techniques agree on the tensor parallel degree: the artifact is written for and served with one degree."""
+    """All techniques agree on the tensor parallel degree: the artifact is written and served with a single degree."""
     degrees = {location: technique.tensor_parallel_degree for location, technique in recipe.located_techniques}
     chosen = {location: degree for location, degree in degrees.items() if degree is not None}
     first = next(iter(chosen.values()), None)
@@ -140,7 +140,7 @@ def _excludes(recipe: Recipe, technique: str, excluded: tuple[str, ...], fix: st
 
 @rule("OPT040", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _compilation_excludes_speculation(recipe: Recipe) -> Iterator[Finding]:
-    """Compilation excludes speculative decoding: the service rejects compilation with speculative decoding."""
+    """Compilation excludes speculative decoding: SageMaker rejects compilation with speculative decoding."""
     return _excludes(recipe, "compilation", ("speculative_decoding",), "one of the two")
 
 
@@ -153,7 +153,7 @@ def _sharding_excludes_the_rest(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT042", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
 def _neuron_compiles_only(recipe: Recipe) -> Iterator[Finding]:
-    """A model compiled for Neuron is not quantized: Inferentia and Trainium jobs compile only."""
+    """A model compiled for Neuron is not quantized: jobs for Inferentia and Trainium compile and do nothing else."""
     return _excludes(recipe, "neuron", ("quantization",), "Compilation.neuron() alone")
 
 
@@ -167,21 +167,21 @@ def _smoothquant_is_compiled(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT044", f"{GUIDE}model-optimize.html")
 def _pre_optimized_stands_alone(recipe: Recipe) -> Iterator[Finding]:
-    """A pre-optimized configuration stands alone: its image, environment and files are JumpStart's."""
+    """A pre-optimized configuration stands alone: JumpStart publishes image, environment and files together."""
     for location, technique in _with(recipe, "pre_optimized") if len(recipe.located_techniques) > 1 else ():
         yield Finding(location, technique.name, "PreOptimized(...) alone, or the other techniques")
 
 
 @rule("OPT045", f"{GUIDE}model-optimize-eagle.html")
 def _eagle_stands_alone(recipe: Recipe) -> Iterator[Finding]:
-    """EAGLE heads stand alone: they are trained on the model as it is, and draft for exactly that model."""
+    """EAGLE heads stand alone: EAGLE heads are trained on the unchanged model, and draft for exactly that model."""
     for location, technique in _with(recipe, "eagle") if len(recipe.located_techniques) > 1 else ():
         yield Finding(location, technique.name, "SpeculativeDecoding.eagle() alone")
 
 
 @rule("OPT046", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/index.html")
 def _tensorrt_llm_reads_no_settings(recipe: Recipe) -> Iterator[Finding]:
-    """TensorRT-LLM quantizes with its own group size: it would silently ignore these settings."""
+    """TensorRT-LLM quantizes with its own group size: TensorRT-LLM would silently ignore these settings."""
     for location, technique in _with(recipe, "awq", "fp8") if _with(recipe, "tensorrt_llm") else ():
         for name, info in type(technique).model_fields.items():
             if name != "tensor_parallel_degree" and getattr(technique, name) != info.default:
@@ -190,6 +190,6 @@ def _tensorrt_llm_reads_no_settings(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT047", "https://huggingface.co/docs/text-generation-inference/conceptual/speculation")
 def _medusa_goes_with_fine_tuning(recipe: Recipe) -> Iterator[Finding]:
-    """Medusa heads go with fine-tuning only: they draft for exactly the 16-bit weights that they are trained on."""
+    """Medusa goes with fine-tuning only: Medusa heads draft for exactly the 16-bit weights of their training."""
     excluded = tuple(set(REGISTRY) - {"speculative_decoding", "fine_tuning"})
     return _excludes(recipe, "medusa", excluded, "Medusa(...) alone, or with base=FineTune(...)")

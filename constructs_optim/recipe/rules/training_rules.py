@@ -22,7 +22,7 @@ _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 
 @rule("OPT160", f"{API}CreateTrainingJob.html")
 def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
-    """Training data are S3 prefixes: a job reads the *.jsonl files below an S3 prefix."""
+    """Training data are S3 prefixes: a training job reads the *.jsonl files below an S3 prefix."""
     for location, technique in recipe.trained_techniques:
         for name in ("training_data", "validation_data"):
             uri = getattr(technique, name)
@@ -37,7 +37,7 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT162", f"{API}ResourceConfig.html")
 def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
-    """A training instance type has GPUs: SageMaker trains on no type with NVIDIA GPUs of that name."""
+    """A training instance type has GPUs: SageMaker has no training instance type with NVIDIA GPUs of that name."""
     trainable = {row.name for row in instances.by_name().values() if row.runs_training and row.kind == "gpu"}
     for location, technique in recipe.trained_techniques:
         name, row = technique.compute.instance_type, recipe.training_instance(technique.compute)
@@ -78,7 +78,7 @@ def _training_fits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT164", f"{API}CreateTrainingJob.html")
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
-    """The environment of a training is within limits: at most 100 variables, with values of at most 512 characters."""
+    """A training's environment is within limits: a training job has at most 100 variables of 512 characters each."""
     for technique_location, technique in recipe.trained_techniques:
         location, variables = f"{technique_location}.compute.environment", technique.compute.environment or {}
         if len(variables) > _MOST_VARIABLES:
@@ -102,7 +102,7 @@ def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT166", _MEDUSA, advisory=True)
 def _medusa_is_for_small_batches(recipe: Recipe) -> Iterator[Finding]:
-    """Medusa heads are for small batches: the published speed-up is of one request at a time."""
+    """Medusa heads are for small batches: the published speed-up is for one request at a time."""
     for location, technique in recipe.techniques_of(Medusa):
         yield Finding(location, technique.name, "Evaluate it at the concurrency that you expect")
 

@@ -110,7 +110,7 @@ def _level(export: Mapping[str, object], concurrency: int) -> Level:
     metrics = {
         "concurrency": float(concurrency),
         "tokenizer_failed": tokenizer,
-        # The metrics reference includes responses that the tokenizer could not parse.
+        # The metrics reference counts responses that the tokenizer could not parse among the empty ones.
         "empty_inference_response": tokenizer + errors.get("empty", 0),
     }
     for definition in DEFINITIONS:

@@ -14,23 +14,19 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
-from ..cloudformation import Event
-from ..custom_resource import custom_resource
+from ..custom_resource import Event, custom_resource, issued_at
 from ..documents import failed_request, list_in, nested, object_in
 from ..errors import DeploymentError, Superseded, code_of
-from ..jobs.artifact_jobs import KINDS
-from ..jobs.sagemaker_jobs import RUNNING, SageMakerJobs, job_name
+from ..jobs.sagemaker_jobs import ARTIFACT_JOBS, RUNNING, SageMakerJobs, job_name
 from ..jobs.source import is_of
-from ..jobs.watching import begin, resource_owner
-from ..requests.fields import validate
-from ..requests.properties import ArtifactProperties, StoreProperties
+from ..requests.properties import ArtifactProperties, StoreProperties, validate
 from ..store.artifact_integrity import check_manifest
 from ..store.artifact_store import ArtifactStore, Claim, artifact_key
 from ..store.json_records import NewerRecord
 from ..store.owner_records import LEAVING, Owner, OwnerRecords
 from ..telemetry import log
 
-# A reason has room for 1,024 characters.
+# Of the 4,096 bytes of a response, which has up to three quotes.
 _LONGEST_QUOTE = 320
 _DEPLOY_ITS_STACK = (
     "deploy the stack that makes it again, which runs another job, and this one when that has ended. A stack that did "
@@ -40,16 +36,17 @@ _DEPLOY_ITS_STACK = (
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     props = validate(ArtifactProperties, event["ResourceProperties"])
-    owner, request, key = resource_owner(event), event["RequestId"], props.artifact_key
+    owner, request, key = _owner(event), event["RequestId"], props.artifact_key
+    physical_id = event.get("PhysicalResourceId")
     s3 = client("s3")
     store = ArtifactStore(s3, props.bucket, props.kms_key_arn)
     records = OwnerRecords(s3, props.bucket, props.kms_key_arn)
-    begin(records, event)
+    records.begin(owner, request, issued=issued_at(event["ResponseURL"]), physical_id=physical_id)
     store.check_region(s3.meta.region_name)
     records.refer(owner, request, key)
     try:
         manifest = _manifest(store, props, owner)
-        record = records.settle(owner, request, key, before=event.get("PhysicalResourceId"))
+        record = records.settle(owner, request, key, before=physical_id)
     except Superseded:
         # The later request decides on the reference.
         raise
@@ -71,10 +68,16 @@ def _delete(event: Event) -> None:
     store = validate(StoreProperties, event["ResourceProperties"])
     # A stack must not need an upgrade to be deleted.
     records = OwnerRecords(client("s3"), store.bucket, store.kms_key_arn, any_schema=True)
-    owner, request = resource_owner(event), event["RequestId"]
+    owner, request = _owner(event), event["RequestId"]
     physical_id = event.get("PhysicalResourceId")
     try:
-        record = begin(records, event, gives_up=lambda record: record.deleted_with(physical_id))
+        record = records.begin(
+            owner,
+            request,
+            issued=issued_at(event["ResponseURL"]),
+            physical_id=physical_id,
+            gives_up=lambda record: record.deleted_with(physical_id),
+        )
         for key in sorted(record.keys_in(LEAVING)):
             records.left(owner, request, key)
             log("unreferenced", artifact_key=key)
@@ -86,6 +89,10 @@ def _delete(event: Event) -> None:
         has_bucket = code_of(error) != "NoSuchBucket"
         if has_bucket and (failed_request(physical_id) is None or records.may_refer(owner)):
             raise
+
+
+def _owner(event: Event) -> Owner:
+    return Owner(event["StackId"], event["LogicalResourceId"])
 
 
 def _manifest(store: ArtifactStore, props: ArtifactProperties, owner: Owner) -> dict[str, Any]:
@@ -138,7 +145,7 @@ def _missing(store: ArtifactStore, props: ArtifactProperties, claim: Claim | Non
         until = f", by {_minute(dt.datetime.fromtimestamp(claim.due, dt.UTC))} at the latest" if claim.due else ""
         next_step = "deploy again when its job has ended; that account can describe the job"
         return f"account {claim.maker} makes it{stacks}{until}", next_step
-    name, kind = job_name(store.bucket, claim.artifact_key, claim.attempt), KINDS[props.job_kind].kind
+    name, kind = job_name(store.bucket, claim.artifact_key, claim.attempt), ARTIFACT_JOBS[props.job_kind]
     job = SageMakerJobs(client("sagemaker"), kind).describe(name)
     if job is None:
         return f"its {kind.title} {name} does not exist", _DEPLOY_ITS_STACK

@@ -9,11 +9,9 @@ from __future__ import annotations
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..cloudformation import Event
-from ..custom_resource import custom_resource
+from ..custom_resource import Event, custom_resource
 from ..errors import message_of
-from ..requests.fields import validate
-from ..requests.properties import CapacityProperties
+from ..requests.properties import CapacityProperties, validate
 from ..telemetry import log
 
 

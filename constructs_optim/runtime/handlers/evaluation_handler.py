@@ -7,13 +7,12 @@ key, which changes with what is served: it tells an update what it replaces, and
 from __future__ import annotations
 
 from ..aws import client
-from ..cloudformation import Event, account_and_region, issued_at, signal
-from ..custom_resource import custom_resource
+from ..custom_resource import Event, account_and_region, custom_resource, issued_at, signal, start_watching
 from ..documents import is_artifact_key
 from ..evaluation.gate import judge
+from ..jobs.runs import give_up_runs
 from ..jobs.sagemaker_jobs import BENCHMARK
-from ..jobs.watching import give_up_runs, start_watching
-from ..requests.fields import validate
+from ..requests.properties import validate
 from ..requests.run_properties import EvaluationProperties, EvaluationRequest
 from ..store.run_records import CURRENT, RESULT, RunRecords, run_of
 from ..telemetry import log
@@ -53,7 +52,7 @@ def _delete(event: Event) -> None:
     physical_id = event.get("PhysicalResourceId")
     # A creation that failed may have started its execution.
     key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
-    give_up_runs(event, BENCHMARK, _records(request, key))
+    give_up_runs(BENCHMARK, _records(request, key), issued_at(event["ResponseURL"]))
 
 
 def _records(request: EvaluationRequest, key: str) -> RunRecords:

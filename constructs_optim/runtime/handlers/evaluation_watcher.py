@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..aws import client
+from ..custom_resource import DONE, Output, again, end, poll, send_signal
 from ..errors import DeploymentError
 from ..evaluation import evaluation_report
 from ..evaluation.benchmark_output import ARCHIVE, publish, read_levels
 from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import fleet
 from ..evaluation.gate import judge
+from ..jobs.runs import create_run
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
-from ..jobs.watching import DONE, Output, again, create_run, end, poll, send_signal
-from ..requests.fields import validate
+from ..requests.properties import validate
 from ..requests.run_properties import EvaluationWatch
 from ..store.run_records import CURRENT, RESULT, RUN, RunRecords, run_job_name
 from ..telemetry import Counted, LambdaContext, entry_point, log

@@ -1,7 +1,8 @@
 """``Custom::OptimizationJob`` and ``Custom::TrainingJob``: reuse an artifact, or start or join its job.
 
-A state machine watches the job and signals the stack's wait condition. The physical id is the artifact key, so a
-changed recipe replaces the resource. docs/reliability.md explains the order of the steps, which are all repeatable.
+Create and Update end within seconds: a state machine watches the job and signals the stack's wait condition. The
+physical id is the artifact key, so a changed recipe replaces the resource. docs/reliability.md explains the order of
+the steps, which are all repeatable.
 """
 
 from __future__ import annotations
@@ -10,26 +11,22 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from ..aws import client
-from ..cloudformation import Event, signal
-from ..custom_resource import custom_resource
+from ..custom_resource import Event, custom_resource, issued_at, signal, start_watching
 from ..documents import failed_request, is_artifact_key, object_in
 from ..errors import DeploymentError, Superseded, code_of, message_of
-from ..jobs.artifact_jobs import KINDS
-from ..jobs.sagemaker_jobs import RUNNING, SageMakerJobs, job_name
+from ..jobs.sagemaker_jobs import ARTIFACT_JOBS, RUNNING, SageMakerJobs, job_name
 from ..jobs.source import ResolvedSource, resolve, with_reads
-from ..jobs.watching import artifact_data, begin, resource_owner, start_watching
-from ..requests.fields import validate
-from ..requests.properties import ArtifactSource, HubSource, JobProperties, S3Source, StoreProperties
+from ..requests.properties import ArtifactSource, HubSource, JobProperties, S3Source, StoreProperties, validate
 from ..store.artifact_integrity import check_manifest
-from ..store.artifact_store import ArtifactStore, Claim, artifact_key
+from ..store.artifact_store import ArtifactStore, Claim, artifact_data, artifact_key
 from ..store.json_records import NewerRecord
-from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, OwnerRecord, OwnerRecords
+from ..store.owner_records import APPLIED, CONFIRMED, LEAVING, Owner, OwnerRecord, OwnerRecords
 from ..telemetry import Counted, log
 
 _MOST_ATTEMPTS = 50
@@ -47,7 +44,7 @@ class _Deployment:
     def __init__(self, event: Event, props: StoreProperties) -> None:
         self.event = event
         self.physical_id = event.get("PhysicalResourceId")
-        self.owner = resource_owner(event)
+        self.owner = Owner(event["StackId"], event["LogicalResourceId"])
         self.request: str = event["RequestId"]
         self.sagemaker = client("sagemaker")
         self.s3 = client("s3")
@@ -55,14 +52,28 @@ class _Deployment:
         deletes = event["RequestType"] == "Delete"
         self.store = ArtifactStore(self.s3, props.bucket, props.kms_key_arn, any_schema=deletes)
         self.records = OwnerRecords(self.s3, props.bucket, props.kms_key_arn, any_schema=deletes)
-        self.made_by = KINDS[props.job_kind]
-        self.jobs = SageMakerJobs(self.sagemaker, self.made_by.kind)
+        self.kind = ARTIFACT_JOBS[props.job_kind]
+        self.jobs = SageMakerJobs(self.sagemaker, self.kind)
         self.stopped: list[str] = []
+
+    def begin(
+        self, *, properties: str = "", gives_up: Callable[[OwnerRecord], Collection[str]] | None = None
+    ) -> OwnerRecord:
+        """Record the request as the resource's latest; see :meth:`OwnerRecords.begin`."""
+        issued = issued_at(self.event["ResponseURL"])
+        return self.records.begin(
+            self.owner,
+            self.request,
+            issued=issued,
+            physical_id=self.physical_id,
+            properties=properties,
+            gives_up=gives_up,
+        )
 
     def job_request(self, key: str, attempt: int, props: JobProperties, source: ResolvedSource) -> dict[str, object]:
         """The body of the operation that creates an attempt's job."""
         name, output = job_name(self.store.bucket, key, attempt), self.store.model_uri(key, attempt)
-        return self.made_by.request(name, key, output, props, source, self.store)
+        return self.kind.request(name, key, output, props, source, self.store)
 
     def abandon(self, key: str) -> None:
         """Remove the owner from an artifact that its record has left; stop the job if no other owner is left."""
@@ -135,7 +146,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     digest = _digest(event["ResourceProperties"])
     try:
         before = event.get("OldResourceProperties")
-        record = begin(deployment.records, event, properties=_digest(before) if before is not None else "")
+        record = deployment.begin(properties=_digest(before) if before is not None else "")
         deployment.store.check_region(deployment.s3.meta.region_name)
         kept = _kept(event, props, record, digest)
         source = _source(deployment, props, is_needed=kept is None)
@@ -188,7 +199,7 @@ def _make(deployment: _Deployment, key: str, props: JobProperties, source: Resol
     }
     start_watching(props, f"{key[:32]}-{once}", document)
     name = job_name(props.bucket, key, claim.attempt)
-    return name, deployment.made_by.artifact_uri(store.model_uri(key, claim.attempt), name)
+    return name, deployment.kind.artifact_uri(store.model_uri(key, claim.attempt), name)
 
 
 def _source(deployment: _Deployment, props: JobProperties, *, is_needed: bool) -> ResolvedSource:
@@ -271,12 +282,12 @@ def _due(props: JobProperties) -> int:
 
 def _is_usable(job: Mapping[str, Any], name: str, deployment: _Deployment, key: str, output: str) -> bool:
     """Whether the job is running, or has completed with all files still in the store."""
-    store, made_by = deployment.store, deployment.made_by
-    if made_by.output(job).rstrip("/") != output.rstrip("/"):
+    store, kind = deployment.store, deployment.kind
+    if kind.output(job).rstrip("/") != output.rstrip("/"):
         return False
-    if not made_by.kind.has_status(job, "COMPLETED"):
-        return made_by.kind.has_status(job, *RUNNING)
-    uri = made_by.artifact_uri(output, name)
+    if not kind.has_status(job, "COMPLETED"):
+        return kind.has_status(job, *RUNNING)
+    uri = kind.artifact_uri(output, name)
     written = store.written_manifest(key)
     if written is not None and written["model_data_uri"] == uri:
         # Its files are incomplete, or the manifest would have been reused.
@@ -289,7 +300,7 @@ def _delete(event: Event) -> None:
     physical_id = deployment.physical_id
     try:
         try:
-            record = begin(deployment.records, event, gives_up=lambda record: record.deleted_with(physical_id))
+            record = deployment.begin(gives_up=lambda record: record.deleted_with(physical_id))
         except Superseded:
             deployment.undo_earlier_tries()
             raise

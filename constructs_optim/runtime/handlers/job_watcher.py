@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..aws import client
+from ..custom_resource import DONE, Output, again, end, is_out_of_time, poll
 from ..errors import DeploymentError
-from ..jobs.artifact_jobs import KINDS, ArtifactJobs, remove_setting
-from ..jobs.sagemaker_jobs import SageMakerJobs, job_name
-from ..jobs.watching import DONE, Output, again, artifact_data, end, is_out_of_time, poll
-from ..requests.fields import validate
-from ..requests.properties import ArtifactWatch
+from ..jobs.sagemaker_jobs import ARTIFACT_JOBS, ArtifactJobKind, SageMakerJobs, job_name, remove_setting
+from ..requests.properties import ArtifactWatch, validate
 from ..store.artifact_integrity import check_manifest
-from ..store.artifact_store import ArtifactStore, Claim
+from ..store.artifact_store import ArtifactStore, Claim, artifact_data
 from ..telemetry import LambdaContext, count, entry_point, log
 
 
@@ -21,8 +19,7 @@ from ..telemetry import LambdaContext, count, entry_point, log
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(ArtifactWatch, event)
-    made_by = KINDS[watch.kind]
-    name, kind = job_name(watch.bucket, watch.artifact_key, watch.attempt), made_by.kind
+    name, kind = job_name(watch.bucket, watch.artifact_key, watch.attempt), ARTIFACT_JOBS[watch.kind]
     if watch.error:
         failure = f"watching the {kind.title} {name} failed: {watch.error}. Deploy again to attach to it"
         return end(watch, failure=failure)
@@ -38,7 +35,7 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
         waiting = poll(watch, kind, name, job, advice=advice)
     except DeploymentError as error:
         return _fail(watch, store, str(error))
-    return waiting or _complete(watch, store, claim, made_by, job)
+    return waiting or _complete(watch, store, claim, kind, job)
 
 
 def _follow(watch: ArtifactWatch, store: ArtifactStore, claim: Claim, title: str) -> Output:
@@ -68,30 +65,29 @@ def _follow(watch: ArtifactWatch, store: ArtifactStore, claim: Claim, title: str
 
 
 def _complete(
-    watch: ArtifactWatch, store: ArtifactStore, claim: Claim | None, made_by: ArtifactJobs, job: Mapping[str, Any]
+    watch: ArtifactWatch, store: ArtifactStore, claim: Claim | None, kind: ArtifactJobKind, job: Mapping[str, Any]
 ) -> Output:
-    kind = made_by.kind
-    name, output = job[kind.name_member], made_by.output(job)
-    uri = made_by.artifact_uri(output if output.endswith("/") else f"{output}/", name)
+    name, output = job[kind.name_member], kind.output(job)
+    uri = kind.artifact_uri(output if output.endswith("/") else f"{output}/", name)
     # Before the manifest, which lists the final files.
     prefix = uri.removeprefix(f"s3://{store.bucket}/")
-    for setting in made_by.superfluous_settings(job):
+    for setting in kind.superfluous_settings(job):
         remove_setting(client("s3"), store.bucket, prefix, setting, watch.kms_key_arn)
     files = store.with_checksums(uri, store.files(uri))
     if not files:
         return _fail(watch, store, f"the {kind.title} {name} completed but wrote nothing to {uri}; deploy again")
-    started, ended = made_by.span(job)
+    started, ended = kind.span(job)
     manifest = {
         "schema": 1,
         "artifact_key": watch.artifact_key,
         "attempt": watch.attempt,
-        "image": made_by.image(job),
+        "image": kind.image(job),
         "model_data_uri": uri,
         "job_name": name,
         "job_arn": job[f"{kind.name}Arn"],
         "source": claim.source if claim else {},
         "description": claim.description if claim else {},
-        **made_by.recorded(job),
+        **kind.recorded(job),
         "started_at": started.isoformat(),
         "ended_at": ended.isoformat(),
         "duration_seconds": round((ended - started).total_seconds()),

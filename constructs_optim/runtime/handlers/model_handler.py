@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from ..aws import client
-from ..cloudformation import Event
-from ..custom_resource import custom_resource
+from ..custom_resource import Event, custom_resource
 from ..errors import DeploymentError, message_of
 from ..jobs.source import ResolvedSource, hub_document, resolve
-from ..requests.fields import Tag, validate
-from ..requests.properties import HubSource, ModelProperties
+from ..requests.properties import HubSource, ModelProperties, Tag, validate
 from ..telemetry import Counted, log
 
 if TYPE_CHECKING:

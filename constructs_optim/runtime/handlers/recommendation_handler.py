@@ -7,15 +7,13 @@ which a rollback reads the earlier result.
 from __future__ import annotations
 
 from ..aws import client
-from ..cloudformation import Event, account_and_region, issued_at, signal
-from ..custom_resource import custom_resource
+from ..custom_resource import Event, account_and_region, custom_resource, issued_at, signal, start_watching
 from ..documents import is_artifact_key
 from ..errors import DeploymentError
+from ..jobs.runs import create_run, give_up_runs, recommendation_data
 from ..jobs.sagemaker_jobs import RECOMMENDATION, RUNNING, SageMakerJobs
 from ..jobs.source import resolve
-from ..jobs.watching import create_run, give_up_runs, recommendation_data, start_watching
-from ..requests.fields import validate
-from ..requests.properties import S3Source
+from ..requests.properties import S3Source, validate
 from ..requests.run_properties import RecommendationProperties, RecommendationRequest
 from ..store.run_records import RESULT, RUN, RunRecords, owner_of, run_job_name, run_of
 from ..telemetry import Counted, log
@@ -105,7 +103,7 @@ def _delete(event: Event) -> None:
     physical_id = event.get("PhysicalResourceId")
     # A creation that failed may have created its job.
     key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
-    give_up_runs(event, RECOMMENDATION, _records(event, request, key))
+    give_up_runs(RECOMMENDATION, _records(event, request, key), issued_at(event["ResponseURL"]))
 
 
 def _records(event: Event, request: RecommendationRequest, key: str) -> RunRecords:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..aws import client
+from ..custom_resource import Output, end, poll
 from ..errors import DeploymentError
+from ..jobs.runs import recommendation_data
 from ..jobs.sagemaker_jobs import RECOMMENDATION, SageMakerJobs
-from ..jobs.watching import Output, end, poll, recommendation_data
-from ..requests.fields import validate
+from ..requests.properties import validate
 from ..requests.run_properties import RecommendationWatch
 from ..store.run_records import RESULT, RunRecords, run_job_name
 from ..telemetry import LambdaContext, entry_point

@@ -34,7 +34,7 @@ class HubDocument:
             document = None
         if not is_object(document):
             raise DeploymentError(
-                f"the hub's document of {model} cannot be read: it is no JSON object, or nested too deeply. Next: "
+                f"the hub's document of {model} cannot be read: it is not a JSON object, or nested too deeply. Next: "
                 "choose another version of the model; for a model of a private hub, import it again"
             )
         configurations = object_in(document.get("inferenceconfigs"))

@@ -1,25 +1,38 @@
-"""SageMaker jobs of every kind, by calls that can be repeated."""
+"""SageMaker's jobs: the kinds, the requests and outputs of those that make artifacts, and calls that can be repeated.
+
+Source: Amazon SageMaker API reference, CreateOptimizationJob, CreateTrainingJob and their Describe operations.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import itertools
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from botocore import xform_name
 from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
-from ..documents import is_list, is_object
-from ..errors import InvalidEvent, code_of, message_of
+from ..documents import is_list, is_object, list_in
+from ..errors import DeploymentError, InvalidEvent, code_of, message_of
+from ..store.json_records import CHANGED_MEANWHILE, WriteOptions, encryption, get_object
 
 if TYPE_CHECKING:
     from botocore.model import StructureShape
+    from mypy_boto3_s3.client import S3Client
     from mypy_boto3_sagemaker.client import SageMakerClient
+
+    from ..requests.properties import JobProperties
+    from ..store.artifact_store import ArtifactStore
+    from .source import ResolvedSource
+
+Job = Mapping[str, Any]
 
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 RUNNING = ("STARTING", "INPROGRESS")
@@ -38,19 +51,177 @@ class JobKind:
         """The member of requests and responses that has the job's name."""
         return f"{self.name}Name"
 
-    def status(self, job: Mapping[str, Any]) -> str:
+    def status(self, job: Job) -> str:
         """The status in a description."""
         return job[f"{self.name}Status"]
 
-    def has_status(self, job: Mapping[str, Any], *statuses: str) -> bool:
+    def has_status(self, job: Job, *statuses: str) -> bool:
         """Whether the description of a job has one of these statuses, in capitals."""
         return self.status(job).upper() in statuses
 
+    def failure_reason(self, job: Job) -> str:
+        """Why a job failed or was stopped."""
+        return job.get("FailureReason") or "it was stopped from outside this deployment"
 
-OPTIMIZATION = JobKind("OptimizationJob", "optimization job")
+
+class ArtifactJobKind(JobKind, ABC):
+    """A kind of job that makes an artifact: its request, and what the manifest has of its description."""
+
+    recorded_members: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def request(
+        self, name: str, key: str, output: str, props: JobProperties, source: ResolvedSource, store: ArtifactStore
+    ) -> dict[str, object]:
+        """The body of the operation that creates the job ``name``, which writes below ``output``."""
+
+    @abstractmethod
+    def output(self, job: Job) -> str:
+        """The S3 prefix below which a job writes."""
+
+    @abstractmethod
+    def image(self, job: Job) -> str:
+        """The container image to serve the artifact with; empty if the description has none."""
+
+    def artifact_uri(self, output: str, name: str) -> str:
+        """The S3 prefix, with a slash at its end, of the artifact of the job ``name`` that writes below ``output``."""
+        return output
+
+    def span(self, job: Job) -> tuple[dt.datetime, dt.datetime]:
+        """When its work started and ended."""
+        work = self.name.removesuffix("Job")
+        return job.get(f"{work}StartTime") or job["CreationTime"], job.get(f"{work}EndTime") or job["LastModifiedTime"]
+
+    def recorded(self, job: Job) -> dict[str, Any]:
+        """The members of the manifest that are specific to the kind."""
+        return {"request": {member: job[member] for member in self.recorded_members if member in job}}
+
+    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
+        """Settings of serving.properties to remove from the artifact."""
+        return ()
+
+
+class OptimizationJobKind(ArtifactJobKind):
+    """Jobs of SageMaker's inference optimization."""
+
+    recorded_members = ("ModelSource", "DeploymentInstanceType", "OptimizationConfigs", "OptimizationEnvironment")
+
+    def request(
+        self, name: str, key: str, output: str, props: JobProperties, source: ResolvedSource, store: ArtifactStore
+    ) -> dict[str, object]:
+        """The body of CreateOptimizationJob."""
+        members: dict[str, object] = {
+            "OptimizationJobName": name,
+            "ModelSource": source.model_source,
+            "OutputConfig": {"S3OutputLocation": output, **_encryption(props)},
+        }
+        return _completed(props.request, members, props)
+
+    def output(self, job: Job) -> str:
+        """``OutputConfig``."""
+        return job["OutputConfig"]["S3OutputLocation"]
+
+    def image(self, job: Job) -> str:
+        """The image that the service recommends, or otherwise one that the job ran in."""
+        recommended = job.get("OptimizationOutput", {}).get("RecommendedInferenceImage")
+        used = (member["Image"] for part in job["OptimizationConfigs"] for member in part.values() if "Image" in member)
+        return recommended or next(used, "")
+
+    def superfluous_settings(self, job: Job) -> tuple[str, ...]:
+        """``option.quantize`` of quantized weights.
+
+        The container refuses to shard such an artifact ("Sharding & Quantization are mutually exclusive", djl-serving,
+        serving/docker/partition/sm_neo_dispatcher.py), and a server with the setting does without the faster Marlin
+        kernels ("If you bring a pre-quantized model to LMI, you should not set the option.quantize configuration",
+        LMI user guides for vLLM and lmi-dist). A TensorRT-LLM engine keeps it.
+        """
+        members = {member for part in job["OptimizationConfigs"] for member in part}
+        return ("option.quantize",) if members == {"ModelQuantizationConfig"} else ()
+
+
+class TrainingJobKind(ArtifactJobKind):
+    """Jobs of this library's training code. The attempts at an artifact share their checkpoints."""
+
+    recorded_members = (
+        "AlgorithmSpecification", "Environment", "HyperParameters", "InputDataConfig", "ResourceConfig",
+        "StoppingCondition", "EnableManagedSpotTraining",
+    )  # fmt: skip
+
+    def artifact_uri(self, output: str, name: str) -> str:
+        """SageMaker's prefix of an uncompressed model."""
+        return f"{output}{name}/output/model/"
+
+    def request(
+        self, name: str, key: str, output: str, props: JobProperties, source: ResolvedSource, store: ArtifactStore
+    ) -> dict[str, object]:
+        """The body of CreateTrainingJob; the model's channel comes before the plan's."""
+        model = {**source.data_source, "S3DataDistributionType": "FullyReplicated"}
+        model.pop("CompressionType")
+        channel = {"ChannelName": props.model_channel, "DataSource": {"S3DataSource": model}}
+        events = {
+            "LocalPath": "/opt/ml/output/tensorboard",
+            "S3OutputPath": f"s3://{store.bucket}/artifacts/{key}/tensorboard/",
+        }
+        request = dict(props.request)
+        members: dict[str, object] = {
+            "TrainingJobName": name,
+            "InputDataConfig": [channel, *list_in(request.pop("InputDataConfig", None))],
+            "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(props)},
+            "CheckpointConfig": {"S3Uri": f"s3://{store.bucket}/checkpoints/{key}/"},
+            "TensorBoardOutputConfig": events,
+        }
+        return _completed(request, members, props)
+
+    def output(self, job: Job) -> str:
+        """``OutputDataConfig``."""
+        return job["OutputDataConfig"]["S3OutputPath"]
+
+    def image(self, job: Job) -> str:
+        """The image that the job ran in."""
+        return job["AlgorithmSpecification"].get("TrainingImage", "")
+
+    def failure_reason(self, job: Job) -> str:
+        """``FailureReason``, or the limit that the job reached."""
+        limits = job.get("StoppingCondition", {})
+        match job.get("FailureReason") or job.get("SecondaryStatus"):
+            case "MaxRuntimeExceeded":
+                return (
+                    f"it ran for longer than the {limits.get('MaxRuntimeInSeconds')} s of its max_runtime; another "
+                    "one goes on from its last checkpoint"
+                )
+            case "MaxWaitTimeExceeded":
+                return (
+                    f"in {limits.get('MaxWaitTimeInSeconds')} s there was not enough spot capacity "
+                    "(TrainingCompute(spot_wait_seconds=...)); another one goes on from its last checkpoint"
+                )
+            case _:
+                return super().failure_reason(job)
+
+    def recorded(self, job: Job) -> dict[str, Any]:
+        """The request, the billed seconds, and the last metrics."""
+        recorded = super().recorded(job)
+        recorded["metrics"] = {metric["MetricName"]: metric["Value"] for metric in job.get("FinalMetricDataList", ())}
+        if "BillableTimeInSeconds" in job:
+            recorded["billable_seconds"] = job["BillableTimeInSeconds"]
+        return recorded
+
+
+def _completed(request: Mapping[str, object], members: Mapping[str, object], props: JobProperties) -> dict[str, object]:
+    completed = {**members, "RoleArn": props.role_arn, "Tags": props.tags}
+    if common := sorted(request.keys() & completed.keys()):
+        raise InvalidEvent(f"these members of Request are the handler's to set: {', '.join(common)}")
+    return {**request, **completed}
+
+
+def _encryption(props: JobProperties) -> dict[str, str]:
+    return {"KmsKeyId": props.kms_key_arn} if props.kms_key_arn else {}
+
+
+OPTIMIZATION = OptimizationJobKind("OptimizationJob", "optimization job")
+TRAINING = TrainingJobKind("TrainingJob", "training job")
 BENCHMARK = JobKind("AIBenchmarkJob", "benchmark job")
 RECOMMENDATION = JobKind("AIRecommendationJob", "recommendation job")
-TRAINING = JobKind("TrainingJob", "training job")
+ARTIFACT_JOBS: Mapping[str, ArtifactJobKind] = {kind.name: kind for kind in (OPTIMIZATION, TRAINING)}
 
 
 def job_name(bucket: str, artifact_key: str, attempt: int) -> str:
@@ -157,3 +328,24 @@ def is_not_found(error: ClientError) -> bool:
         # Several SageMaker operations return this code for an unknown name.
         code == "ValidationException" and any(text in message for text in texts)
     )
+
+
+def remove_setting(s3: S3Client, bucket: str, prefix: str, name: str, kms_key_arn: str | None = None) -> None:
+    """Remove a setting from the serving.properties below ``prefix``; repeated and concurrent calls are safe."""
+    key = f"{prefix}serving.properties"
+    for _ in range(5):
+        stored = get_object(s3, bucket, key)
+        if stored is None:
+            return
+        lines = stored["Body"].read().splitlines(keepends=True)
+        remaining = [line for line in lines if line.partition(b"=")[0].strip() != name.encode()]
+        if remaining == lines:
+            return
+        options: WriteOptions = {**encryption(kms_key_arn), "IfMatch": stored["ETag"]}
+        try:
+            s3.put_object(Bucket=bucket, Key=key, Body=b"".join(remaining), **options)
+            return
+        except ClientError as error:
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in CHANGED_MEANWHILE:
+                raise
+    raise DeploymentError(f"s3://{bucket}/{key} is being changed by others; deploy again")

@@ -1,17 +1,156 @@
-"""The properties of the custom resources about artifacts, their jobs and the models that serve them."""
+"""The properties of the custom resources about artifacts, their jobs and the models that serve them; types of all.
+
+Patterns and limits are those of CreateOptimizationJob, CreateModel and CreateAIRecommendationJob, narrowed to those of
+a deployment. CloudFormation delivers every number and boolean of a custom resource as text; pydantic reads both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+    with_config,
+)
+from pydantic.alias_generators import to_pascal
+from typing_extensions import TypedDict
 
-from ..documents import is_artifact_key
-from . import fields
-from .fields import Bucket, InstanceType, KeyArn, Properties, RoleArn, S3Uri, Sha256, Tag, Tags, Watch, pattern
+from ..documents import is_artifact_key, is_list, is_object
+from ..errors import InvalidEvent
 
-JobKind = Literal["OptimizationJob", "TrainingJob"]
+# The DNS suffixes of AWS's partitions (botocore's endpoints.json).
+_WAIT_HANDLE_HOST = re.compile(
+    r"cloudformation-waitcondition-[a-z0-9-]+\.s3([.-][a-z0-9-]+)?\."
+    r"(amazonaws\.com(\.cn)?|amazonaws\.eu|c2s\.ic\.gov|cloud\.adc-e\.uk|csp\.hci\.ic\.gov|sc2s\.sgov\.gov)"
+)
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+SOURCE_KINDS = frozenset({"hub", "hub_draft", "s3", "artifact"})
+
+
+def _checked_wait_handle(url: str) -> str:
+    """Require a URL of CloudFormation, or of loopback for the local cloud."""
+    parts = urlsplit(url)
+    is_local = parts.hostname in _LOOPBACK and urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).hostname in _LOOPBACK
+    is_own = parts.port is None and _WAIT_HANDLE_HOST.fullmatch(parts.hostname or "") is not None
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("it has credentials")
+    if not ((parts.scheme == "https" and is_own) or (parts.scheme == "http" and is_local)):
+        raise ValueError("it is not one of CloudFormation's")
+    return url
+
+
+def pattern(regex: str, max_length: int | None = None) -> StringConstraints:
+    """Text that matches all of ``regex``."""
+    return StringConstraints(pattern=f"^(?:{regex})$", max_length=max_length)
+
+
+Sha256 = Annotated[str, pattern("[0-9a-f]{64}")]
+Bucket = Annotated[str, pattern(r"[a-z0-9]([a-z0-9-]|\.[a-z0-9-])*[a-z0-9]", 63), StringConstraints(min_length=3)]
+S3Uri = Annotated[str, pattern(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\x00-\x1f\x7f]*)?", 1024)]
+RoleArn = Annotated[str, pattern(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+", 2048)]
+KeyArn = Annotated[str, pattern(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]{1,64}")]
+StateMachineArn = Annotated[
+    str, pattern(r"arn:aws[a-z-]*:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[A-Za-z0-9_-]{1,80}")
+]
+InstanceType = Annotated[str, pattern(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")]
+ResourceName = Annotated[str, pattern("[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")]
+WaitHandle = Annotated[str, AfterValidator(_checked_wait_handle)]
+Seconds = Annotated[int, Field(ge=0, le=9_999_999)]
+_NetworkId = Annotated[str, pattern("[-0-9a-zA-Z]{1,32}")]
+_TAG_TEXT = r"[\w .:/=+@-]*"
+
+
+def _tag_key(key: str) -> str:
+    if key.lower().startswith("aws:"):
+        raise ValueError("the prefix aws: is reserved")
+    return key
+
+
+@with_config(ConfigDict(extra="forbid"))
+class Tag(TypedDict):
+    """A tag that a user may set."""
+
+    Key: Annotated[str, pattern(_TAG_TEXT, 128), StringConstraints(min_length=1), AfterValidator(_tag_key)]
+    Value: Annotated[str, pattern(_TAG_TEXT, 256)]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class VpcConfig(TypedDict):
+    """The network of a job or a model."""
+
+    SecurityGroupIds: Annotated[Sequence[_NetworkId], Field(min_length=1, max_length=5)]
+    Subnets: Annotated[Sequence[_NetworkId], Field(min_length=1, max_length=16)]
+
+
+Tags = Annotated[list[Tag], Field(max_length=50)]
+
+
+class Properties(BaseModel):
+    """Properties of a custom resource, named as in the template; an empty value counts as missing."""
+
+    model_config = ConfigDict(
+        frozen=True, alias_generator=to_pascal, populate_by_name=True, defer_build=True, allow_inf_nan=False
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, properties: Any) -> Any:
+        if not is_object(properties):
+            return properties
+        return {name: value for name, value in properties.items() if value not in (None, "", [], {})}
+
+
+P = TypeVar("P", bound=Properties)
+
+
+def validate(model: type[P], properties: object) -> P:
+    """Parse properties; the error names all that are missing or malformed."""
+    try:
+        return model.model_validate(properties)
+    except ValidationError as error:
+        problems = sorted({_problem(detail) for detail in error.errors(include_url=False, include_input=False)})
+    raise InvalidEvent(f"these properties are missing or malformed: {', '.join(problems)}")
+
+
+def _problem(detail: Any) -> str:
+    path = ""
+    for part in detail["loc"]:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part != "[key]" and part not in SOURCE_KINDS:
+            path += f".{part}"
+    if detail["type"].startswith("union_tag"):
+        path += ".Kind"
+    path = path.removeprefix(".") or "ResourceProperties"
+    reason = detail.get("ctx", {}).get("error")
+    return f"{path} ({reason})" if reason else path
+
+
+def as_delivered(value: object) -> Any:
+    """Numbers and booleans as text, as CloudFormation delivers them, unlike a schedule."""
+    if is_object(value):
+        return {name: as_delivered(item) for name, item in value.items()}
+    if is_list(value):
+        return [as_delivered(item) for item in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+Delivered = Annotated[dict[str, Any], AfterValidator(as_delivered)]
+"""A document in which every number and boolean is text, as CloudFormation delivers it."""
+
+
+ArtifactJobName = Literal["OptimizationJob", "TrainingJob"]
 _HubContent = Annotated[str, pattern("[a-zA-Z0-9](-*[a-zA-Z0-9])*", 63)]
 _Version = Annotated[str, pattern(r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}")]
 _Image = Annotated[
@@ -72,7 +211,7 @@ Source = Annotated[HubSource | S3Source | ArtifactSource, Field(discriminator="k
 class StoreProperties(Properties):
     """The artifact store and the kind of job, which a deletion needs."""
 
-    job_kind: JobKind = "OptimizationJob"
+    job_kind: ArtifactJobName = "OptimizationJob"
     bucket: Bucket
     kms_key_arn: KeyArn | None = None
 
@@ -80,9 +219,9 @@ class StoreProperties(Properties):
 class WatchedProperties(Properties):
     """A resource whose job a state machine watches, and whose stack may wait for it."""
 
-    state_machine_arn: fields.StateMachineArn
-    wait_handle: fields.WaitHandle | None = None
-    wait_seconds: fields.Seconds | None = None
+    state_machine_arn: StateMachineArn
+    wait_handle: WaitHandle | None = None
+    wait_seconds: Seconds | None = None
 
 
 class JobProperties(StoreProperties, WatchedProperties):
@@ -104,10 +243,21 @@ class JobProperties(StoreProperties, WatchedProperties):
     tags: Tags = Field(default_factory=list[Tag])
 
 
+class Watch(Properties):
+    """The input of an execution that watches a job."""
+
+    # Of the stack's wait condition, if any.
+    wait_handle: str | None = None
+    # When the watcher fails the wait condition, in seconds since 1970.
+    deadline: int | None = None
+    # The error that the state machine caught, if it failed.
+    error: Any = None
+
+
 class ArtifactWatch(Watch):
     """The input of the execution that watches an artifact's job; ``account`` is that of the stack."""
 
-    kind: JobKind = "OptimizationJob"
+    kind: ArtifactJobName = "OptimizationJob"
     bucket: Bucket
     kms_key_arn: KeyArn | None = None
     artifact_key: Sha256
@@ -123,6 +273,12 @@ class Channel(Properties):
     source: Source
 
 
+def _distinct(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:
+    if len({channel.name for channel in channels}) < len(channels):
+        raise ValueError("two of them have one name")
+    return channels
+
+
 _Variable = Annotated[str, pattern("[a-zA-Z_][a-zA-Z0-9_]*", 1024)]
 
 
@@ -135,10 +291,10 @@ class ModelProperties(Properties):
     )
     instance_type: InstanceType
     source: Source
-    channels: Annotated[tuple[Channel, ...], Field(max_length=5)] = ()
+    channels: Annotated[tuple[Channel, ...], Field(max_length=5), AfterValidator(_distinct)] = ()
     role_arn: RoleArn
     enable_network_isolation: bool = True
-    vpc_config: fields.VpcConfig | None = None
+    vpc_config: VpcConfig | None = None
     tags: Tags = Field(default_factory=list[Tag])
 
 

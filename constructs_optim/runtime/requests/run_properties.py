@@ -7,11 +7,26 @@ import hashlib
 import json
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from . import fields
-from .fields import Delivered, InstanceType, Properties, ResourceName, S3Uri, Sha256, Tag, Tags, Watch, pattern
-from .properties import S3Prefix, WatchedProperties
+from .properties import (
+    Bucket,
+    Delivered,
+    InstanceType,
+    KeyArn,
+    Properties,
+    ResourceName,
+    RoleArn,
+    S3Prefix,
+    S3Uri,
+    Sha256,
+    Tag,
+    Tags,
+    VpcConfig,
+    Watch,
+    WatchedProperties,
+    pattern,
+)
 
 _Text = Annotated[str, pattern(r"[^\x00-\x1f\x7f]{1,200}")]
 _Formula = Annotated[str, pattern("[a-z0-9_ +*/().-]{1,200}")]
@@ -32,9 +47,9 @@ class RunRequest(Properties):
     """The common properties of evaluations and recommendations, whose jobs have a workload configuration."""
 
     workload_config_name: ResourceName
-    role_arn: fields.RoleArn
-    bucket: fields.Bucket
-    kms_key_arn: fields.KeyArn | None = None
+    role_arn: RoleArn
+    bucket: Bucket
+    kms_key_arn: KeyArn | None = None
 
 
 class Subject(Properties):
@@ -53,6 +68,12 @@ class Limit(Properties):
     unit: str = ""
     at_most: float | None = None
     at_least: float | None = None
+
+    @model_validator(mode="after")
+    def _has_one_bound(self) -> Limit:
+        if (self.at_most is None) == (self.at_least is None):
+            raise ValueError("it has either AtMost or AtLeast")
+        return self
 
 
 class Comparison(Properties):
@@ -111,7 +132,7 @@ class EvaluationRequest(RunRequest):
     discount: _Share = 0.0
     # Of its metrics, except concurrency and artifact key.
     dimensions: dict[_Dimension, _Text] = Field(default_factory=dict)
-    vpc_config: fields.VpcConfig | None = None
+    vpc_config: VpcConfig | None = None
     # None if the deployment does not depend on the results.
     gate: Gate | None = None
     tags: Tags = Field(default_factory=list[Tag])

@@ -20,7 +20,7 @@ _ATTEMPT = re.compile(r"/model/(\d+)/")
 
 @dataclass(frozen=True)
 class Finding:
-    """A damaged file."""
+    """A file that differs from the manifest, and how."""
 
     file: str
     damage: Literal["missing", "changed", "extra", "unreadable"]
@@ -41,7 +41,7 @@ def check_manifest(
         listed = [{name: file[name] for name in ("name", "size", "etag")} for file in files]
         findings = differences(files, store.with_checksums(manifest["model_data_uri"], listed))
         host, _, tagged = manifest["image"].partition("@")[0].rpartition("/")
-        # An empty image cannot be served at all.
+        # An empty image is not checked: nothing can be served with it.
         if tagged and repositories and f"{host}/{tagged.partition(':')[0]}" not in repositories:
             served = ", ".join(sorted(repositories))
             detail = f"image is {manifest['image']}, and this recipe is served with one of {served}"

@@ -14,7 +14,7 @@ By the claim, concurrent deployments of the same artifact share one job.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from botocore.exceptions import ClientError
@@ -71,6 +71,7 @@ class Claim(StoredRecord):
 
     def released_if_abandoned(self) -> Claim:
         """A copy that is released if no owner is left in the job's account, which alone can stop the job."""
+        # A claim stays released until an owner joins: its files may be about to be removed.
         is_abandoned = not any(self.made_in(owner.account) for owner in self.owners)
         return self.updated(released=self.released or is_abandoned)
 
@@ -240,6 +241,13 @@ class ArtifactStore:
     def _change(self, key: str, change: Callable[[Claim], Claim]) -> Claim:
         """Change an existing claim, or an empty one if it was deleted."""
         return self._records.change(_claim_name(key), Claim, lambda claim: change(claim or Claim(artifact_key=key)))
+
+
+# The bars let a template take a part out of the JSON that CloudFormation wraps a wait condition's Data in, with
+# Fn::Split.
+def artifact_data(manifest: Mapping[str, Any]) -> str:
+    """``|image|model data URI|job name|`` of an artifact's manifest."""
+    return f"|{manifest['image']}|{manifest['model_data_uri']}|{manifest['job_name']}|"
 
 
 def _prefix(key: str) -> str:

@@ -252,7 +252,7 @@ class JsonRecords:
             # Not JSON, not UTF-8, or nested too deeply.
             record = None
         if not is_object(record):
-            raise self._damaged(name, "it is no JSON object")
+            raise self._damaged(name, "it is not a JSON object")
         return record, response["ETag"]
 
     def _damaged(self, name: str, problem: str) -> DeploymentError:

@@ -122,10 +122,10 @@ class OwnerRecord(StoredRecord):
         return {key for key in self.keys_in(APPLIED, CONFIRMED) if digest in self.properties.get(key, ())}
 
     def deleted_with(self, physical_id: object) -> set[str]:
-        """The artifacts that the deletion of ``physical_id`` leaves."""
+        """The artifacts that the deletion of ``physical_id`` gives up."""
         leaving = self.keys_in(LEAVING)
         if is_artifact_key(physical_id):
-            # An applied artifact stays, as it may be the replacement of the deleted one.
+            # An applied artifact is kept, as it may be the replacement of the deleted one.
             return {physical_id} | self.keys_in(BEGUN) | leaving
         # The id of a creation that failed, which names its request, or whose response was lost.
         request = failed_request(physical_id)
@@ -141,7 +141,7 @@ class OwnerRecord(StoredRecord):
         return updated.updated(properties={**self.properties, key: (properties, *earlier)[:_REMEMBERED_PROPERTIES]})
 
     def giving_up(self, keys: Collection[str], request: str) -> OwnerRecord:
-        """A copy in which ``request`` leaves the references with these keys."""
+        """A copy in which ``request`` gives up the references with these keys."""
         leaving = {key: self.keys[key].updated(request=request, state=LEAVING) for key in self.keys if key in keys}
         return self.updated(keys={**self.keys, **leaving})
 
@@ -219,6 +219,8 @@ class OwnerRecords:
     ) -> OwnerRecord:
         """Make ``request`` the owner's latest, or raise :class:`Superseded` if a later one has begun.
 
+        This comes first: whatever still works for an earlier request stops at its next step.
+
         ``physical_id`` shows that CloudFormation has received an earlier response. ``properties`` is the digest of the
         earlier properties, for records of the first release. ``gives_up`` returns the references of a deletion.
         """
@@ -262,7 +264,7 @@ class OwnerRecords:
     def settle(
         self, owner: Owner, request: str, key: str, *, properties: str = "", before: object = None
     ) -> OwnerRecord:
-        """Record that ``request`` was applied with ``key`` and a digest of properties, and leave all other artifacts.
+        """Record that ``request`` was applied with ``key`` and a digest of properties, and give up all other artifacts.
 
         ``before``, the earlier physical id, stays: CloudFormation requests its deletion after the update.
         """
@@ -280,7 +282,7 @@ class OwnerRecords:
         return self._change(owner, settled)
 
     def withdraw(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Leave the reference of a failed request, unless another request has taken it over."""
+        """Give up the reference of a failed request, unless another request has taken it over."""
 
         def withdrawn(record: OwnerRecord) -> OwnerRecord:
             return record.giving_up({key}, request) if record.is_from(request, key, BEGUN) else record
@@ -288,7 +290,7 @@ class OwnerRecords:
         return self._change(owner, withdrawn)
 
     def left(self, owner: Owner, request: str, key: str) -> OwnerRecord:
-        """Remove a reference that ``request`` left, after leaving the claim; a later request's stays."""
+        """Remove a reference that ``request`` gave up, once the owner has left the claim; a later one's is kept."""
 
         def removed(record: OwnerRecord) -> OwnerRecord:
             return record.without(key) if record.is_from(request, key, LEAVING) else record

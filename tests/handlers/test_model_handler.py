@@ -12,7 +12,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.hosting import IMAGE
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Answers
+from ..support.local_cloud import BUCKET, ROLE, Responses
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1234"
 
@@ -31,22 +31,22 @@ def properties(**changed: Any) -> dict[str, Any]:
     }
 
 
-def send(answers: Answers, kind: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
+def send(responses: Responses, kind: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
     event = {
         "RequestType": kind,
-        "ResponseURL": answers.url,
+        "ResponseURL": responses.url,
         "StackId": STACK,
-        "RequestId": f"request-{len(answers.received)}",
+        "RequestId": f"request-{len(responses.received)}",
         "LogicalResourceId": "Llama70BModel",
         "ResourceProperties": properties(**changed),
         **({"PhysicalResourceId": physical_id} if physical_id else {}),
     }
     model_handler.handler(event, LambdaContext())
-    return answers.received[-1]
+    return responses.received[-1]
 
 
-def test_a_created_model_has_its_draft_as_a_channel(answers: Answers, sagemaker: Any) -> None:
-    response = send(answers, "Create")
+def test_a_created_model_has_its_draft_as_a_channel(responses: Responses, sagemaker: Any) -> None:
+    response = send(responses, "Create")
     assert response["Status"] == "SUCCESS", response
     model = sagemaker.describe_model(ModelName=response["PhysicalResourceId"])
     container = model["PrimaryContainer"]
@@ -57,48 +57,48 @@ def test_a_created_model_has_its_draft_as_a_channel(answers: Answers, sagemaker:
     assert model["EnableNetworkIsolation"] is True
     assert sagemaker.list_tags(ResourceArn=model["ModelArn"])["Tags"] == [{"Key": "team", "Value": "chat"}]
     assert response["PhysicalResourceId"].startswith("optim-chat-")
-    send(answers, "Delete", response["PhysicalResourceId"])
+    send(responses, "Delete", response["PhysicalResourceId"])
 
 
-def test_a_repeated_create_reuses_the_model_it_created(answers: Answers) -> None:
-    first, second = send(answers, "Create"), send(answers, "Create")
+def test_a_repeated_create_reuses_the_model_it_created(responses: Responses) -> None:
+    first, second = send(responses, "Create"), send(responses, "Create")
     assert first["PhysicalResourceId"] == second["PhysicalResourceId"]
     assert second["Status"] == "SUCCESS"
-    send(answers, "Delete", first["PhysicalResourceId"])
+    send(responses, "Delete", first["PhysicalResourceId"])
 
 
 def test_a_changed_definition_creates_a_model_and_a_rollback_reuses_the_old_one(
-    answers: Answers, sagemaker: Any
+    responses: Responses, sagemaker: Any
 ) -> None:
-    before = send(answers, "Create")["PhysicalResourceId"]
-    after = send(answers, "Update", before, Environment={"OPTION_MAX_MODEL_LEN": "4096"})["PhysicalResourceId"]
+    before = send(responses, "Create")["PhysicalResourceId"]
+    after = send(responses, "Update", before, Environment={"OPTION_MAX_MODEL_LEN": "4096"})["PhysicalResourceId"]
     assert after != before
     sagemaker.describe_model(ModelName=before)
-    rolled_back = send(answers, "Update", after)["PhysicalResourceId"]
+    rolled_back = send(responses, "Update", after)["PhysicalResourceId"]
     assert rolled_back == before
     for name in (after, before):
-        assert send(answers, "Delete", name)["Status"] == "SUCCESS"
+        assert send(responses, "Delete", name)["Status"] == "SUCCESS"
         with pytest.raises(ClientError, match="Could not find"):
             sagemaker.describe_model(ModelName=name)
 
 
-def test_changed_tags_update_the_model_in_place(answers: Answers, sagemaker: Any) -> None:
-    before = send(answers, "Create")
-    after = send(answers, "Update", before["PhysicalResourceId"], Tags=[{"Key": "stage", "Value": "test"}])
+def test_changed_tags_update_the_model_in_place(responses: Responses, sagemaker: Any) -> None:
+    before = send(responses, "Create")
+    after = send(responses, "Update", before["PhysicalResourceId"], Tags=[{"Key": "stage", "Value": "test"}])
     assert after["PhysicalResourceId"] == before["PhysicalResourceId"]
     arn = after["Data"]["ModelArn"]
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "stage", "Value": "test"}]
-    send(answers, "Delete", after["PhysicalResourceId"])
+    send(responses, "Delete", after["PhysicalResourceId"])
 
 
 @pytest.mark.parametrize("name", ["not-created", "optim-never-was"])
-def test_deleting_a_model_that_does_not_exist_succeeds(answers: Answers, name: str) -> None:
-    assert send(answers, "Delete", name)["Status"] == "SUCCESS"
+def test_deleting_a_model_that_does_not_exist_succeeds(responses: Responses, name: str) -> None:
+    assert send(responses, "Delete", name)["Status"] == "SUCCESS"
 
 
-def test_an_empty_draft_prefix_fails_with_its_s3_uri(answers: Answers) -> None:
+def test_an_empty_draft_prefix_fails_with_its_s3_uri(responses: Responses) -> None:
     channels = [{"Name": "draft_model", "Source": {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/nothing/"}}]
-    response = send(answers, "Create", Channels=channels)
+    response = send(responses, "Create", Channels=channels)
     assert response["Status"] == "FAILED"
     assert f"s3://{BUCKET}/nothing/" in response["Reason"]
     assert response["PhysicalResourceId"].startswith("not-created-request-")
@@ -119,15 +119,15 @@ def test_an_empty_draft_prefix_fails_with_its_s3_uri(answers: Answers) -> None:
     ],
 )
 def test_malformed_resource_properties_are_reported_by_name(
-    answers: Answers, changed: dict[str, Any], named: str
+    responses: Responses, changed: dict[str, Any], named: str
 ) -> None:
-    response = send(answers, "Create", **changed)
+    response = send(responses, "Create", **changed)
     assert response["Status"] == "FAILED"
     assert named in response["Reason"]
 
 
-def test_throttled_create_model_calls_are_retried(answers: Answers, cloud: LocalCloud) -> None:
+def test_throttled_create_model_calls_are_retried(responses: Responses, cloud: LocalCloud) -> None:
     cloud.inject("throttled", operation="CreateModel", count=2)
-    response = send(answers, "Create")
+    response = send(responses, "Create")
     assert response["Status"] == "SUCCESS"
-    send(answers, "Delete", response["PhysicalResourceId"])
+    send(responses, "Delete", response["PhysicalResourceId"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -17,14 +16,15 @@ import pytest
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.runtime import aws, custom_resource
 from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
-from constructs_optim.runtime.requests.fields import validate
+from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.run_properties import EvaluationRequest
 from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RunRecords, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.endpoint_updates import serving
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Answers
+from ..support.local_cloud import BUCKET, ROLE, Responses
+from ..support.waiting import until
 
 ACCOUNT, REGION = "000000000000", "us-west-2"
 _numbers = count()
@@ -39,8 +39,8 @@ class Evaluation:
 
     name, workload, spec = "evaluated", "optimevaluated", Workload(concurrency=[2], requests=20).spec
 
-    def __init__(self, cloud: LocalCloud, answers: Answers, machine: str) -> None:
-        self.cloud, self.answers, self.machine = cloud, answers, machine
+    def __init__(self, cloud: LocalCloud, responses: Responses, machine: str) -> None:
+        self.cloud, self.responses, self.machine = cloud, responses, machine
         self.sagemaker = cloud.client("sagemaker")
         self.request: dict[str, Any] = {
             "Label": self.name,
@@ -68,21 +68,18 @@ class Evaluation:
         return self.sagemaker.describe_ai_benchmark_job(AIBenchmarkJobName=run_job_name(self.records.key, self.run))
 
     def poll(self, issued: int = 1000, **more: Any) -> dict[str, Any]:
-        event = {"Request": self.request, "Run": self.run, "Issued": issued, "WaitHandle": self.answers.url, **more}
+        event = {"Request": self.request, "Run": self.run, "Issued": issued, "WaitHandle": self.responses.url, **more}
         return evaluation_watcher.handler(event, LambdaContext(120))
 
     def poll_to_the_end(self, **more: Any) -> dict[str, Any]:
         """Poll until the watcher is done; returns the signal that the stack received."""
-        deadline = time.monotonic() + 20
-        while not self.poll(**more)["Done"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        return self.answers.received[-1]
+        until(lambda: self.poll(**more), lambda output: output["Done"])
+        return self.responses.received[-1]
 
     def event(self, kind: str, request: str, **more: Any) -> dict[str, Any]:
         return {
             "RequestType": kind,
-            "ResponseURL": f"{self.answers.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
+            "ResponseURL": f"{self.responses.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
             "StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Chat/{self.name}",
             "RequestId": request,
             "LogicalResourceId": "Evaluation",
@@ -111,10 +108,10 @@ def endpoint(cloud: LocalCloud) -> None:
 
 @pytest.fixture
 def evaluation(
-    cloud: LocalCloud, answers: Answers, machine: str, endpoint: None, monkeypatch: pytest.MonkeyPatch
+    cloud: LocalCloud, responses: Responses, machine: str, endpoint: None, monkeypatch: pytest.MonkeyPatch
 ) -> Evaluation:
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
-    return Evaluation(cloud, answers, machine)
+    return Evaluation(cloud, responses, machine)
 
 
 @pytest.fixture
@@ -154,6 +151,14 @@ def test_an_evaluation_ends_with_a_result_a_report_and_a_decision(evaluation: Ev
     assert (decision["accepted"], decision["run"]) == (True, evaluation.run)
 
 
+def test_a_scheduled_run_becomes_the_current_result_and_keeps_the_decision(evaluation: Evaluation) -> None:
+    evaluation.poll_to_the_end(Before="b" * 64)
+    decided = evaluation.records.read(CURRENT)
+    evaluation.run = "scheduled"
+    until(lambda: evaluation.poll(WaitHandle=None), lambda output: output["Done"])
+    assert evaluation.records.read(CURRENT) == {**(decided or {}), "run": "scheduled"}
+
+
 @pytest.mark.parametrize("step", [1, 3, 4, 5, 6, 9, 12, 15, 17])
 def test_an_interrupted_poll_is_recovered_by_the_next_one(
     evaluation: Evaluation, after_call: Callable[[int, Callable[[], None]], None], step: int
@@ -187,7 +192,7 @@ def test_an_event_delivered_twice_starts_one_execution(evaluation: Evaluation, c
     event = evaluation.event("Create", "request-1")
     for _ in range(2):
         evaluation_handler.handler(event, LambdaContext(30))
-    first, second = evaluation.answers.received
+    first, second = evaluation.responses.received
     assert first["Status"] == second["Status"] == "SUCCESS"
     assert first["PhysicalResourceId"] == second["PhysicalResourceId"] == evaluation.records.key
     listed = cloud.client("stepfunctions").list_executions(stateMachineArn=evaluation.machine)["executions"]
@@ -198,7 +203,7 @@ def test_an_accepted_endpoint_is_not_measured_again(evaluation: Evaluation, clou
     evaluation.poll_to_the_end()
     event = evaluation.event("Update", "request-2", PhysicalResourceId=evaluation.records.key)
     evaluation_handler.handler(event, LambdaContext(30))
-    assert evaluation.answers.received[-1]["Status"] == "SUCCESS"
+    assert evaluation.responses.received[-1]["Status"] == "SUCCESS"
     listed = cloud.client("stepfunctions").list_executions(stateMachineArn=evaluation.machine)["executions"]
     assert not [each for each in listed if each["name"].startswith(evaluation.records.key[:32])]
 
@@ -210,7 +215,7 @@ def test_deleting_an_evaluation_waits_until_its_benchmark_has_stopped(
     evaluation.poll(issued=0)
     event = evaluation.event("Delete", "request-3", PhysicalResourceId=evaluation.records.key)
     evaluation_handler.handler(event, LambdaContext(30))
-    assert evaluation.answers.received[-1]["Status"] == "SUCCESS"
+    assert evaluation.responses.received[-1]["Status"] == "SUCCESS"
     assert evaluation.job["AIBenchmarkJobStatus"] == "Stopped"
 
 
@@ -270,4 +275,4 @@ def test_a_stack_past_the_deadline_of_its_evaluation_gets_the_reason(evaluation:
     cloud.inject("benchmark_never_finishes")
     evaluation.poll()
     assert not evaluation.poll(Deadline=1)["Done"]
-    assert "is still InProgress after" in evaluation.answers.received[-1]["Reason"]
+    assert "is still InProgress after" in evaluation.responses.received[-1]["Reason"]

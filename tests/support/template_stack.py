@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import re
-import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +18,8 @@ from aws_cdk import App, DefaultStackSynthesizer, Environment, Stack
 from botocore.exceptions import ClientError
 
 from constructs_optim_local.cloud import LocalCloud
+
+from .waiting import settled
 
 ASSETS = "assets"
 Build = Callable[[Stack], None]
@@ -90,13 +91,9 @@ class TemplateStack:
 
     def settled(self, seconds: float = 300) -> str:
         """The stack's status once nothing is in progress."""
-        deadline = time.monotonic() + seconds
-        while True:
-            status = self.status
-            if not status.endswith("_IN_PROGRESS"):
-                return status
-            assert time.monotonic() < deadline, f"{self.name} is still {status}: {self.reasons}"
-            time.sleep(0.1)
+        status = settled(lambda: self.status, lambda status: not status.endswith("_IN_PROGRESS"), seconds)
+        assert not status.endswith("_IN_PROGRESS"), f"{self.name} is still {status}: {self.reasons}"
+        return status
 
     @property
     def status(self) -> str:
@@ -188,3 +185,24 @@ def allowed(template: dict[str, Any]) -> set[tuple[str, str]]:
         for statement in document["Statement"]
         for action in actions(statement)
     }
+
+
+def made(cloud: LocalCloud, folder: Path, name: str, build: Build) -> TemplateStack:
+    stack = TemplateStack(cloud, name, synthesized(build, folder))
+    upload_assets(cloud, folder)
+    return stack
+
+
+def endpoint_of(stack: TemplateStack) -> dict[str, Any]:
+    client = stack.cloud.client("sagemaker")
+    return client.describe_endpoint(EndpointName=physical(stack, "AWS::SageMaker::Endpoint").rpartition("/")[2])
+
+
+def physical(stack: TemplateStack, type_name: str, part: str = "") -> str:
+    resources = stack.cloud.client("cloudformation").describe_stack_resources(StackName=stack.name)["StackResources"]
+    (physical_id,) = [
+        resource["PhysicalResourceId"]
+        for resource in resources
+        if resource["ResourceType"] == type_name and part in resource["LogicalResourceId"]
+    ]
+    return physical_id

@@ -17,12 +17,12 @@ from botocore.stub import Stubber
 
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import recommendation_handler, recommendation_watcher
-from constructs_optim.runtime.jobs import watching
+from constructs_optim.runtime.jobs import runs
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import Clients, Died
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Answers
+from ..support.local_cloud import BUCKET, ROLE, Responses
 
 numbers = count()
 CALLS_OF_A_CREATE = 8
@@ -31,8 +31,8 @@ CALLS_OF_A_CREATE = 8
 class Recommendation:
     """CloudFormation's side of one resource."""
 
-    def __init__(self, cloud: LocalCloud, answers: Answers, machine: str, config: str) -> None:
-        self.cloud, self.answers, self.machine, self.config = cloud, answers, machine, config
+    def __init__(self, cloud: LocalCloud, responses: Responses, machine: str, config: str) -> None:
+        self.cloud, self.responses, self.machine, self.config = cloud, responses, machine, config
         self.number = next(numbers)
         self._sent: list[str] = []
         self.prefix = f"recommended/{self.number}/"
@@ -58,7 +58,7 @@ class Recommendation:
         date = f"20261121T1200{self._sent.index(request):02}Z"
         return {
             "RequestType": kind,
-            "ResponseURL": f"{self.answers.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
+            "ResponseURL": f"{self.responses.url}?X-Amz-Date={date}&X-Amz-Expires=7200",
             "StackId": f"arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/{self.number}",
             "RequestId": f"{self.number}-{request}",
             "LogicalResourceId": "Recommendation",
@@ -69,7 +69,7 @@ class Recommendation:
     def send(self, kind: str, request: str, physical_id: str | None = None) -> dict[str, Any]:
         """Invoke the function; returns its response."""
         recommendation_handler.handler(self.event(kind, request, physical_id), LambdaContext(0.5))
-        return self.answers.received[-1]
+        return self.responses.received[-1]
 
     def jobs(self, *statuses: str) -> list[str]:
         """The jobs for this resource's model with one of the statuses."""
@@ -114,16 +114,21 @@ def clients(cloud: LocalCloud) -> Clients:
 
 @pytest.fixture
 def recommendation(
-    cloud: LocalCloud, answers: Answers, machine: str, config: str, clients: Clients, monkeypatch: pytest.MonkeyPatch
+    cloud: LocalCloud,
+    responses: Responses,
+    machine: str,
+    config: str,
+    clients: Clients,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Recommendation]:
     # The pauses are for permissions on their way, and for a job that another process is about to create: none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
-    monkeypatch.setattr(watching, "_COMING_SECONDS", 0)
-    for module in (recommendation_handler, watching):
+    monkeypatch.setattr(runs, "_COMING_SECONDS", 0)
+    for module in (recommendation_handler, custom_resource, runs):
         monkeypatch.setattr(module, "client", clients.get)
     cloud.inject("recommendation_never_finishes")
     clients.arm({})
-    yield Recommendation(cloud, answers, machine, config)
+    yield Recommendation(cloud, responses, machine, config)
     clients.arm({})
 
 
@@ -194,30 +199,30 @@ def test_an_account_without_access_to_recommendation_jobs_gets_the_next_step(
 
 
 def test_a_stack_past_its_deadline_is_signalled_and_the_job_is_polled_further(
-    recommendation: Recommendation, answers: Answers
+    recommendation: Recommendation, responses: Responses
 ) -> None:
     recommendation.send("Create", "create")
-    seen = recommendation.poll(WaitHandle=f"{answers.url}handle", Deadline=0)
+    seen = recommendation.poll(WaitHandle=f"{responses.url}handle", Deadline=0)
     assert seen["Done"] is False
-    assert answers.received[-1]["Status"] == "FAILURE"
-    assert "is still InProgress after 0 h 0 min" in answers.received[-1]["Reason"]
-    assert "wait=False" in answers.received[-1]["Reason"]
+    assert responses.received[-1]["Status"] == "FAILURE"
+    assert "is still InProgress after 0 h 0 min" in responses.received[-1]["Reason"]
+    assert "wait=False" in responses.received[-1]["Reason"]
 
 
 def test_a_job_stopped_outside_the_stack_fails_the_stack(
-    recommendation: Recommendation, answers: Answers, cloud: LocalCloud
+    recommendation: Recommendation, responses: Responses, cloud: LocalCloud
 ) -> None:
     recommendation.send("Create", "create")
     (name,) = recommendation.jobs()
     cloud.client("sagemaker").stop_ai_recommendation_job(AIRecommendationJobName=name)
-    while not recommendation.poll(WaitHandle=f"{answers.url}handle")["Done"]:
+    while not recommendation.poll(WaitHandle=f"{responses.url}handle")["Done"]:
         pass
-    assert answers.received[-1]["Status"] == "FAILURE"
-    assert "it was stopped from outside this deployment" in answers.received[-1]["Reason"]
+    assert responses.received[-1]["Status"] == "FAILURE"
+    assert "it was stopped from outside this deployment" in responses.received[-1]["Reason"]
 
 
 def test_a_job_without_recommendations_fails_the_stack_and_writes_no_result(
-    recommendation: Recommendation, answers: Answers, cloud: LocalCloud
+    recommendation: Recommendation, responses: Responses, cloud: LocalCloud
 ) -> None:
     key = recommendation.send("Create", "create")["PhysicalResourceId"]
     (name,) = recommendation.jobs()
@@ -230,14 +235,16 @@ def test_a_job_without_recommendations_fails_the_stack_and_writes_no_result(
     with stubbed, pytest.MonkeyPatch.context() as patched:
         s3 = cloud.client("s3")
         patched.setattr(recommendation_watcher, "client", lambda made: sagemaker if made == "sagemaker" else s3)
-        assert recommendation.poll(WaitHandle=f"{answers.url}handle")["Done"] is True
-    assert "completed and recommends nothing" in answers.received[-1]["Reason"]
+        assert recommendation.poll(WaitHandle=f"{responses.url}handle")["Done"] is True
+    assert "completed and recommends nothing" in responses.received[-1]["Reason"]
     found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"recommendations/{key}/")["Contents"]
     assert not [each["Key"] for each in found if each["Key"].endswith("result.json")]
 
 
-def test_an_error_caught_by_the_state_machine_fails_the_stack(recommendation: Recommendation, answers: Answers) -> None:
+def test_an_error_caught_by_the_state_machine_fails_the_stack(
+    recommendation: Recommendation, responses: Responses
+) -> None:
     recommendation.send("Create", "create")
-    seen = recommendation.poll(WaitHandle=f"{answers.url}handle", Error={"Error": "Lambda.Unknown"})
+    seen = recommendation.poll(WaitHandle=f"{responses.url}handle", Error={"Error": "Lambda.Unknown"})
     assert seen["Done"] is True
-    assert "Lambda.Unknown" in answers.received[-1]["Reason"]
+    assert "Lambda.Unknown" in responses.received[-1]["Reason"]

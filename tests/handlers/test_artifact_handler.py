@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ from constructs_optim.runtime.store.owner_records import (
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, Answers
+from ..support.local_cloud import BUCKET, Responses
 from ..support.optimization_jobs import ended, request
 from ..support.waiting import until
 
@@ -96,12 +97,12 @@ def properties(key: str, **changed: Any) -> dict[str, Any]:
     }
 
 
-def event(answers: Answers, kind: str, key: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
+def event(responses: Responses, kind: str, key: str, physical_id: str | None = None, **changed: Any) -> dict[str, Any]:
     number = next(_numbers)
     sent = dt.datetime(2026, 11, 21, tzinfo=dt.UTC) + dt.timedelta(seconds=number)
     return {
         "RequestType": kind,
-        "ResponseURL": f"{answers.url}?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}",
+        "ResponseURL": f"{responses.url}?X-Amz-Date={sent:%Y%m%dT%H%M%SZ}",
         "StackId": STACK,
         "RequestId": f"request-{number}",
         "LogicalResourceId": OWNER.logical_id,
@@ -110,15 +111,15 @@ def event(answers: Answers, kind: str, key: str, physical_id: str | None = None,
     }
 
 
-def send(answers: Answers, *of_event: Any, **changed: Any) -> dict[str, Any]:
-    artifact_handler.handler(event(answers, *of_event, **changed), LambdaContext())
-    return answers.received[-1]
+def send(responses: Responses, *of_event: Any, **changed: Any) -> dict[str, Any]:
+    artifact_handler.handler(event(responses, *of_event, **changed), LambdaContext())
+    return responses.received[-1]
 
 
-def test_an_existing_artifact_is_resolved_and_a_reference_is_recorded(answers: Answers, artifact: Artifact) -> None:
+def test_an_existing_artifact_is_resolved_and_a_reference_is_recorded(responses: Responses, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, MAKER)
     manifest = artifact.make()
-    response = send(answers, "Create", artifact.key)
+    response = send(responses, "Create", artifact.key)
     assert response["Status"] == "SUCCESS", response
     assert response["PhysicalResourceId"] == artifact.key
     assert response["Data"] == {
@@ -130,7 +131,9 @@ def test_an_existing_artifact_is_resolved_and_a_reference_is_recorded(answers: A
     assert artifact.is_referred_to
 
 
-def test_creating_and_deleting_a_reference_writes_nothing_to_the_artifact(answers: Answers, artifact: Artifact) -> None:
+def test_creating_and_deleting_a_reference_writes_nothing_to_the_artifact(
+    responses: Responses, artifact: Artifact
+) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.make()
 
@@ -139,25 +142,38 @@ def test_creating_and_deleting_a_reference_writes_nothing_to_the_artifact(answer
         return [(version["Key"], version["ETag"]) for page in pages for version in page.get("Versions", [])]
 
     before = written()
-    send(answers, "Create", artifact.key)
-    send(answers, "Delete", artifact.key, artifact.key)
+    send(responses, "Create", artifact.key)
+    send(responses, "Delete", artifact.key, artifact.key)
     assert written() == before
 
 
-def test_an_artifact_without_a_claim_is_resolved_from_its_manifest(answers: Answers, artifact: Artifact) -> None:
+def test_a_reference_is_deleted_from_a_record_of_a_newer_schema(responses: Responses, artifact: Artifact) -> None:
     artifact.make()
-    assert send(answers, "Create", artifact.key)["Status"] == "SUCCESS"
+    send(responses, "Create", artifact.key)
+    record = json.loads(artifact.s3.get_object(Bucket=BUCKET, Key=OWNER.record_name)["Body"].read())
+    newer = json.dumps({**record, "schema": 2, "region": "us-west-2"})
+    artifact.s3.put_object(Bucket=BUCKET, Key=OWNER.record_name, Body=newer.encode())
+    assert "Upgrade constructs-optim" in send(responses, "Update", artifact.key, artifact.key)["Reason"]
+    assert send(responses, "Delete", artifact.key, artifact.key)["Status"] == "SUCCESS"
+    kept = json.loads(artifact.s3.get_object(Bucket=BUCKET, Key=OWNER.record_name)["Body"].read())
+    assert (kept["schema"], kept["region"], kept["keys"]) == (2, "us-west-2", {})
+    artifact.s3.delete_object(Bucket=BUCKET, Key=OWNER.record_name)
 
 
-def test_an_artifact_owned_by_another_account_is_resolved(answers: Answers, artifact: Artifact) -> None:
+def test_an_artifact_without_a_claim_is_resolved_from_its_manifest(responses: Responses, artifact: Artifact) -> None:
+    artifact.make()
+    assert send(responses, "Create", artifact.key)["Status"] == "SUCCESS"
+
+
+def test_an_artifact_owned_by_another_account_is_resolved(responses: Responses, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, ABROAD)
     artifact.make()
-    assert send(answers, "Create", artifact.key)["Status"] == "SUCCESS"
+    assert send(responses, "Create", artifact.key)["Status"] == "SUCCESS"
 
 
-def failed(answers: Answers, artifact: Artifact, *of_event: Any, **changed: Any) -> str:
+def failed(responses: Responses, artifact: Artifact, *of_event: Any, **changed: Any) -> str:
     """The reason of a failure, which leaves no reference behind."""
-    response = send(answers, *(of_event or ("Create", artifact.key)), **changed)
+    response = send(responses, *(of_event or ("Create", artifact.key)), **changed)
     assert response["Status"] == "FAILED"
     assert response["PhysicalResourceId"].startswith("not-created-request-")
     assert not artifact.references
@@ -165,16 +181,16 @@ def failed(answers: Answers, artifact: Artifact, *of_event: Any, **changed: Any)
 
 
 def test_an_unknown_key_is_reported_with_its_store_its_recipe_and_the_next_step(
-    answers: Answers, artifact: Artifact
+    responses: Responses, artifact: Artifact
 ) -> None:
-    reason = failed(answers, artifact)
+    reason = failed(responses, artifact)
     assert f"the artifact {artifact.key} is not in the store {BUCKET}: no job has made it" in reason
     assert "llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
     assert "Next: deploy a stack with an OptimizationJob of this recipe on this store" in reason
 
 
 def test_a_running_job_of_the_same_account_is_reported_with_its_status_and_the_watch_command(
-    answers: Answers, artifact: Artifact, cloud: LocalCloud, sagemaker: Any
+    responses: Responses, artifact: Artifact, cloud: LocalCloud, sagemaker: Any
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
     name = job_name(BUCKET, artifact.key, 1)
@@ -184,98 +200,100 @@ def test_a_running_job_of_the_same_account_is_reported_with_its_status_and_the_w
         lambda: sagemaker.describe_optimization_job(OptimizationJobName=name)["OptimizationJobStatus"],
         lambda status: status == "INPROGRESS",
     )
-    reason = failed(answers, artifact)
+    reason = failed(responses, artifact)
     assert f"the optimization job {name} makes it for the stack Heads and is INPROGRESS (created 20" in reason
     assert f"Next: `constructs-optim jobs watch {name}`, and deploy again" in reason
     sagemaker.stop_optimization_job(OptimizationJobName=name)
 
 
 def test_a_failed_job_that_its_watcher_has_not_polled_is_reported_with_sagemakers_reason(
-    answers: Answers, artifact: Artifact, cloud: LocalCloud, sagemaker: Any
+    responses: Responses, artifact: Artifact, cloud: LocalCloud, sagemaker: Any
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
     name = job_name(BUCKET, artifact.key, 1)
     cloud.inject("job_fails", reason="ClientError: out of memory")
     sagemaker.create_optimization_job(**request(name))
     ended(sagemaker, name)
-    reason = failed(answers, artifact)
+    reason = failed(responses, artifact)
     assert f"the optimization job {name} is FAILED: ClientError: out of memory" in reason
     assert "deploy the stack that makes it again" in reason
 
 
 def test_a_completed_job_is_no_artifact_until_its_manifest_is_written(
-    answers: Answers, artifact: Artifact, sagemaker: Any
+    responses: Responses, artifact: Artifact, sagemaker: Any
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
     name = job_name(BUCKET, artifact.key, 1)
     sagemaker.create_optimization_job(**request(name))
     ended(sagemaker, name)
-    reason = failed(answers, artifact)
+    reason = failed(responses, artifact)
     assert f"{name} has completed, and its manifest is not written yet. Next: deploy again in a few minutes" in reason
 
 
-def test_a_claim_whose_job_was_never_created_is_reported(answers: Answers, artifact: Artifact) -> None:
+def test_a_claim_whose_job_was_never_created_is_reported(responses: Responses, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, MAKER)
-    assert f"its optimization job {job_name(BUCKET, artifact.key, 1)} does not exist" in failed(answers, artifact)
+    assert f"its optimization job {job_name(BUCKET, artifact.key, 1)} does not exist" in failed(responses, artifact)
 
 
 def test_a_job_of_another_account_is_reported_with_its_account_stack_and_deadline(
-    answers: Answers, artifact: Artifact
+    responses: Responses, artifact: Artifact
 ) -> None:
     artifact.store.join(artifact.key, ABROAD, due=1_900_000_000)
-    reason = failed(answers, artifact)
+    reason = failed(responses, artifact)
     assert "account 444455556666 makes it for the stack Heads, by 2030-03-17 17:46 UTC at the latest" in reason
     assert "Next: deploy again when its job has ended" in reason
 
 
 @pytest.mark.parametrize("maker", [MAKER, ABROAD])
 def test_a_failed_attempt_is_reported_with_the_recorded_reason_and_the_next_step(
-    answers: Answers, artifact: Artifact, maker: Owner
+    responses: Responses, artifact: Artifact, maker: Owner
 ) -> None:
     artifact.store.join(artifact.key, maker)
     artifact.store.fail(artifact.key, 1, "the optimization job ended as FAILED: " + 2000 * "x")
-    reason = failed(answers, artifact)
+    reason = failed(responses, artifact)
     assert "the last attempt failed: the optimization job ended as FAILED: xxx" in reason
     assert "Next: deploy the stack that makes it again" in reason, "a long reason leaves room for the next step"
 
 
 def test_an_artifact_that_was_abandoned_before_it_was_complete_is_reported(
-    answers: Answers, artifact: Artifact
+    responses: Responses, artifact: Artifact
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.store.leave(artifact.key, MAKER, finished=False)
-    assert "the stacks that had it made gave it up before it was there" in failed(answers, artifact)
+    assert "the stacks that had it made gave it up before it was there" in failed(responses, artifact)
 
 
-def test_an_artifact_that_is_being_pruned_is_refused(answers: Answers, artifact: Artifact) -> None:
+def test_an_artifact_that_is_being_pruned_is_refused(responses: Responses, artifact: Artifact) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.make()
     artifact.store.leave(artifact.key, MAKER, finished=True)
     assert artifact.store.release(artifact.key)
-    assert "its files may be about to be removed" in failed(answers, artifact)
+    assert "its files may be about to be removed" in failed(responses, artifact)
 
 
 @pytest.mark.parametrize("claimed", [True, False])
-def test_an_artifact_with_a_missing_file_is_refused(answers: Answers, artifact: Artifact, claimed: bool) -> None:
+def test_an_artifact_with_a_missing_file_is_refused(responses: Responses, artifact: Artifact, claimed: bool) -> None:
     if claimed:
         artifact.store.join(artifact.key, MAKER)
     uri = artifact.make()["model_data_uri"]
     artifact.s3.delete_object(Bucket=BUCKET, Key=f"{uri.removeprefix(f's3://{BUCKET}/')}model")
-    assert "its manifest is there, but files were removed or changed since" in failed(answers, artifact)
+    assert "its manifest is there, but files were removed or changed since" in failed(responses, artifact)
 
 
-def test_the_manifest_of_an_earlier_attempt_is_ignored(answers: Answers, artifact: Artifact, cloud: LocalCloud) -> None:
+def test_the_manifest_of_an_earlier_attempt_is_ignored(
+    responses: Responses, artifact: Artifact, cloud: LocalCloud
+) -> None:
     claim = artifact.store.join(artifact.key, ABROAD)
     artifact.make(attempt=1)
     artifact.store.next_attempt(artifact.key, claim, maker=ABROAD.account)
-    assert "account 444455556666 makes it" in failed(answers, artifact)
+    assert "account 444455556666 makes it" in failed(responses, artifact)
 
 
 def test_an_artifact_of_another_recipe_is_refused_and_its_recipe_is_reported(
-    answers: Answers, artifact: Artifact
+    responses: Responses, artifact: Artifact
 ) -> None:
     artifact.make()
-    reason = failed(answers, artifact, RecipeKey="f" * 64)
+    reason = failed(responses, artifact, RecipeKey="f" * 64)
     assert "is another recipe's: it is llama 1.0.0 + AWQ INT4 for ml.g5.12xlarge" in reason
     assert f"made of {artifact.identity}" in reason
     assert "Next: declare the recipe of the stack that made it" in reason
@@ -289,30 +307,34 @@ def test_an_artifact_of_another_recipe_is_refused_and_its_recipe_is_reported(
         {"Kind": "s3", "S3Uri": "s3://models/llama/"},
     ],
 )
-def test_an_artifact_of_another_model_is_refused(answers: Answers, artifact: Artifact, source: dict[str, str]) -> None:
+def test_an_artifact_of_another_model_is_refused(
+    responses: Responses, artifact: Artifact, source: dict[str, str]
+) -> None:
     artifact.make()
-    assert f"made of {artifact.identity}" in failed(answers, artifact, Source=source)
+    assert f"made of {artifact.identity}" in failed(responses, artifact, Source=source)
 
 
-def test_an_s3_model_matches_its_artifact_whatever_its_files_contain_now(answers: Answers, artifact: Artifact) -> None:
+def test_an_s3_model_matches_its_artifact_whatever_its_files_contain_now(
+    responses: Responses, artifact: Artifact
+) -> None:
     identity = f"s3:s3://models/{artifact.version}/#fingerprint"
     artifact.key = artifact_key(RECIPE, identity)
     artifact.make(source={"identity": identity})
     source = {"Kind": "s3", "S3Uri": f"s3://models/{artifact.version}"}
-    assert send(answers, "Create", artifact.key, Source=source)["Status"] == "SUCCESS"
+    assert send(responses, "Create", artifact.key, Source=source)["Status"] == "SUCCESS"
 
 
 def test_an_artifact_of_unknown_source_is_refused_unless_no_recipe_is_required(
-    answers: Answers, artifact: Artifact
+    responses: Responses, artifact: Artifact
 ) -> None:
     artifact.make(source={})
-    assert "made of an unknown source" in failed(answers, artifact)
-    assert send(answers, "Create", artifact.key, RecipeKey="", Source="")["Status"] == "SUCCESS"
+    assert "made of an unknown source" in failed(responses, artifact)
+    assert send(responses, "Create", artifact.key, RecipeKey="", Source="")["Status"] == "SUCCESS"
 
 
-def test_an_invalid_artifact_key_is_refused_with_its_value(answers: Answers, artifact: Artifact) -> None:
+def test_an_invalid_artifact_key_is_refused_with_its_value(responses: Responses, artifact: Artifact) -> None:
     assert "ArtifactKey ('latest', where a key is 64 hexadecimal digits" in failed(
-        answers, artifact, "Create", "latest"
+        responses, artifact, "Create", "latest"
     )
 
 
@@ -327,49 +349,51 @@ def test_an_invalid_artifact_key_is_refused_with_its_value(answers: Answers, art
     ],
 )
 def test_malformed_resource_properties_are_reported_by_name(
-    answers: Answers, artifact: Artifact, changed: dict[str, Any], named: str
+    responses: Responses, artifact: Artifact, changed: dict[str, Any], named: str
 ) -> None:
-    assert f"missing or malformed: {named}" in failed(answers, artifact, **changed)
+    assert f"missing or malformed: {named}" in failed(responses, artifact, **changed)
 
 
 def test_an_artifact_store_in_another_region_is_refused(
-    answers: Answers, artifact: Artifact, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+    responses: Responses, artifact: Artifact, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifact.make()
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    assert "is in us-west-2 and this stack in eu-west-1" in failed(answers, artifact)
+    assert "is in us-west-2 and this stack in eu-west-1" in failed(responses, artifact)
 
 
-def test_a_repeated_create_request_records_one_reference(answers: Answers, artifact: Artifact) -> None:
+def test_a_repeated_create_request_records_one_reference(responses: Responses, artifact: Artifact) -> None:
     artifact.make()
-    once = event(answers, "Create", artifact.key)
+    once = event(responses, "Create", artifact.key)
     for _ in range(2):
         artifact_handler.handler(once, LambdaContext())
-    first, second = answers.received
+    first, second = responses.received
     assert first == second
     assert artifact.references == {artifact.key: Reference(request=once["RequestId"], state=APPLIED)}
 
 
-def test_a_failed_create_succeeds_when_repeated_once_the_artifact_exists(answers: Answers, artifact: Artifact) -> None:
-    failed(answers, artifact)
+def test_a_failed_create_succeeds_when_repeated_once_the_artifact_exists(
+    responses: Responses, artifact: Artifact
+) -> None:
+    failed(responses, artifact)
     artifact.make()
-    assert send(answers, "Create", artifact.key)["Status"] == "SUCCESS"
+    assert send(responses, "Create", artifact.key)["Status"] == "SUCCESS"
     assert artifact.is_referred_to
 
 
-def test_a_superseded_request_sends_no_response_and_changes_nothing(answers: Answers, artifact: Artifact) -> None:
+def test_a_superseded_request_sends_no_response_and_changes_nothing(responses: Responses, artifact: Artifact) -> None:
     artifact.make()
-    create = event(answers, "Create", artifact.key)
+    create = event(responses, "Create", artifact.key)
     artifact_handler.handler(create, LambdaContext())
-    send(answers, "Delete", artifact.key, artifact.key)
+    send(responses, "Delete", artifact.key, artifact.key)
     artifact_handler.handler(create, LambdaContext())
-    assert len(answers.received) == 2
+    assert len(responses.received) == 2
     assert not artifact.references
 
 
 def test_a_request_superseded_while_it_reads_the_manifest_keeps_the_later_reference(
-    answers: Answers, artifact: Artifact, monkeypatch: pytest.MonkeyPatch
+    responses: Responses, artifact: Artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifact.make()
     manifest = ArtifactStore.manifest
@@ -380,42 +404,42 @@ def test_a_request_superseded_while_it_reads_the_manifest_keeps_the_later_refere
         return manifest(store, key, attempt)
 
     monkeypatch.setattr(ArtifactStore, "manifest", while_another_begins)
-    artifact_handler.handler(event(answers, "Create", artifact.key), LambdaContext())
-    assert not answers.received
+    artifact_handler.handler(event(responses, "Create", artifact.key), LambdaContext())
+    assert not responses.received
     assert artifact.references == {artifact.key: Reference(request="later", state=APPLIED)}
 
 
 def test_a_changed_key_replaces_the_resource_and_the_old_reference_is_deleted_with_it(
-    answers: Answers, artifact: Artifact, cloud: LocalCloud
+    responses: Responses, artifact: Artifact, cloud: LocalCloud
 ) -> None:
     other = Artifact(cloud)
     for each in (artifact, other):
         each.make()
-    before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
-    after = send(answers, "Update", other.key, before)["PhysicalResourceId"]
+    before = send(responses, "Create", artifact.key)["PhysicalResourceId"]
+    after = send(responses, "Update", other.key, before)["PhysicalResourceId"]
     assert (before, after) == (artifact.key, other.key)
     assert set(artifact.references) == {artifact.key, other.key}, "an update may still be rolled back"
-    send(answers, "Delete", artifact.key, before)
+    send(responses, "Delete", artifact.key, before)
     assert set(artifact.references) == {other.key}
 
 
 def test_a_failed_update_keeps_the_reference_to_the_served_artifact(
-    answers: Answers, artifact: Artifact, cloud: LocalCloud
+    responses: Responses, artifact: Artifact, cloud: LocalCloud
 ) -> None:
     artifact.make()
-    before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
-    response = send(answers, "Update", Artifact(cloud).key, before)
+    before = send(responses, "Create", artifact.key)["PhysicalResourceId"]
+    response = send(responses, "Update", Artifact(cloud).key, before)
     assert response["Status"] == "FAILED"
     assert response["PhysicalResourceId"] == before
     assert set(artifact.references) == {artifact.key}
-    assert send(answers, "Update", artifact.key, before)["Status"] == "SUCCESS", "the rollback"
+    assert send(responses, "Update", artifact.key, before)["Status"] == "SUCCESS", "the rollback"
     assert artifact.is_referred_to
 
 
-def test_a_failed_update_with_the_same_key_keeps_its_reference(answers: Answers, artifact: Artifact) -> None:
+def test_a_failed_update_with_the_same_key_keeps_its_reference(responses: Responses, artifact: Artifact) -> None:
     artifact.make()
-    before = send(answers, "Create", artifact.key)["PhysicalResourceId"]
-    assert send(answers, "Update", artifact.key, before, RecipeKey="f" * 64)["Status"] == "FAILED"
+    before = send(responses, "Create", artifact.key)["PhysicalResourceId"]
+    assert send(responses, "Update", artifact.key, before, RecipeKey="f" * 64)["Status"] == "FAILED"
     assert artifact.is_referred_to
 
 
@@ -454,73 +478,73 @@ def die() -> None:
 
 
 def test_a_create_request_makes_the_number_of_calls_the_tests_interrupt(
-    answers: Answers, artifact: Artifact, before_call: Any
+    responses: Responses, artifact: Artifact, before_call: Any
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.make()
     calls = before_call(99, die)
-    send(answers, "Create", artifact.key)
+    send(responses, "Create", artifact.key)
     assert len(calls) == CALLS_OF_A_CREATE
 
 
 @pytest.mark.parametrize("repeated", [True, False])
 @pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
 def test_an_interrupted_create_is_recovered_by_a_retry_or_a_deletion(
-    answers: Answers, artifact: Artifact, before_call: Any, step: int, repeated: bool
+    responses: Responses, artifact: Artifact, before_call: Any, step: int, repeated: bool
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.make()
-    create = event(answers, "Create", artifact.key)
+    create = event(responses, "Create", artifact.key)
     before_call(step, die)
     with pytest.raises(Died):
         artifact_handler.handler(create, LambdaContext())
     if repeated:
         artifact_handler.handler(create, LambdaContext())
         assert artifact.references == {artifact.key: Reference(request=create["RequestId"], state=APPLIED)}
-    assert send(answers, "Delete", artifact.key, "Chat-Artifact-MADEUP")["Status"] == "SUCCESS"
+    assert send(responses, "Delete", artifact.key, "Chat-Artifact-MADEUP")["Status"] == "SUCCESS"
     assert not artifact.references
 
 
 @pytest.mark.parametrize("step", range(CALLS_OF_A_CREATE))
 def test_a_delete_that_overtakes_a_create_leaves_no_reference(
-    answers: Answers, artifact: Artifact, before_call: Any, step: int
+    responses: Responses, artifact: Artifact, before_call: Any, step: int
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
     artifact.make()
-    create = event(answers, "Create", artifact.key)
-    before_call(step, lambda: send(answers, "Delete", artifact.key, "Chat-Artifact-MADEUP"))
+    create = event(responses, "Create", artifact.key)
+    before_call(step, lambda: send(responses, "Delete", artifact.key, "Chat-Artifact-MADEUP"))
     artifact_handler.handler(create, LambdaContext())
     artifact_handler.handler(create, LambdaContext())
     assert not artifact.references
 
 
 def test_a_reference_of_a_request_without_response_is_dropped_by_the_next_request(
-    answers: Answers, artifact: Artifact
+    responses: Responses, artifact: Artifact
 ) -> None:
     artifact.make()
     artifact.records.begin(OWNER, "died")
     artifact.records.refer(OWNER, "died", "a" * 64)
-    send(answers, "Create", artifact.key)
+    send(responses, "Create", artifact.key)
     assert set(artifact.references) == {artifact.key}
 
 
 def test_deleting_a_resource_whose_create_sent_no_response_removes_its_reference(
-    answers: Answers, artifact: Artifact
+    responses: Responses, artifact: Artifact
 ) -> None:
     artifact.records.begin(OWNER, "died")
     artifact.records.refer(OWNER, "died", artifact.key)
-    assert send(answers, "Delete", artifact.key, "not-created")["Status"] == "SUCCESS"
+    assert send(responses, "Delete", artifact.key, "not-created")["Status"] == "SUCCESS"
     assert not artifact.references
 
 
 def test_deleting_the_reference_changes_neither_claim_nor_job_nor_artifact(
-    answers: Answers, artifact: Artifact, cloud: LocalCloud
+    responses: Responses, artifact: Artifact, cloud: LocalCloud
 ) -> None:
     artifact.store.join(artifact.key, MAKER)
     manifest = artifact.make()
-    send(answers, "Create", artifact.key)
+    send(responses, "Create", artifact.key)
     calls = len(cloud.calls("StopOptimizationJob"))
-    assert send(answers, "Delete", artifact.key, artifact.key)["Status"] == "SUCCESS"
+    assert send(responses, "Delete", artifact.key, artifact.key)["Status"] == "SUCCESS"
     claim = artifact.store.claim(artifact.key)
     assert claim is not None
     assert (claim.owners, claim.released) == ((MAKER,), False)
@@ -546,61 +570,61 @@ def deny(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
 
 @pytest.mark.parametrize("operation", ["GetObject", "PutObject"])
 def test_a_store_that_is_not_shared_is_reported_and_the_stack_can_roll_back(
-    answers: Answers, artifact: Artifact, monkeypatch: pytest.MonkeyPatch, operation: str
+    responses: Responses, artifact: Artifact, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     artifact.make()
     deny(monkeypatch, operation)
-    response = send(answers, "Create", artifact.key)
+    response = send(responses, "Create", artifact.key)
     assert response["Status"] == "FAILED"
     assert f"{operation} failed with AccessDenied" in response["Reason"]
     shared = f"If the store {BUCKET} is another account's, that one has to share it with this one, {OWNER.account} ("
     assert shared in response["Reason"]
-    assert send(answers, "Delete", artifact.key, response["PhysicalResourceId"])["Status"] == "SUCCESS"
+    assert send(responses, "Delete", artifact.key, response["PhysicalResourceId"])["Status"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("operation", ["GetObject", "PutObject"])
 def test_a_reference_that_cannot_be_removed_fails_the_deletion(
-    answers: Answers, artifact: Artifact, monkeypatch: pytest.MonkeyPatch, operation: str
+    responses: Responses, artifact: Artifact, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     artifact.make()
-    send(answers, "Create", artifact.key)
+    send(responses, "Create", artifact.key)
     deny(monkeypatch, operation)
-    response = send(answers, "Delete", artifact.key, artifact.key)
+    response = send(responses, "Delete", artifact.key, artifact.key)
     assert response["Status"] == "FAILED"
     assert "that one has to share it with this one" in response["Reason"]
     assert artifact.is_referred_to
 
 
-def test_deletion_succeeds_when_the_bucket_no_longer_exists(answers: Answers, artifact: Artifact) -> None:
-    response = send(answers, "Delete", artifact.key, artifact.key, Bucket="no-such-bucket-anywhere")
+def test_deletion_succeeds_when_the_bucket_no_longer_exists(responses: Responses, artifact: Artifact) -> None:
+    response = send(responses, "Delete", artifact.key, artifact.key, Bucket="no-such-bucket-anywhere")
     assert response["Status"] == "SUCCESS"
 
 
-def test_a_missing_store_bucket_fails_the_creation(answers: Answers, artifact: Artifact) -> None:
-    response = send(answers, "Create", artifact.key, Bucket="no-such-bucket-anywhere")
+def test_a_missing_store_bucket_fails_the_creation(responses: Responses, artifact: Artifact) -> None:
+    response = send(responses, "Create", artifact.key, Bucket="no-such-bucket-anywhere")
     assert response["Status"] == "FAILED"
     assert "the artifact store's bucket is gone" in response["Reason"]
 
 
-def test_an_artifact_with_a_valid_manifest_is_deployed(answers: Answers, artifact: Artifact) -> None:
+def test_an_artifact_with_a_valid_manifest_is_deployed(responses: Responses, artifact: Artifact) -> None:
     uri = artifact.make()["model_data_uri"]
     files = artifact.store.with_checksums(uri, artifact.store.files(uri))
     artifact.make(files=files, image=f"{REPOSITORY}:0.36.0-lmi25")
-    response = send(answers, "Create", artifact.key, ServingRepositories=[f"{REPOSITORY}-other", REPOSITORY])
+    response = send(responses, "Create", artifact.key, ServingRepositories=[f"{REPOSITORY}-other", REPOSITORY])
     assert response["Status"] == "SUCCESS", response
     assert response["Data"]["Image"] == f"{REPOSITORY}:0.36.0-lmi25"
 
 
 @pytest.mark.parametrize("place", ["artifacts/{other}/model/1/", "artifacts/{key}/model/2/"])
 def test_a_manifest_with_a_model_data_uri_outside_its_attempt_is_refused(
-    answers: Answers, artifact: Artifact, place: str
+    responses: Responses, artifact: Artifact, place: str
 ) -> None:
     artifact.make()
     place = place.format(other="e" * 64, key=artifact.key)
     artifact.s3.put_object(Bucket=BUCKET, Key=f"{place}pytorch_model.bin", Body=b"pickle")
     uri = f"s3://{BUCKET}/{place}"
     artifact.make(model_data_uri=uri, files=artifact.store.files(uri))
-    response = send(answers, "Create", artifact.key)
+    response = send(responses, "Create", artifact.key)
     assert response["Status"] == "FAILED"
     assert "is not what its manifest says: manifest.json changed (model_data_uri is" in response["Reason"]
     assert not artifact.references, "and nothing refers to it"
@@ -616,22 +640,22 @@ def test_a_manifest_with_a_model_data_uri_outside_its_attempt_is_refused(
     ],
 )
 def test_a_manifest_with_an_image_of_another_repository_is_refused(
-    answers: Answers, artifact: Artifact, image: str
+    responses: Responses, artifact: Artifact, image: str
 ) -> None:
     artifact.make(image=image)
-    response = send(answers, "Create", artifact.key, ServingRepositories=[REPOSITORY])
+    response = send(responses, "Create", artifact.key, ServingRepositories=[REPOSITORY])
     assert response["Status"] == "FAILED"
     assert f"image is {image}, and this recipe is served with one of {REPOSITORY}" in response["Reason"]
 
 
-def test_a_manifest_whose_checksums_differ_from_s3_is_refused(answers: Answers, artifact: Artifact) -> None:
+def test_a_manifest_whose_checksums_differ_from_s3_is_refused(responses: Responses, artifact: Artifact) -> None:
     manifest = artifact.make()
     uri = manifest["model_data_uri"]
     (file,) = artifact.store.with_checksums(uri, artifact.store.files(uri))
     forged = dict.fromkeys(file["checksums"], "AAAAAA==")
     assert forged, "S3 keeps a checksum of each object"
     artifact.make(files=[{**file, "checksums": forged}])
-    response = send(answers, "Create", artifact.key)
+    response = send(responses, "Create", artifact.key)
     assert response["Status"] == "FAILED"
     assert "model changed (" in response["Reason"]
     assert "was AAAAAA==" in response["Reason"]

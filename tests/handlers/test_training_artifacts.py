@@ -18,7 +18,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import Requests
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Answers
+from ..support.local_cloud import BUCKET, ROLE, Responses
 from ..support.waiting import until
 
 # Fails the first time, and leaves a checkpoint; goes on from it the second time.
@@ -85,13 +85,13 @@ class Trainings(Requests):
 
 @pytest.fixture
 def a_training(
-    cloud: LocalCloud, answers: Answers, machine: str, monkeypatch: pytest.MonkeyPatch
+    cloud: LocalCloud, responses: Responses, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], Trainings]:
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
     monkeypatch.setattr(job_handler, "client", cloud.client)
 
     def made(script: str) -> Trainings:
-        training = Trainings(cloud, answers, machine)
+        training = Trainings(cloud, responses, machine)
         training.script = script
         training.put_data("{}")
         return training
@@ -123,7 +123,7 @@ def test_the_output_of_a_training_job_becomes_the_artifact(a_training: Callable[
     manifest = training.store.manifest(key)
     assert manifest is not None
     assert [file["name"] for file in manifest["files"]] == ["weights"]
-    assert manifest["model_data_uri"] == training.answers.received[-1]["Data"]["ModelDataUri"]
+    assert manifest["model_data_uri"] == training.responses.received[-1]["Data"]["ModelDataUri"]
     assert manifest["request"]["ResourceConfig"]["InstanceType"] == "ml.g5.xlarge"
     prefix = manifest["model_data_uri"].removeprefix(f"s3://{BUCKET}/")
     body = training.cloud.client("s3").get_object(Bucket=BUCKET, Key=f"{prefix}weights")["Body"].read()
@@ -154,7 +154,7 @@ def test_an_unrelated_update_keeps_the_artifact_even_if_the_data_changed(
     training.put_data('{"other": true}')
     event = training.event("Update", "update", key, Description={"Model": "renamed"})
     training.deliver({**event, "OldResourceProperties": training.properties()})
-    assert training.answers.received[-1]["PhysicalResourceId"] == key
+    assert training.responses.received[-1]["PhysicalResourceId"] == key
 
 
 def test_the_next_attempt_resumes_from_the_checkpoints_of_the_failed_one(

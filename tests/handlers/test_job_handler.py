@@ -6,7 +6,12 @@ The tests send the requests of CloudFormation themselves, in orders that CloudFo
 from __future__ import annotations
 
 import json
+import re
+import sys
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import boto3
@@ -16,12 +21,11 @@ from hypothesis import strategies as st
 
 from constructs_optim.runtime import custom_resource
 from constructs_optim.runtime.handlers import job_handler, job_watcher
-from constructs_optim.runtime.jobs import watching
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import ACCOUNT, OTHER_ACCOUNT, Clients, Died, Requests
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Answers, empty_bucket
+from ..support.local_cloud import BUCKET, ROLE, Responses, empty_bucket
 from ..support.waiting import until
 
 
@@ -36,18 +40,18 @@ def machine(cloud: LocalCloud) -> str:
 
 @pytest.fixture
 def a_resource(
-    cloud: LocalCloud, answers: Answers, machine: str, clients: Clients, monkeypatch: pytest.MonkeyPatch
+    cloud: LocalCloud, responses: Responses, machine: str, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Requests]:
     # The pauses are for permissions on their way, of which there are none here.
     monkeypatch.setattr(custom_resource, "_may_be_too_early", lambda error: False)
-    for module in (job_handler, watching):
+    for module in (job_handler, custom_resource):
         monkeypatch.setattr(module, "client", clients.get)
     # Whether a deletion waits is told by one test; the others make hundreds.
     monkeypatch.setattr(job_handler, "_STOPPING_SECONDS", 0.0)
     clients.arm({})
     empty_bucket(cloud, "artifacts/", "owners/")
     cloud.inject("job_never_finishes")
-    return lambda account=ACCOUNT: Requests(cloud, answers, machine, account)
+    return lambda account=ACCOUNT: Requests(cloud, responses, machine, account)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +99,7 @@ def test_an_update_that_overtakes_a_create_takes_precedence(
     at_call({step: lambda: resource.send("Update", "update", "Chat-Job-MADEUP", **changed)})
     resource.send("Create", "create")
     (key,) = resource.keys
-    assert resource.answers.received[-1]["PhysicalResourceId"] == key
+    assert resource.responses.received[-1]["PhysicalResourceId"] == key
     assert len(resource.running) == 1
     resource.send("Delete", "delete", key)
     resource.assert_nothing_is_left()
@@ -153,9 +157,9 @@ def test_a_late_retry_of_a_create_after_the_deletion_does_nothing(a_resource: Ca
     resource = a_resource()
     created = resource.send("Create", "create")
     resource.send("Delete", "delete", created["PhysicalResourceId"])
-    answered = len(resource.answers.received)
+    answered = len(resource.responses.received)
     resource.send("Create", "create")
-    assert len(resource.answers.received) == answered, "no response is expected"
+    assert len(resource.responses.received) == answered, "no response is expected"
     resource.assert_nothing_is_left()
 
 
@@ -245,10 +249,10 @@ def test_an_artifact_with_a_forged_manifest_is_neither_reused_nor_signalled(
         "Attempt": 1,
         "Account": OTHER_ACCOUNT,
         "ServingRepositories": [REPOSITORY],
-        "WaitHandle": other.answers.url,
+        "WaitHandle": other.responses.url,
     }
     assert job_watcher.handler(watched, LambdaContext()) == {"Done": True}
-    signalled = other.answers.received[-1]
+    signalled = other.responses.received[-1]
     assert signalled["Status"] == "FAILURE"
     assert problem in signalled["Reason"]
 
@@ -271,12 +275,52 @@ def test_two_accounts_that_need_the_same_artifact_run_one_job(
     assert theirs.send("Create", "theirs")["PhysicalResourceId"] == key
     assert len(ours.running) == 1
     poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1}
-    following = {**poll, "Account": OTHER_ACCOUNT, "WaitHandle": theirs.answers.url}
+    following = {**poll, "Account": OTHER_ACCOUNT, "WaitHandle": theirs.responses.url}
     assert not job_watcher.handler(following, LambdaContext())["Done"]
     cloud.clear_faults()
     until(lambda: job_watcher.handler({**poll, "Account": ACCOUNT}, LambdaContext()), lambda answer: answer["Done"])
     assert job_watcher.handler(following, LambdaContext())["Done"]
-    assert theirs.answers.received[-1]["Status"] == "SUCCESS"
+    assert theirs.responses.received[-1]["Status"] == "SUCCESS"
+
+
+def test_a_job_passes_through_the_files_that_contributing_lists(
+    a_resource: Callable[..., Requests], cloud: LocalCloud
+) -> None:
+    resource, entered = a_resource(), set[str]()
+    root = Path(custom_resource.__file__).parent
+
+    def enter(frame: FrameType, event: str, argument: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(root):
+            entered.add(path.relative_to(root).as_posix())
+
+    poll = {"Bucket": BUCKET, "Attempt": 1, "Account": ACCOUNT, "WaitHandle": resource.responses.url}
+    sys.setprofile(enter)
+    try:
+        poll["ArtifactKey"] = resource.send("Create", "create")["PhysicalResourceId"]
+        cloud.clear_faults()
+        until(lambda: job_watcher.handler(poll, LambdaContext()), lambda output: output["Done"])
+    finally:
+        sys.setprofile(None)
+    assert resource.store.manifest(poll["ArtifactKey"]) is not None
+    contributing = (root.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = contributing.partition("## How a job runs\n")[2].partition("\n## ")[0]
+    steps, _, below = section.partition("All of these use ")
+    listed = re.findall(r"^\d\. `(.+?)`", steps, re.MULTILINE)
+    assert len(listed) <= 8
+    assert entered == {*listed, *re.findall(r"`([a-z_/]+\.py)`", below.partition(":")[0])}
+
+
+@pytest.mark.parametrize(("limits", "seconds"), [({"MaxRuntimeInSeconds": "3600"}, 3600), ({}, 28 * 86_400)])
+def test_a_claim_is_due_an_hour_after_its_job_s_time_limit(
+    a_resource: Callable[..., Requests], limits: dict[str, str], seconds: int
+) -> None:
+    resource = a_resource()
+    request = {**resource.properties()["Request"], "StoppingCondition": limits}
+    before = int(time.time())
+    resource.send("Create", "create", Request=request)
+    (claim,) = resource.claims()
+    assert before <= claim.due - seconds - 3600 <= time.time()
 
 
 def test_a_job_of_another_account_without_a_waiting_stack_is_not_polled(
@@ -332,10 +376,10 @@ def test_an_account_whose_shared_job_was_abandoned_is_signalled_and_can_run_it(
     theirs.send("Create", "theirs")
     ours.send("Delete", "delete", key)
     assert ours.running == []
-    handle = theirs.answers.url
+    handle = theirs.responses.url
     poll = {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "Account": OTHER_ACCOUNT, "WaitHandle": handle}
     assert job_watcher.handler(poll, LambdaContext())["Done"]
-    told = theirs.answers.received[-1]
+    told = theirs.responses.received[-1]
     assert told["Status"] == "FAILURE"
     assert f"account {ACCOUNT}" in told["Reason"]
     assert "Deploy again to run it here" in told["Reason"]
@@ -380,7 +424,7 @@ class ChangedModel:
     def _updated(self, request: str, physical_id: str, old: dict[str, Any], **changed: Any) -> dict[str, Any]:
         event = self.resource.event("Update", request, physical_id, **changed)
         self.resource.deliver({**event, "OldResourceProperties": old})
-        return self.resource.answers.received[-1]
+        return self.resource.responses.received[-1]
 
     def is_what_it_was(self) -> bool:
         claims = [claim.artifact_key for claim in self.resource.claims()]
@@ -454,7 +498,7 @@ def test_a_retried_request_keeps_its_artifact_even_if_the_model_files_changed(
     changed = ChangedModel(a_resource())
     changed.change_the_files()
     changed.resource.send("Create", "create")
-    assert changed.resource.answers.received[-1]["PhysicalResourceId"] == changed.before
+    assert changed.resource.responses.received[-1]["PhysicalResourceId"] == changed.before
     assert changed.is_what_it_was()
 
 

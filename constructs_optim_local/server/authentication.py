@@ -26,13 +26,13 @@ URL of CloudFormation's is, and has a random UUID of its own."""
 _LARGE = 1_000_000
 
 
-class Gate:
-    """An ASGI application before all else: what it lets through is authenticated, and comes from no page.
+class Authentication:
+    """An ASGI application before all others, for authenticated requests only, and none of a web page.
 
     Args:
-        inner: what it lets requests through to.
+        inner: the application that serves authenticated requests.
         port: the port that this cloud listens on.
-        verify: the response to a request that is not signed as it should be; None for one that is.
+        verify: returns the refusal of a request whose signature is missing or wrong, and None for any other.
     """
 
     def __init__(self, inner: Asgi, *, port: int, verify: Verify) -> None:

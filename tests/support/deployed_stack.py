@@ -60,7 +60,7 @@ class DeployedStack:
             **self.settings,
         }
         app_name = self.app or ("techniques_app.py" if self.endpoints else "endpoint_app.py")
-        app_file = Path(__file__).with_name(app_name)
+        app_file = CHECKOUT / "tests" / "e2e" / app_name
         context = {LOCK_FILE_CONTEXT: str(self.output / LOCK_FILE), **self.context}
         program = f"{sys.executable} {CHECKOUT / 'examples' / self.example if self.example else app_file}"
         return subprocess.Popen(

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.runtime import cloudformation
+from constructs_optim.runtime import custom_resource
+
+from ..support.lambda_context import LambdaContext
 
 
 class Receiver:
@@ -48,7 +51,7 @@ class Receiver:
 
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    monkeypatch.setattr(cloudformation.time, "sleep", lambda _: None)
+    monkeypatch.setattr(custom_resource.time, "sleep", lambda _: None)
     server = Receiver()
     yield server
     server.close()
@@ -64,7 +67,7 @@ def event(receiver: Receiver) -> dict[str, str]:
 
 
 def test_success_carries_the_identifiers_and_the_attributes(receiver: Receiver) -> None:
-    cloudformation.respond(event(receiver), physical_id="key", data={"ArtifactKey": "key"})
+    custom_resource.respond(event(receiver), physical_id="key", data={"ArtifactKey": "key"})
     content_type, body = receiver.received[0]
     assert content_type == "", "a pre-signed URL is signed for an empty content type"
     assert body == {
@@ -96,13 +99,13 @@ _texts = st.text() | st.builds(lambda text, times: text * times, st.text(min_siz
 @example(failure="\ud83d" * 5000)
 def test_a_reason_of_any_text_fits_the_cloudformation_response_limit(receiver: Receiver, failure: str) -> None:
     receiver.clear()
-    cloudformation.respond(event(receiver), physical_id="k" * 64, failure=failure)
-    cloudformation.signal(receiver.url, failure=failure, data="|image|uri|job|")
+    custom_resource.respond(event(receiver), physical_id="k" * 64, failure=failure)
+    custom_resource.signal(receiver.url, failure=failure, data="|image|uri|job|")
     for payload, (_, body) in zip(receiver.payloads, receiver.received, strict=True):
         assert len(payload) <= _MOST_BYTES
         assert body["Status"] in ("FAILED", "FAILURE")
         # What the reason keeps is the beginning of the text, in whole characters.
-        kept, whole = body["Reason"], cloudformation.redacted(failure or "done").encode(errors="replace").decode()
+        kept, whole = body["Reason"], custom_resource.redacted(failure or "done").encode(errors="replace").decode()
         if failure and kept != whole:
             assert kept.endswith("...")
             assert whole.startswith(kept.removesuffix("..."))
@@ -111,31 +114,57 @@ def test_a_reason_of_any_text_fits_the_cloudformation_response_limit(receiver: R
 
 def test_a_signal_is_retried_after_a_server_error(receiver: Receiver) -> None:
     receiver.statuses = [503, 500]
-    cloudformation.signal(receiver.url, data="|image|uri|job|")
+    custom_resource.signal(receiver.url, data="|image|uri|job|")
     assert len(receiver.received) == 3
     assert receiver.received[-1][1]["Data"] == "|image|uri|job|"
 
 
 def test_a_repeated_signal_has_the_same_id_so_that_it_counts_once(receiver: Receiver) -> None:
-    cloudformation.signal(receiver.url, data="a")
-    cloudformation.signal(receiver.url, failure="b")
+    custom_resource.signal(receiver.url, data="a")
+    custom_resource.signal(receiver.url, failure="b")
     assert receiver.received[0][1]["UniqueId"] == receiver.received[1][1]["UniqueId"]
 
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_an_expired_wait_handle_is_no_error(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status]
-    cloudformation.signal(receiver.url, data="x")
+    custom_resource.signal(receiver.url, data="x")
     assert len(receiver.received) == 1
 
 
 def test_a_response_that_cannot_be_delivered_is_an_error(receiver: Receiver) -> None:
     receiver.statuses = [403]
     with pytest.raises(urllib.error.HTTPError):
-        cloudformation.respond(event(receiver), physical_id="key")
+        custom_resource.respond(event(receiver), physical_id="key")
 
 
 def test_the_signed_url_is_never_logged(receiver: Receiver, capsys: pytest.CaptureFixture[str]) -> None:
     receiver.statuses = [404]
-    cloudformation.signal(receiver.url, data="x")
+    custom_resource.signal(receiver.url, data="x")
     assert "secret" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "status"),
+    [
+        ("AccessDeniedException", "not authorized", "SUCCESS"),
+        ("ValidationException", "Could not assume role", "SUCCESS"),
+        ("ValidationException", "2 validation errors", "FAILED"),
+    ],
+)
+def test_a_request_is_repeated_while_permissions_may_not_be_effective_yet(
+    receiver: Receiver, code: str, message: str, status: str
+) -> None:
+    refusals = [ClientError({"Error": {"Code": code, "Message": message}}, "CreateModel")]
+
+    def ensure(event: custom_resource.Event) -> tuple[str, dict[str, str]]:
+        if refusals:
+            raise refusals.pop()
+        return "key", {}
+
+    stack = "arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/1"
+    create: Any = {**event(receiver), "StackId": stack, "RequestType": "Create", "ResourceProperties": {}}
+    custom_resource.custom_resource(ensure=ensure, delete=lambda event: None)(create, LambdaContext(180))
+    ((_, body),) = receiver.received
+    assert body["Status"] == status
+    assert (code in body["Reason"]) is (status == "FAILED")

@@ -5,7 +5,7 @@ the JSON lines of an LMI container, in frames of an AWS event stream. A prompt w
 fault; one with ``bend:NAME`` is answered in a way that servers and proxies have, and that is no fault; one with
 ``vary`` in it another answer from a server with ``--variation``.
 
-    python tests/evaluator/timing_server.py --first-token 0.2 --inter-token 0.02 --tokens 50
+    python tests/support/timing_server.py --first-token 0.2 --inter-token 0.02 --tokens 50
 
 prints the port it listens on (loopback only) and serves until its standard input is closed. ``GET /lateness`` tells how
 late its own tokens were: what a client cannot be blamed for.

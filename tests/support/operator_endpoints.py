@@ -8,9 +8,9 @@ from typing import Any
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.local_cloud import ROLE
-from ..support.waiting import until
-from .stores import client
+from .local_cloud import ROLE
+from .operator_stores import client
+from .waiting import until
 
 IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/lmi:1"
 COPIES = "sagemaker:inference-component:DesiredCopyCount"

@@ -27,8 +27,9 @@ from constructs_optim_local.access.credentials import ACCOUNT
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.hosting import IMAGE
+from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, ROLE
-from ..support.telemetry import Context, Said
+from ..support.telemetry import CapturedLogs
 from ..support.waiting import until
 
 # Every secret below has it, in a form of its own.
@@ -47,21 +48,21 @@ def signed_url() -> Iterator[str]:
 
     class Receiver(http.server.BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
-            answers.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            responses.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
         def log_message(self, *arguments: Any) -> None: ...
 
-    answers = list[dict[str, Any]]()
+    responses = list[dict[str, Any]]()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/answer{SIGNED}"
     server.shutdown()
     server.server_close()
-    assert answers, "CloudFormation would still be waiting"
+    assert responses, "CloudFormation would still be waiting"
     # A reason is read by whoever may describe the stack.
-    assert MARK not in json.dumps(answers)
+    assert MARK not in json.dumps(responses)
 
 
 @pytest.fixture
@@ -129,43 +130,45 @@ def poll_event(signed_url: str, key: str = "e" * 64, **changed: Any) -> dict[str
     return {"Bucket": BUCKET, "ArtifactKey": key, "Attempt": 1, "WaitHandle": signed_url, **changed}
 
 
-def test_creating_a_model_logs_nothing_of_its_environment(said: Said, signed_url: str, sagemaker: Any) -> None:
-    model_handler.handler(model_request(signed_url), Context())
-    name = said.line("created")["model_name"]
+def test_creating_a_model_logs_nothing_of_its_environment(logs: CapturedLogs, signed_url: str, sagemaker: Any) -> None:
+    model_handler.handler(model_request(signed_url), LambdaContext(60, "Watcher"))
+    name = logs.line("created")["model_name"]
     container = sagemaker.describe_model(ModelName=name)["PrimaryContainer"]
     assert container["Environment"] == ENVIRONMENT, "the container gets what the log does not"
-    assert said.metrics() == {"ModelCreated": [1.0]}
-    assert MARK not in said.text()
+    assert logs.metrics() == {"ModelCreated": [1.0]}
+    assert MARK not in logs.text()
 
 
 def test_a_job_is_logged_and_counted_without_its_secrets(
-    said: Said, signed_url: str, state_machine: str, sagemaker: Any
+    logs: CapturedLogs, signed_url: str, state_machine: str, sagemaker: Any
 ) -> None:
-    job_handler.handler(job_request(signed_url, state_machine, "1"), Context())
-    started = said.line("created")
+    job_handler.handler(job_request(signed_url, state_machine, "1"), LambdaContext(60, "Watcher"))
+    started = logs.line("created")
     assert started["stack_id"] == STACK
     key, job = started["artifact_key"], started["job_name"]
     event = poll_event(signed_url, key, Account="000000000000")
-    until(lambda: job_watcher.handler(event, Context()), lambda answer: answer["Done"])
+    until(lambda: job_watcher.handler(event, LambdaContext(60, "Watcher")), lambda answer: answer["Done"])
     assert sagemaker.describe_optimization_job(OptimizationJobName=job)["OptimizationEnvironment"] == ENVIRONMENT
-    job_handler.handler({**job_request(signed_url, state_machine, "1"), "LogicalResourceId": "Another"}, Context())
-    assert said.line("reused")["artifact_key"] == key
-    assert {"JobStarted", "JobCompleted", "JobSeconds", "ArtifactReused"} <= set(said.metrics())
-    assert said.units()["JobSeconds"] == "Seconds"
-    assert {line["job_name"] for line in said.lines() if line["message"] == "polled"} == {job}
-    assert MARK not in said.text()
+    job_handler.handler(
+        {**job_request(signed_url, state_machine, "1"), "LogicalResourceId": "Another"}, LambdaContext(60, "Watcher")
+    )
+    assert logs.line("reused")["artifact_key"] == key
+    assert {"JobStarted", "JobCompleted", "JobSeconds", "ArtifactReused"} <= set(logs.metrics())
+    assert logs.units()["JobSeconds"] == "Seconds"
+    assert {line["job_name"] for line in logs.lines() if line["message"] == "polled"} == {job}
+    assert MARK not in logs.text()
 
 
-def test_a_refused_model_is_logged_without_secrets(said: Said, signed_url: str) -> None:
+def test_a_refused_model_is_logged_without_secrets(logs: CapturedLogs, signed_url: str) -> None:
     nothing = {"Kind": "s3", "S3Uri": f"s3://{BUCKET}/nothing/"}
-    model_handler.handler(model_request(signed_url, Source=nothing), Context())
-    assert f"s3://{BUCKET}/nothing/" in said.line("failed")["reason"]
-    assert said.metrics() == {"DeploymentFailed": [1.0]}
-    assert MARK not in said.text()
+    model_handler.handler(model_request(signed_url, Source=nothing), LambdaContext(60, "Watcher"))
+    assert f"s3://{BUCKET}/nothing/" in logs.line("failed")["reason"]
+    assert logs.metrics() == {"DeploymentFailed": [1.0]}
+    assert MARK not in logs.text()
 
 
 def test_a_validation_error_is_logged_without_the_values_it_quotes(
-    said: Said, signed_url: str, state_machine: str
+    logs: CapturedLogs, signed_url: str, state_machine: str
 ) -> None:
     # The form of an instance type, so that the service is the first to see that it is none.
     secret = f"ml.{MARK.lower()}.secret"
@@ -174,26 +177,26 @@ def test_a_validation_error_is_logged_without_the_values_it_quotes(
         "DeploymentInstanceType": secret,
         "OptimizationEnvironment": {"INSTANCE_SECRET": secret},
     }
-    job_handler.handler(event, Context())
-    line = said.line("failed")
+    job_handler.handler(event, LambdaContext(60, "Watcher"))
+    line = logs.line("failed")
     assert line["level"] == "ERROR"
     assert "ValidationException" in line["reason"] or "Parameter validation failed" in line["reason"]
-    assert secret not in said.text()
+    assert secret not in logs.text()
 
 
-def test_a_failed_job_is_logged_without_the_wait_condition_handle(said: Said, signed_url: str) -> None:
+def test_a_failed_job_is_logged_without_the_wait_condition_handle(logs: CapturedLogs, signed_url: str) -> None:
     answer = job_watcher.handler(
-        poll_event(signed_url, Error={"Error": "States.TaskFailed", "Cause": signed_url}), Context()
+        poll_event(signed_url, Error={"Error": "States.TaskFailed", "Cause": signed_url}), LambdaContext(60, "Watcher")
     )
     assert answer == {"Done": True}
-    assert said.line("ended")["level"] == "ERROR"
-    assert said.metrics() == {"JobFailed": [1.0]}
-    assert MARK not in said.text()
+    assert logs.line("ended")["level"] == "ERROR"
+    assert logs.metrics() == {"JobFailed": [1.0]}
+    assert MARK not in logs.text()
 
 
 @pytest.mark.parametrize("module", [job_handler, model_handler])
 def test_a_handler_crash_is_logged_without_secrets(
-    said: Said, signed_url: str, state_machine: str, module: Any, monkeypatch: pytest.MonkeyPatch
+    logs: CapturedLogs, signed_url: str, state_machine: str, module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event = model_request(signed_url) if module is model_handler else job_request(signed_url, state_machine, "3")
 
@@ -204,15 +207,15 @@ def test_a_handler_crash_is_logged_without_secrets(
             raise RuntimeError(f"cannot use {event} with {os.environ['AWS_SECRET_ACCESS_KEY']}") from None
 
     monkeypatch.setattr(module, "resolve", crash)
-    module.handler(event, Context())
-    line = said.line("failed")
+    module.handler(event, LambdaContext(60, "Watcher"))
+    line = logs.line("failed")
     assert "in crash" in line["traceback"]
     assert "cannot use" in line["reason"]
-    assert MARK not in said.text()
+    assert MARK not in logs.text()
 
 
 def test_a_crashing_poll_reaches_the_state_machine_without_secrets(
-    said: Said, signed_url: str, monkeypatch: pytest.MonkeyPatch
+    logs: CapturedLogs, signed_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     event = poll_event(signed_url)
 
@@ -221,12 +224,12 @@ def test_a_crashing_poll_reaches_the_state_machine_without_secrets(
 
     monkeypatch.setattr(job_watcher, "SageMakerJobs", crash)
     with pytest.raises(HandlerFailed, match="cannot poll") as raised:
-        job_watcher.handler(event, Context())
+        job_watcher.handler(event, LambdaContext(60, "Watcher"))
     assert MARK not in str(raised.value)
-    assert MARK not in said.text()
+    assert MARK not in logs.text()
     monkeypatch.undo()
     # The state machine catches it, and the stack is told.
-    job_watcher.handler({**event, "Error": {"Cause": str(raised.value)}}, Context())
+    job_watcher.handler({**event, "Error": {"Cause": str(raised.value)}}, LambdaContext(60, "Watcher"))
 
 
 TRACED = """

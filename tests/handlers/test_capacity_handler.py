@@ -13,7 +13,7 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.cloudformation_stacks import Stack
 from ..support.hosting import IMAGE
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import ROLE, Answers
+from ..support.local_cloud import ROLE, Responses
 from ..support.waiting import until
 
 COMPONENT = {
@@ -74,13 +74,13 @@ def set_copies(stack: Stack, sagemaker: Any, copies: int) -> None:
     )
 
 
-def send(stack: Stack, answers: Answers, kind: str, **changed: Any) -> dict[str, Any]:
+def send(stack: Stack, responses: Responses, kind: str, **changed: Any) -> dict[str, Any]:
     described = stack.cloudformation.describe_stacks(StackName=stack.name)["Stacks"][0]
     event = {
         "RequestType": kind,
-        "ResponseURL": answers.url,
+        "ResponseURL": responses.url,
         "StackId": described["StackId"],
-        "RequestId": f"request-{len(answers.received)}",
+        "RequestId": f"request-{len(responses.received)}",
         "LogicalResourceId": "Capacity",
         "ResourceProperties": {
             "ComponentLogicalId": "Component",
@@ -90,54 +90,54 @@ def send(stack: Stack, answers: Answers, kind: str, **changed: Any) -> dict[str,
         },
     }
     capacity_handler.handler(event, LambdaContext())
-    return answers.received[-1]
+    return responses.received[-1]
 
 
-def test_a_component_that_does_not_exist_yet_gets_the_initial_copies(stack: Stack, answers: Answers) -> None:
-    response = send(stack, answers, "Create", ComponentLogicalId="NotYet")
+def test_a_component_that_does_not_exist_yet_gets_the_initial_copies(stack: Stack, responses: Responses) -> None:
+    response = send(stack, responses, "Create", ComponentLogicalId="NotYet")
     assert (response["Status"], response["Data"]) == ("SUCCESS", {"CopyCount": "2"}), response
 
 
 def test_a_component_keeps_the_copies_set_by_scaling_on_create_and_update(
-    stack: Stack, answers: Answers, sagemaker: Any
+    stack: Stack, responses: Responses, sagemaker: Any
 ) -> None:
     set_copies(stack, sagemaker, 3)
-    first, second = send(stack, answers, "Create"), send(stack, answers, "Update")
+    first, second = send(stack, responses, "Create"), send(stack, responses, "Update")
     assert first["Data"] == second["Data"] == {"CopyCount": "3"}
     assert first["PhysicalResourceId"] == second["PhysicalResourceId"]
 
 
 def test_a_failed_lookup_of_the_component_fails_the_deployment(
-    stack: Stack, answers: Answers, cloud: LocalCloud
+    stack: Stack, responses: Responses, cloud: LocalCloud
 ) -> None:
     cloud.inject("limit_exceeded", operation="DescribeInferenceComponent")
-    response = send(stack, answers, "Update")
+    response = send(stack, responses, "Update")
     assert response["Status"] == "FAILED"
     assert "DescribeInferenceComponent" in response["Reason"]
     cloud.clear_faults()
 
 
-def test_a_stopped_component_stays_at_zero_copies(stack: Stack, answers: Answers, sagemaker: Any) -> None:
+def test_a_stopped_component_stays_at_zero_copies(stack: Stack, responses: Responses, sagemaker: Any) -> None:
     set_copies(stack, sagemaker, 0)
-    assert send(stack, answers, "Update")["Data"] == {"CopyCount": "0"}
+    assert send(stack, responses, "Update")["Data"] == {"CopyCount": "0"}
 
 
 def test_a_component_deleted_outside_the_stack_gets_the_initial_copies(
-    stack: Stack, answers: Answers, sagemaker: Any
+    stack: Stack, responses: Responses, sagemaker: Any
 ) -> None:
     deleted = {**COMPONENT, "Properties": {**COMPONENT["Properties"], "RuntimeConfig": {"CopyCount": 0}}}
     assert stack.deploy({**RESOURCES, "Component": COMPONENT, "Deleted": deleted}) == "UPDATE_COMPLETE"
     name = stack.physical_id("Deleted").rpartition("/")[2]
     sagemaker.delete_inference_component(InferenceComponentName=name)
     until(
-        lambda: send(stack, answers, "Update", ComponentLogicalId="Deleted")["Data"],
+        lambda: send(stack, responses, "Update", ComponentLogicalId="Deleted")["Data"],
         lambda data: data == {"CopyCount": "2"},
     )
 
 
-def test_deleting_the_resource_makes_no_aws_calls(stack: Stack, answers: Answers, cloud: LocalCloud) -> None:
+def test_deleting_the_resource_makes_no_aws_calls(stack: Stack, responses: Responses, cloud: LocalCloud) -> None:
     before = len(cloud.calls())
-    assert send(stack, answers, "Delete")["Status"] == "SUCCESS"
+    assert send(stack, responses, "Delete")["Status"] == "SUCCESS"
     assert len(cloud.calls()) == before
 
 
@@ -146,8 +146,8 @@ def test_deleting_the_resource_makes_no_aws_calls(stack: Stack, answers: Answers
     [({"ComponentLogicalId": "a/b"}, "ComponentLogicalId"), ({"InitialCopyCount": "some"}, "InitialCopyCount")],
 )
 def test_malformed_resource_properties_are_reported_by_name(
-    stack: Stack, answers: Answers, changed: dict[str, Any], named: str
+    stack: Stack, responses: Responses, changed: dict[str, Any], named: str
 ) -> None:
-    response = send(stack, answers, "Create", **changed)
+    response = send(stack, responses, "Create", **changed)
     assert response["Status"] == "FAILED"
     assert named in response["Reason"]

@@ -14,8 +14,8 @@ from constructs_optim.runtime.store.artifact_store import ArtifactStore, Claim, 
 from constructs_optim.runtime.store.owner_records import OwnerRecords
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.local_cloud import ROLE
-from ..support.waiting import until
+from .local_cloud import ROLE
+from .waiting import until
 
 ACCOUNT = "000000000000"
 _DESCRIPTION = {"Model": "meta-textgeneration-llama-2-70b 4.0.0", "Techniques": ["AWQ INT4 (group size 128)"]}

@@ -1,6 +1,6 @@
 """What CloudFormation's schemas say of replacing, from cfn-lint's copy of them, and the schema of explanations.
 
-``python -m tests.explanation.schemas`` writes ``constructs_optim/explanation/create_only.json`` and
+``python -m tests.support.resource_schemas`` writes ``constructs_optim/explanation/create_only.json`` and
 ``docs/explain.schema.json`` anew.
 """
 
