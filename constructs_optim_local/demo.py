@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from rich.table import Table
 from .cloud import LocalCloud
 
 _POLL_SECONDS = 0.5
-_ENDED = ("_COMPLETE", "_FAILED")
+_INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
 
 class DemoFailed(Exception):
@@ -86,8 +86,8 @@ def run_demo(app_directory: Path, console: Console | None = None) -> None:
         log.parent.mkdir(exist_ok=True)
         with log.open("w") as output:
             with _step(console, "cdk bootstrap"):
-                _finish(_cdk(tools, cloud, output, "bootstrap"), "cdk bootstrap", log)
-            _deploy(console, tools, cloud, output, log)
+                _cdk(tools, cloud, output, "bootstrap")
+            _deploy(console, tools, cloud, output)
         for stack in _stacks(cloud):
             console.print(_summary(cloud, stack))
     seconds = time.monotonic() - started
@@ -124,28 +124,58 @@ def _step(console: Console, title: str) -> Iterator[None]:
     console.print(f"[green]✓[/] {title} ({time.monotonic() - started:.0f} s)")
 
 
-def _cdk(tools: Toolchain, cloud: LocalCloud, output: IO[str], *arguments: str) -> subprocess.Popen[str]:
-    # A session of its own: Ctrl-C reaches this process alone, which then ends the CLI and the app below it.
-    return subprocess.Popen(
-        [tools.cdk, *arguments],
-        cwd=tools.app_directory,
-        env=cloud.child_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def _finish(process: subprocess.Popen[str], title: str, log: Path) -> None:
-    try:
+def _cdk(tools: Toolchain, cloud: LocalCloud, output: IO[str], *arguments: str) -> None:
+    with running([tools.cdk, *arguments], tools.app_directory, cloud.child_environment(), output) as process:
         status = process.wait()
-    except BaseException:
-        _end(process)
-        raise
     if status != 0:
-        raise DemoFailed(f"{title} ended with exit status {status}:\n" + "\n".join(log.read_text().splitlines()[-30:]))
+        last_lines = Path(output.name).read_text().splitlines()[-30:]
+        raise DemoFailed(f"cdk {arguments[0]} ended with exit status {status}:\n" + "\n".join(last_lines))
+
+
+@contextmanager
+def running(
+    command: list[str], directory: Path, environment: dict[str, str], output: IO[str]
+) -> Iterator[subprocess.Popen[str]]:
+    """A process in a session of its own: an exception in the block, Ctrl-C's too, ends it and all its children."""
+    # Ctrl-C between the start of the process and the `try` would leave the process running: it takes effect within.
+    with _ctrl_c_deferred() as raise_deferred:
+        process = subprocess.Popen(
+            command,
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            raise_deferred()
+            yield process
+        except BaseException:
+            _end(process)
+            raise
+
+
+@contextmanager
+def _ctrl_c_deferred() -> Iterator[Callable[[], None]]:
+    """Keep back SIGINT and SIGTERM until the function it yields is called, which raises what has come."""
+    received: list[int] = []
+    handlers = {sign: signal.signal(sign, lambda number, _: received.append(number)) for sign in _INTERRUPTIONS}
+
+    def restore() -> None:
+        for sign, handler in handlers.items():
+            signal.signal(sign, handler)
+
+    def raise_deferred() -> None:
+        restore()
+        if received:
+            raise KeyboardInterrupt
+
+    try:
+        yield raise_deferred
+    finally:
+        restore()
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -159,9 +189,8 @@ def _end(process: subprocess.Popen[str]) -> None:
             continue
 
 
-def _deploy(console: Console, tools: Toolchain, cloud: LocalCloud, output: IO[str], log: Path) -> None:
+def _deploy(console: Console, tools: Toolchain, cloud: LocalCloud, output: IO[str]) -> None:
     started = time.monotonic()
-    process = _cdk(tools, cloud, output, "deploy", "--all", "--require-approval", "never", "--progress", "events")
     done = threading.Event()
     columns = (
         SpinnerColumn(),
@@ -175,7 +204,7 @@ def _deploy(console: Console, tools: Toolchain, cloud: LocalCloud, output: IO[st
         watcher = threading.Thread(target=_watch, args=(cloud, progress, bar, done), daemon=True)
         watcher.start()
         try:
-            _finish(process, "cdk deploy", log)
+            _cdk(tools, cloud, output, "deploy", "--all", "--require-approval", "never", "--progress", "events")
         finally:
             done.set()
             watcher.join(timeout=5)
