@@ -133,7 +133,10 @@ def test_ctrl_c_keeps_the_measurements_and_resume_completes_them(
     command = [sys.executable, "-c", "from constructs_optim.cli import main; main()", "evaluate", server.url]
     command += ["--prompts", str(prompts), "--concurrency", "1,2", "--requests", "24", "--output", str(out)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # A suite that runs in the background of a shell ignores Ctrl-C, and so would the command.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    signal.signal(signal.SIGINT, before)
     deadline = time.monotonic() + 60
     while server.timing.requests < 8:
         assert time.monotonic() < deadline, "nothing was sent"
