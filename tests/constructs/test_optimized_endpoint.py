@@ -29,6 +29,7 @@ from constructs_optim import (
 )
 
 from ..support.construct_stacks import LLAMA_70B, endpoint, llama, resource, resources, stack, template_of
+from ..support.documents import CHECKOUT
 
 
 def test_a_model_takes_its_image_and_artifact_from_the_wait_condition() -> None:
@@ -438,7 +439,7 @@ def test_techniques_pass_through_the_files_that_contributing_lists() -> None:
         OptimizedEndpoint(scope, "Traced", model=llama(), techniques=[technique], instance_type="ml.g5.12xlarge")
     finally:
         sys.setprofile(None)
-    contributing = (root.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    contributing = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = contributing.partition("## How a recipe becomes a template\n")[2].partition("\n## ")[0]
     listed = re.findall(r"^\d\. `(.+?)`", section, re.MULTILINE)
     assert len(listed) <= 7
