@@ -68,7 +68,7 @@ def try_suite(environment: Environment, tmp_path: Path) -> None:
     """Run a part of the suite in a folder without a checkout to import."""
     suite = tmp_path / "suite"
     shutil.copytree(CHECKOUT / "tests", suite / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "cdk.json"):
+    for file in ("pyproject.toml", "cdk.json", "CONTRIBUTING.md"):
         shutil.copy(CHECKOUT / file, suite)
     environment.install(*TEST_TOOLS)
     ran = environment.run(
