@@ -212,7 +212,7 @@ def _recipe_rule(rule_id: str, member: str) -> Callable[[_RecipeCheck], _Check]:
             seen = list[object]()
             for resource in (*template.of_type(*MODELS), *template.of_type(*JOBS)):
                 recipe, items = resource.recipe.get("Recipe"), resource.recipe.get(member)
-                is_repeated = resource.type in JOBS and recipe in seen
+                is_repeated = resource.type in JOBS and recipe is not None and recipe in seen
                 seen.append(recipe)
                 if is_repeated:
                     continue
@@ -369,7 +369,7 @@ def _an_alarm_has_an_action(_: PlatformPolicy, template: Template) -> Iterator[P
             alarm
             for alarm in template.of_type(COMPOSITE_ALARM)
             if ids & referenced_ids(alarm.properties.get("AlarmRule"))
-            or any(name in str(alarm.properties.get("AlarmRule")) for name in names)
+            or any(_is_named(name, str(alarm.properties.get("AlarmRule"))) for name in names)
         ]
         if not any(_has_action(template, alarm) for alarm in (*watching, *composed)):
             lack = "no alarm of it has an action" if watching else "it has no alarm"
@@ -396,12 +396,18 @@ def _lacking(serving: Resource, reason: str, fix: str) -> PolicyFinding:
 
 
 def _dimensions(alarm: Resource) -> Iterator[Any]:
-    """The values of all dimensions of an alarm's metrics."""
+    """The endpoints and components of an alarm's metrics."""
     queries = as_array(alarm.properties.get("Metrics"))
     metrics = (as_object(as_object(as_object(query).get("MetricStat")).get("Metric")) for query in queries)
     for metric in (alarm.properties, *metrics):
-        for dimension in as_array(metric.get("Dimensions")):
-            yield as_object(dimension).get("Value")
+        for dimension in map(as_object, as_array(metric.get("Dimensions"))):
+            if dimension.get("Name") in ("EndpointName", "InferenceComponentName"):
+                yield dimension.get("Value")
+
+
+def _is_named(name: str, rule: str) -> bool:
+    """Whether a composite alarm's rule has an alarm's whole name, not a part of another one."""
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", rule) is not None
 
 
 def _has_action(template: Template, alarm: Resource) -> bool:

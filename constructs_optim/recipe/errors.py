@@ -63,7 +63,9 @@ class RecipeError(ValueError):
     noun: ClassVar[str] = "rule"
 
     def __init__(self, violations: Iterable[Violation]) -> None:
-        self.violations: tuple[Violation, ...] = tuple(violations)
+        listed = tuple(violations)
+        # Several techniques may break a rule by the same value.
+        self.violations: tuple[Violation, ...] = tuple(each for i, each in enumerate(listed) if each not in listed[:i])
         count = len(self.violations)
         heading = f"{self.subject} {count} {self.noun}{'s' if count > 1 else ''}:"
         super().__init__("\n".join([heading, *(f"  {violation}" for violation in self.violations)]))

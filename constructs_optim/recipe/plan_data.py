@@ -15,7 +15,7 @@ PUBLIC_HUB = "SageMakerPublicHub"
 CODE_CHANNEL = "code"
 """The input channel of a training job that has this library's code."""
 # The API's upper limit: every instance downloads and loads weights of 35 GB and more when it starts.
-_STARTUP_SECONDS = 3600
+STARTUP_SECONDS = 3600
 
 
 class _Data(BaseModel):
@@ -166,8 +166,8 @@ class ContainerPlan(_Data):
     channels: tuple[ChannelPlan, ...] = ()
     tags: dict[str, str] = {}
     component: ComponentPlan | None = None
-    model_data_download_timeout_seconds: int = _STARTUP_SECONDS
-    container_startup_timeout_seconds: int = _STARTUP_SECONDS
+    model_data_download_timeout_seconds: int = STARTUP_SECONDS
+    container_startup_timeout_seconds: int = STARTUP_SECONDS
 
     @property
     def sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:

@@ -6,19 +6,21 @@ import math
 import re
 from typing import Any, TypeGuard
 
-_TOKEN = re.compile(r"\$\{Token\[[^\]]*\]\}")
+# How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
+TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
+"""A token in text."""
 # The AWS CDK encodes number tokens as numbers below this limit.
 _NUMBER_TOKENS_BELOW = -1e280
 
 
 def without_tokens(text: str) -> str:
     """Text with placeholders for tokens, whose own text changes from one synthesis to the next."""
-    return _TOKEN.sub("${Token}", text)
+    return TOKEN.sub("${Token}", text)
 
 
 def is_token(value: object) -> bool:
-    """Whether a string holds a token."""
-    return isinstance(value, str) and _TOKEN.search(value) is not None
+    """Whether text holds a token: ``Token.is_unresolved`` for text, without a call to Node."""
+    return isinstance(value, str) and "${Token[" in value and TOKEN.search(value) is not None
 
 
 def is_known(value: Any) -> TypeGuard[Any]:

@@ -33,7 +33,7 @@ def literal(value: object) -> str | None:
 
 def number(value: object) -> int | None:
     """A whole number, which CloudFormation takes as text as well; None for anything else."""
-    text = literal(value)
+    text = literal(int(value) if isinstance(value, float) and value.is_integer() else value)
     try:
         return int(text) if text is not None else None
     except ValueError:

@@ -11,6 +11,7 @@ from aws_cdk import CfnParameter, Environment, RemovalPolicy, Size, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 
 from constructs_optim import (
     Adapters,
@@ -259,11 +260,40 @@ def test_at_most_ten_component_alarms_roll_back_an_endpoint_update() -> None:
     assert sum("ErrorRate" in name for name in names) == 6
 
 
+@pytest.mark.parametrize(
+    ("options", "least", "most"),
+    [
+        ({"min_instance_count": 1, "max_instance_count": 4}, 1, 4),
+        ({"min_instance_count": 0, "initial_instance_count": 0}, 0, 1),
+        ({}, 1, 1),
+    ],
+)
+def test_an_endpoint_without_a_component_yet_has_the_range_that_is_set(
+    options: dict[str, int], least: int, most: int
+) -> None:
+    scaling = variant_of(shared(variant=VariantOptions(**options)))["ManagedInstanceScaling"]
+    assert (scaling["MinInstanceCount"], scaling["MaxInstanceCount"]) == (least, most)
+
+
+def test_a_grant_to_an_endpoint_reaches_the_roles_of_its_components_jobs() -> None:
+    created = shared()
+    created.add_component("One", model=small(), techniques=[SMALL])
+    bucket = s3.Bucket(created.stack, "Data")
+    bucket.grant_read(created)
+    granted = [
+        policy["Roles"]
+        for policy in resources(template_of(created.stack), "AWS::IAM::Policy")  # type: ignore[arg-type]
+        if "Data" in str(policy["PolicyDocument"])
+    ]
+    roles = {role["Ref"] for of_policy in granted for role in of_policy}
+    assert len(roles) == 2, "that of the models, and that of the jobs"
+
+
 def test_an_endpoint_without_a_model_has_no_plan_and_no_techniques() -> None:
     created = shared()
     with pytest.raises(ValueError, match="no model of its own"):
         _ = created.plan
-    with pytest.raises(ValueError, match="techniques are set without a model"):
+    with pytest.raises(ValueError, match="without a model, there is nothing for techniques"):
         OptimizedEndpoint(stack(), "Odd", instance_type="ml.g5.12xlarge", techniques=[SMALL])
 
 

@@ -31,6 +31,7 @@ from constructs_optim import (
     Pool,
     Quantization,
     RecipeError,
+    Sharding,
     UpdatePolicy,
     VariantOptions,
 )
@@ -284,13 +285,80 @@ def test_the_name_of_a_removed_endpoint_can_be_reused() -> None:
 
 
 def test_a_missing_model_or_invalid_pools_are_refused_with_an_example(chat: Stack) -> None:
-    with pytest.raises(ValueError, match=r"techniques are set without a model.*Model\.jumpstart"):
-        endpoint(chat, model=None)
+    with pytest.raises(ValueError, match=r"nothing for environment and techniques: give model=Model\.jumpstart"):
+        endpoint(chat, model=None, environment={"A": "b"})
+    with pytest.raises(ValueError, match="nothing for artifact_key"):
+        OptimizedEndpoint(chat, "NoModel", instance_pools=[Pool("ml.g5.12xlarge", artifact_key="0" * 64)])
     with pytest.raises(ValueError, match=r"instance_type=\"ml\.g5\.12xlarge\""):
         endpoint(chat, instance_type=None)
     for pools in (Pool("ml.g5.12xlarge", [Quantization.awq()]), "ml.g5.12xlarge", ["ml.g5.12xlarge"]):
         with pytest.raises(ValueError, match=r"takes a list of Pools: instance_pools=\[Pool"):
             OptimizedEndpoint(chat, "Pooled", model=llama(), instance_pools=pools)
+
+
+def test_mistakes_in_options_and_in_the_recipe_are_reported_together(chat: Stack) -> None:
+    wrong: Any = {
+        "encryption_key": "a-key",
+        "role": "a-role",
+        "removal_policy": "retain",
+        "instance_type": "ml.g5.12xlage",
+    }
+    with pytest.raises(RecipeError) as refused:
+        endpoint(chat, **wrong)
+    found = [(violation.rule, violation.location) for violation in refused.value.violations]
+    assert found == [
+        ("OPT090", "removal_policy"),
+        ("OPT090", "OptimizedEndpoint.encryption_key"),
+        ("OPT090", "OptimizedEndpoint.role"),
+        ("OPT010", "instance_type"),
+    ]
+    assert chat.node.children == []
+
+
+@pytest.mark.parametrize(
+    ("mistake", "location", "fix"),
+    [
+        (lambda it: it.evaluate(workload="chat"), "evaluate.workload", "Workload("),
+        (
+            lambda it: it.auto_scale(max_capacity=2).on_metric("A", metric="b", target=1),
+            "on_metric('A').metric",
+            "endpoint.metric('b')",
+        ),
+        (
+            lambda it: it.auto_scale(max_capacity=2).on_steps("A", metric=it.metric("gpu_utilization"), steps=None),
+            "on_steps('A').steps",
+            "1 to",
+        ),
+    ],
+    ids=["workload", "metric", "steps"],
+)
+def test_a_method_refuses_arguments_of_another_kind(mistake: Any, location: str, fix: str) -> None:
+    with pytest.raises(RecipeError) as refused:
+        mistake(endpoint(stack()))
+    (violation,) = refused.value.violations
+    assert violation.location == location
+    assert fix in violation.suggestion
+
+
+def test_a_second_evaluation_or_component_of_an_id_is_refused_with_another_id() -> None:
+    scope = stack()
+    created = endpoint(scope)
+    created.evaluate()
+    with pytest.raises(ValueError, match=r"has a construct 'Evaluation' already.*'Evaluation2'"):
+        created.evaluate()
+    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.12xlarge")
+    with pytest.raises(ValueError, match="Shared has a construct 'Config' already"):
+        shared.add_component("Config", model=llama(), techniques=[Quantization.awq()])
+    wrong: Any = {"memory": "4"}
+    with pytest.raises(RecipeError, match="a Size"):
+        shared.add_component("Chat", model=llama(), techniques=[Quantization.awq()], **wrong)
+
+
+def test_isolation_is_refused_with_a_container_that_reads_s3(chat: Stack) -> None:
+    isolated = NetworkOptions(isolation=True)
+    with pytest.raises(ValueError, match=r"Sharding\.fast_load\(\) has a container that reads S3"):
+        endpoint(chat, techniques=[Quantization.awq(), Sharding.fast_load()], network=isolated)
+    assert chat.node.children == []
 
 
 def test_a_capacity_token_is_omitted_from_the_dashboard_annotations() -> None:

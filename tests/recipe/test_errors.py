@@ -62,6 +62,13 @@ def test_an_invalid_value_is_shown_truncated_and_without_memory_address(value: o
     assert violation.value is value
 
 
+def test_a_violation_is_reported_once() -> None:
+    with pytest.raises(RecipeError) as caught:
+        plan(Recipe(**recipe(instance_type="ml.m5.xlarge")))
+    (violation,) = caught.value.violations
+    assert RecipeError([violation, violation]).violations == (violation,)
+
+
 def test_violations_are_available_as_data() -> None:
     with pytest.raises(RecipeError) as caught:
         plan(Recipe(**recipe(instance_type="ml.m5.xlarge")))

@@ -54,6 +54,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     ],
     "OPT109": [{"capacity_reservation": CapacityReservation(arn=_ARN)}],
     "OPT111": [{"pooled": True, "instance_types": [_P5, _G5]}],
+    "OPT113": [{"has_model": False, **_SERVING}, {"instance_types": ["ml.m5.large"]}],
     "OPT120": [
         {"update": UpdateSettings("CANARY", 50)},
         {"update": UpdateSettings("LINEAR", 10)},
@@ -86,6 +87,9 @@ GOOD: dict[str, list[dict[str, Any]]] = {
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT100", {"endpoint_name": "chat_70b"}, "endpoint_name", "hyphens"),
     ("OPT100", {"endpoint_name": "a" * 64}, "endpoint_name", "63"),
+    ("OPT113", {"has_model": False, "instance_types": ["ml.g5.12xlage"], **_SERVING}, "instance_type", "ml.g5.12xlarge"),
+    ("OPT113", {"has_model": False, "instance_types": ["ml.m5.large"], **_SERVING}, "instance_type", "one of the families"),
+    ("OPT113", {"has_model": False, "instance_types": [5], **_SERVING}, "instance_type", "text such as"),
     ("OPT100", {"variant_name": ""}, "variant.name", "hyphens"),
     ("OPT101", {"initial_instance_count": 0}, "variant.initial_instance_count", "from 1"),
     ("OPT101", {"initial_instance_count": 1.5}, "variant.initial_instance_count", "whole"),

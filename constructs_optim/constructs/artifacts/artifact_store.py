@@ -16,7 +16,8 @@ from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import BUCKET, KEY, suggests_keywords
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
-from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
+from constructs_optim.recipe.tokens import is_token
 
 from .planned_recipe import shown
 

@@ -12,9 +12,9 @@ from aws_cdk import CfnResource, Fn
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement, statements_of, sub
-from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
+from constructs_optim.recipe.tokens import is_token
 
 
 class S3Location:

@@ -13,10 +13,10 @@ from constructs import Construct
 from constructs_optim.constructs.stack.arguments import ROLE, STORE, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
-from constructs_optim.constructs.stack.stack_context import is_token
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.plan_data import ArtifactSource
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.tokens import is_token
 
 from . import model_source
 from .artifact_store import IArtifactStore

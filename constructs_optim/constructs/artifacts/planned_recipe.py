@@ -21,12 +21,13 @@ from constructs import Construct
 from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.stack_context import StackContext, is_token
+from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, errors, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.hosting import Adapters, Hosting
 from constructs_optim.recipe.plan_data import HubSource, JobPlan, S3Source
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.tokens import is_token
 from constructs_optim.templates.resource_types import METADATA_KEY
 
 LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
@@ -40,21 +41,21 @@ _LOCATED_FIELDS = ("techniques", "instance_type", "environment")
 @suggests_keywords
 @dataclass(frozen=True)
 class Pool:
-    """One instance type of an endpoint, and the techniques that prepare the model ready for it.
+    """One instance type of an endpoint, and the techniques that prepare the model for it.
 
     SageMaker launches instances of the first pool that has capacity, in their order. Each pool has its
     own recipe: its jobs create its artifact, and its instances serve it.
 
     Attributes:
         instance_type: for instance ``ml.p5.48xlarge``.
-        techniques: the techniques to apply for this type, in order.
+        techniques: the techniques to apply for this type, in order. Default: none, on an endpoint without a model.
         artifact_key: the key of an artifact that is in the store, as of :class:`OptimizedEndpoint`. Default: jobs make
             what is not in the store.
         environment: more variables of the container on this type, over the endpoint's own. Default: none.
     """
 
     instance_type: str
-    techniques: Sequence[Technique]
+    techniques: Sequence[Technique] = ()
     artifact_key: str | None = None
     environment: Mapping[str, str] | None = None
 
@@ -79,12 +80,6 @@ def pools_of(
         return tuple(instance_pools)
     if instance_type is None:
         raise ValueError('an endpoint needs instance_type="ml.g5.12xlarge", for instance, or instance_pools')
-    for unused, value in (("techniques are", techniques), ("artifact_key is", artifact_key)):
-        if model is None and value is not None:
-            raise ValueError(
-                f'{unused} set without a model: give model=Model.jumpstart("<model id>") or '
-                'Model.s3("s3://<bucket>/<prefix>/")'
-            )
     return (Pool(instance_type, techniques if techniques is not None else [], artifact_key),)
 
 
@@ -170,10 +165,18 @@ def recipes_of(
     *,
     pooled: bool,
 ) -> list[ModelRecipe]:
-    """One recipe for each pool; none without a model."""
+    """One recipe for each pool; none without a model, which nothing can be set for then."""
     if model is None:
+        settings = {"environment": environment, "adapters": adapters}
+        for pool in pools:
+            settings |= {name: value for name, value in vars(pool).items() if value and name != "instance_type"}
+        if unused := [name for name, value in settings.items() if value]:
+            raise ValueError(
+                f"without a model, there is nothing for {' and '.join(unused)}: give "
+                'model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")'
+            )
         return []
-    loading = adapters.environment() if adapters is not None else {}
+    loading = adapters.environment() if isinstance(adapters, Adapters) else {}
     return [
         ModelRecipe(
             model,

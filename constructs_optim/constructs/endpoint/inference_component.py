@@ -20,7 +20,7 @@ from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import refuse
+from constructs_optim.constructs.stack.arguments import SIZE, refuse
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
@@ -94,7 +94,8 @@ class EndpointResources:
         variant = self.configuration.variant
         initial, fewest, most = variant.initial_instance_count, variant.min_instance_count, variant.max_instance_count
         if not self.components:
-            return self.hosting.initial_instance_count, self.hosting.initial_instance_count
+            start = self.hosting.initial_instance_count
+            return start if fewest is None else fewest, max(1, start if most is None else most)
         if fewest is None:
             taken = self._instances([component.copies(component.fewest_copies) for component in self.components])
             fewest = taken if initial is None else min(initial, taken) if taken == 0 else max(initial, taken)
@@ -124,6 +125,7 @@ def requirements_of(
     model: HostedModel, label: str, *, accelerators: int | None = None, memory: Size | None = None, copies: int = 1
 ) -> Component:
     """The resources that a copy of a model reserves: as set, or from the model's plan."""
+    SIZE.check(f"{label}.memory", memory)
     planned = model.plan.copy_requirements
     return Component(
         label,

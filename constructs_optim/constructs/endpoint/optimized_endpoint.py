@@ -33,7 +33,13 @@ from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDa
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import refuse, suggests_keywords
+from constructs_optim.constructs.stack.arguments import (
+    REMOVAL_POLICY,
+    collected,
+    refuse,
+    suggests_keywords,
+    taken_ids_refused,
+)
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
@@ -149,17 +155,24 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             RecipeError: with every rule the recipe breaks; no resource has been added then.
             ValueError: when arguments exclude each other, or ``artifact_key`` is not the key of this recipe.
         """
-        self._configuration = EndpointConfiguration(
-            async_inference=async_inference,
-            data_capture=data_capture,
-            encryption_key=encryption_key,
-            **drop_none(monitoring=monitoring, update_policy=update_policy, variant=variant),
-        )
-        self._model_options = ModelOptions(
-            artifact_store=artifact_store, role=role, **drop_none(jobs=jobs, network=network)
-        )
+        violations: list[Violation] = []
+        with collected(violations):
+            REMOVAL_POLICY.check("removal_policy", removal_policy)
+        with collected(violations):
+            self._configuration = EndpointConfiguration(
+                async_inference=async_inference,
+                data_capture=data_capture,
+                encryption_key=encryption_key,
+                **drop_none(monitoring=monitoring, update_policy=update_policy, variant=variant),
+            )
+        with collected(violations):
+            self._model_options = ModelOptions(
+                artifact_store=artifact_store, role=role, **drop_none(jobs=jobs, network=network)
+            )
         pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
         recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
+        if violations:
+            refuse([*violations, *(each for recipe in recipes for each in recipe.violations(scope))])
         self._hosting = self._configuration.hosting(
             instance_types=tuple(pool.instance_type for pool in pools),
             pooled=instance_pools is not None,
@@ -322,7 +335,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     @property
     def grant_principal(self) -> iam.IPrincipal:
         """The role of models and jobs: grants to the endpoint are grants to the roles of both."""
-        of_jobs = [hosted.artifact.job_role for hosted in self.models]
+        of_jobs = [hosted.artifact.job_role for hosted in (*self.models, *self._component_models)]
         roles = dict.fromkeys([self._role, *(role for role in of_jobs if role is not None)])
         if len(roles) == 1:
             return self._role.role.grant_principal
@@ -381,6 +394,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             return self.component.evaluation_target
         return self._resources.evaluation_target(self, self.alarms, self.dashboard)
 
+    @taken_ids_refused()
     def add_component(
         self,
         id: str,
@@ -461,6 +475,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """Refuse models whose containers would be isolated beside others that are not."""
         isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
         isolated |= {hosted.plan.container.network_isolation for hosted in (*self.models, *self._component_models)}
+        if self._model_options.network.isolation and False in isolated:
+            raise ValueError(
+                f"{label}: network.isolation is True, and Sharding.fast_load() has a container that reads S3 itself: "
+                "leave isolation out, or that technique"
+            )
         if self._model_options.network.isolation is None and len(isolated) > 1:
             raise ValueError(
                 f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "

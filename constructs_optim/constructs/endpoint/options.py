@@ -13,7 +13,7 @@ from constructs import Construct
 from pydantic import Field, model_validator
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
-from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction, EndpointAlarms
+from constructs_optim.constructs.monitoring.endpoint_alarms import RUNBOOK, AlarmAction, EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.arguments import ALARM_ACTION, ALARMS, BUCKET, DURATION, KEY, SIZE, TOPIC
 from constructs_optim.constructs.stack.custom_resource import drop_none
@@ -81,14 +81,16 @@ class MonitoringOptions(Settings):
         instance_price_per_hour: what one instance costs in an hour, in US dollars, for the dashboard's costs. Default:
             no live costs, and the prices that an evaluation published.
         discount: what a savings plan takes off that price, as a share. Default: 0.
+        runbook: the page with a section on each alarm that alarms link to. Default: ``docs/alarms.md`` of this library.
     """
 
     alarms: Annotated[Alarms, ALARMS] | None = None
     alarm_actions: Sequence[Action] = ()
     ok_actions: Sequence[Action] = ()
     observability: Observability | None = None
-    instance_price_per_hour: float | None = None
+    instance_price_per_hour: float | None = Field(default=None, gt=0)
     discount: float = Field(default=0, ge=0, lt=1)
+    runbook: str = RUNBOOK
 
 
 class DataCapture(Settings):
@@ -246,6 +248,7 @@ def declare_alarms(
         endpoint=label,
         capacity=min(scaling_defaults(model.plan, accelerators=accelerators).capacity for model in models),
         alarms=options.alarms,
+        runbook=options.runbook,
         is_asynchronous=is_asynchronous,
         runs_jobs=any(model.artifact.job_role is not None for model in models),
         alarm_actions=options.alarm_actions,

@@ -17,7 +17,7 @@ from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.artifacts.roles import running_statements
 from constructs_optim.constructs.monitoring.served_model import ServedModel
-from constructs_optim.constructs.stack.arguments import check_options, refuse
+from constructs_optim.constructs.stack.arguments import WORKLOAD, check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import JobSignal, drop_none, wait_seconds
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of
@@ -103,6 +103,7 @@ class EndpointEvaluation(Construct):
         model that may be written.
         """
         check_options("evaluate", options, EvaluationOptions)
+        WORKLOAD.check("evaluate.workload", options.get("workload"))
         price, discount = options.get("instance_price_per_hour"), options.get("discount")
         self.workload: Workload = options.get("workload") or Workload()
         self._benchmark = Benchmark(

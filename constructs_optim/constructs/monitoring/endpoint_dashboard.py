@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from constructs import Construct
 
-from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext, is_token
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.recipe import metrics, pricing
-from constructs_optim.recipe.tokens import is_known
+from constructs_optim.recipe.tokens import is_known, is_token
 
 from .graphs import COLORS, GraphContext, Line, dashboards, graph_properties
 from .served_model import ServedModel

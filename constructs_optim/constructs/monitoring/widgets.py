@@ -15,7 +15,8 @@ from typing import Any
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from constructs_optim.constructs.stack.stack_context import PSEUDO, TOKEN, late_text
+from constructs_optim.constructs.stack.stack_context import PSEUDO, late_text
+from constructs_optim.recipe.tokens import TOKEN
 
 GRID_COLUMNS = 24
 MOST_WIDGETS = 500

@@ -19,7 +19,7 @@ from constructs_optim.constructs.evaluation.evaluation_service import (
     workload_config_name,
     workload_statements,
 )
-from constructs_optim.constructs.stack.arguments import ROLE, STORE, refuse, suggests_keywords
+from constructs_optim.constructs.stack.arguments import ROLE, STORE, WORKLOAD, refuse, suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import (
     LONGEST_WAIT_SECONDS,
     JobSignal,
@@ -100,6 +100,7 @@ class ModelRecommendation(Construct):
         """
         context = StackContext.of(scope)
         stack = context.stack
+        WORKLOAD.check("workload", workload)
         workload = workload if workload is not None else Workload()
         request = RecommendationRequest(
             model, optimize_for, instance_types, framework, tuple(capacity_reservations), context.known_region

@@ -12,7 +12,7 @@ from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from constructs_optim.constructs.stack.arguments import DURATION, check_options, refuse
+from constructs_optim.constructs.stack.arguments import DURATION, METRIC, check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.recipe.hosting.scaling import (
     HEADROOM,
@@ -78,7 +78,6 @@ class EndpointScaling(Construct):
         min_capacity: int,
         max_capacity: int,
         defaults: ScalingDefaults | None = None,
-        wake_cooldown: Duration | None = None,
         alarms: EndpointAlarms | None = None,
         set_range: Callable[[int, int], None] | None = None,
     ) -> None:
@@ -91,7 +90,6 @@ class EndpointScaling(Construct):
             min_capacity: the minimum number of instances or copies; 0 for copies of an inference component only.
             max_capacity: the maximum.
             defaults: what follows from the plan. Default: every policy needs its target.
-            wake_cooldown: with no copies, pause after one was started for a request. Default: 10 minutes.
             alarms: the alarms that follow the range and the target of concurrency. Default: none.
             set_range: takes a range that a schedule has widened, or refuses it. Default: any range is fine.
 
@@ -101,7 +99,7 @@ class EndpointScaling(Construct):
         self._request = Scaling(target.wake is not None, min_capacity, max_capacity, ids=["Target", "WakeUp"])
         refuse(check(self._request))
         super().__init__(scope, id)
-        self._target, self._defaults, self._wake_cooldown = target, defaults, wake_cooldown
+        self._target, self._defaults = target, defaults
         self._alarms, self._set_range = alarms, set_range
         self._scheduled: list[dict[str, Any]] = []
         self._least, self._most = min_capacity, max_capacity
@@ -230,6 +228,7 @@ class EndpointScaling(Construct):
         Raises:
             RecipeError: when the target or a cooldown is invalid, or the id is taken.
         """
+        METRIC.check(f"on_metric({id!r}).metric", metric)
         specification = {"customizedMetricSpecification": tracked(metric)}
         return self._track(id, f"on_metric({id!r})", specification, target, options)
 
@@ -263,6 +262,7 @@ class EndpointScaling(Construct):
             RecipeError: when the steps do not follow each other, or the id is taken.
         """
         location = f"on_steps({id!r})"
+        METRIC.check(f"{location}.metric", metric)
         pause = _seconds(f"{location}.cooldown", cooldown, 300)
         request = StepRequest(location, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
         self._check(id, f"{id}Out", f"{id}In", steps=[request])
@@ -413,8 +413,7 @@ class EndpointScaling(Construct):
         """Start a copy for requests where a range allows for none, and for some: 0 to 0 is stopped."""
         if least == 0 and most != 0 and self._target.wake is not None and not self._wakes:
             self._wakes = True
-            cooldown = _seconds("wake_cooldown", self._wake_cooldown, WAKE_COOLDOWN_SECONDS)
-            declare_wake_up(self, self._resource.ref, self._target.wake, int(cooldown))
+            declare_wake_up(self, self._resource.ref, self._target.wake, WAKE_COOLDOWN_SECONDS)
 
 
 def _seconds(location: str, duration: Duration | None, default: float) -> float:

@@ -85,7 +85,7 @@ def declare_wake_up(scope: Construct, scaling_target_id: str, metric: Mapping[st
             "metricAggregationType": "Maximum",
             "stepAdjustments": [{"metricIntervalLowerBound": 0, "scalingAdjustment": 1}],
         },
-        alarm_description="A request found nothing to answer it, which is started now. Nothing to do.",
+        alarm_description="A request found no copy or instance; one is being started. There is nothing to do.",
         comparison_operator="GreaterThanOrEqualToThreshold",
         evaluation_periods=1,
         namespace="AWS/SageMaker",

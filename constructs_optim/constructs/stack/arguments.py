@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
@@ -86,6 +87,8 @@ GRANTEE = Kind(
     "an iam.IGrantable, such as a role or a function", "grant_principal", 'iam.Role.from_role_arn(stack, "Caller", {})'
 )
 KEY = Kind("a kms.IKey", "key_arn", 'kms.Key.from_key_arn(stack, "Key", {})')
+METRIC = Kind("a cloudwatch.IMetric", "to_metric_config", "endpoint.metric({})", "gpu_utilization")
+REMOVAL_POLICY = Kind("a RemovalPolicy", "RETAIN", "RemovalPolicy.RETAIN")
 ROLE = Kind("an iam.IRole", "role_arn", 'iam.Role.from_role_arn(stack, "Role", {})')
 SECURITY_GROUP = Kind(
     "an ec2.ISecurityGroup", "security_group_id", 'ec2.SecurityGroup.from_security_group_id(stack, "Group", {})'
@@ -95,14 +98,38 @@ STORE = Kind(
     "an ArtifactStore", "read_only", 'ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", {}))'
 )
 TOPIC = Kind("an sns.ITopic", "topic_arn", 'sns.Topic.from_topic_arn(stack, "Topic", {})')
+WORKLOAD = Kind("a Workload", "concurrency", "Workload(concurrency=[1, 8])")
 VPC = Kind("an ec2.IVpc", "vpc_id", 'ec2.Vpc.from_lookup(stack, "Vpc", vpc_id={})')
 
 
-def refuse(broken: Sequence[Violation]) -> None:
-    """Raise a ``RecipeError`` of the violations, without repetitions, if there are any."""
-    violations = [violation for index, violation in enumerate(broken) if violation not in broken[:index]]
+def refuse(violations: Sequence[Violation]) -> None:
+    """Raise a ``RecipeError`` of the violations, if there are any."""
     if violations:
         raise RecipeError(violations)
+
+
+@contextmanager
+def collected(violations: list[Violation]) -> Generator[None]:
+    """Add the violations that the block raises to ``violations``, to be reported with others."""
+    try:
+        yield
+    except RecipeError as refused:
+        violations += refused.violations
+
+
+@contextmanager
+def taken_ids_refused() -> Generator[None]:
+    """Refuse the id of another construct; also a decorator. The CDK's own message follows Node's frames."""
+    try:
+        yield
+    except RuntimeError as error:
+        taken = _TAKEN_ID.search(str(error))
+        if taken is None:
+            raise
+        raise ValueError(
+            f"{taken['scope'] or 'the app'} has a construct {taken['id']!r} already: an id is unique among the "
+            f"constructs of its scope, so choose another, such as {taken['id'] + '2'!r}"
+        ) from None
 
 
 def suggests_keywords(cls: _Class) -> _Class:
@@ -113,19 +140,11 @@ def suggests_keywords(cls: _Class) -> _Class:
     @wraps(constructor)
     def suggesting(*args: Any, **kwargs: Any) -> None:
         try:
-            constructor(*args, **kwargs)
+            with taken_ids_refused():
+                constructor(*args, **kwargs)
         except RecipeError as refused:
             # The library's own frames would bury the violations.
             raise refused.with_traceback(None) from None
-        except RuntimeError as error:
-            # The CDK's own message follows Node's frames.
-            taken = _TAKEN_ID.search(str(error))
-            if taken is None:
-                raise
-            raise ValueError(
-                f"{taken['scope'] or 'the app'} has a construct {taken['id']!r} already: a construct's id is its own "
-                f"among those beside it, so give this one another, such as {taken['id'] + '2'!r}"
-            ) from None
         except TypeError:
             if unknown := kwargs.keys() - keywords - _NOT_KEYWORDS:
                 raise TypeError(_message(cls.__name__, sorted(unknown), keywords)) from None

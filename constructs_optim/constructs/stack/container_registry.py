@@ -14,9 +14,10 @@ from constructs import Construct
 
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.plan_data import Plan
+from constructs_optim.recipe.tokens import is_token
 
 from .permissions import Arn, sub
-from .stack_context import PSEUDO, StackContext, is_token
+from .stack_context import PSEUDO, StackContext
 
 # Where a hub's configuration names the image, it is one of these.
 _HUB_REPOSITORIES = frozenset({"djl-inference", "huggingface-pytorch-tgi-inference"})

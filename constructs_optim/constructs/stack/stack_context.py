@@ -18,17 +18,9 @@ from constructs import Construct, IConstruct
 
 from constructs_optim.recipe.errors import shown
 from constructs_optim.recipe.keys import sha256
-
-# How the CDK writes a token in text (aws-cdk-lib/core/lib/private/encoding.ts).
-TOKEN = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
-"""A token in text."""
+from constructs_optim.recipe.tokens import is_token
 
 _Created = TypeVar("_Created")
-
-
-def is_token(text: object) -> bool:
-    """Whether text holds a token: ``Token.is_unresolved`` for text, without a call to Node."""
-    return isinstance(text, str) and "${Token[" in text and TOKEN.search(text) is not None
 
 
 class PseudoParameters:

@@ -62,6 +62,8 @@ def _drafts_are_served_by_variants(hosting: Hosting) -> Iterator[Finding]:
 @rule("OPT133", f"{GUIDE}realtime-endpoints-deploy-models.html")
 def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Finding]:
     """Components need an endpoint of components: a variant serves a single model, without shards or adapters."""
+    if hosting.inference_component not in (None, True, False):
+        yield Finding("inference_component", hosting.inference_component, "True or False", "this is no switch")
     if hosting.serves_components:
         return
     needing = [technique.name for technique in hosting.techniques if technique.inference_component]

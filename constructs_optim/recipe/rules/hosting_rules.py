@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Adapters, Hosting, UpdateSettings
+from constructs_optim.recipe.plan_data import STARTUP_SECONDS
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
 from .registry import API, GUIDE, Finding, rule
 
 _RESOURCES = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/AWS_SageMaker.html"
-_STARTUP_SECONDS = 3600
 # CloudFormation's schemas of AWS::SageMaker::Endpoint (handlers.create.timeoutInMinutes: 160) and InferenceComponent
 # (none, so the registry's default of 120).
-_ENDPOINT_PATIENCE, _COMPONENT_PATIENCE = 9600, 7200
+_ENDPOINT_TIMEOUT, _COMPONENT_TIMEOUT = 9600, 7200
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 RESERVATION = re.compile(r"(?=.{1,256}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:[a-z0-9-]{1,14}/\S+")
 RESERVATION_EXAMPLE = 'CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
@@ -65,14 +65,15 @@ def _managed_range_is_valid(hosting: Hosting) -> Iterator[Finding]:
             if value is not None:
                 fix = "inference_component=True, or auto_scale(...) for a variant's instances"
                 yield Finding(f"variant.{name}_instance_count", value, fix)
-    elif least is not None and not is_whole(least, 0):
-        yield Finding(
-            "variant.min_instance_count", least, "a whole number from 0 on", "this is not a number of instances"
-        )
-    elif most is not None and not is_whole(most, max(1, least or 0)):
-        yield Finding("variant.max_instance_count", most, f"a whole number from {max(1, least or 0)} on")
-    elif most is not None and is_whole(start, 0) and not (least or 0) <= start <= most:
-        fix = f"a number from {least or 0} to {most}, the managed range"
+        return
+    lowest = least if is_whole(least, 0) else 0
+    if least is not None and not is_whole(least, 0):
+        reason = "this is not a number of instances"
+        yield Finding("variant.min_instance_count", least, "a whole number from 0 on", reason)
+    if most is not None and not is_whole(most, max(1, lowest)):
+        yield Finding("variant.max_instance_count", most, f"a whole number from {max(1, lowest)} on")
+    elif most is not None and is_whole(start, 0) and not lowest <= start <= most:
+        fix = f"a number from {lowest} to {most}, the managed range"
         yield Finding("variant.initial_instance_count", start, fix)
 
 
@@ -119,10 +120,10 @@ def _timeouts_are_in_range(hosting: Hosting) -> Iterator[Finding]:
 def _starts_in_time(hosting: Hosting) -> Iterator[Finding]:
     """A model starts while CloudFormation waits: CloudFormation waits 160 minutes for endpoints, 120 for components."""
     timeouts = (hosting.download_timeout_seconds, hosting.startup_timeout_seconds, hosting.provision_timeout_seconds)
-    default = COMPONENT_STARTUP_SECONDS if hosting.serves_components else _STARTUP_SECONDS
+    default = COMPONENT_STARTUP_SECONDS if hosting.serves_components else STARTUP_SECONDS
     defaults = (default, default, 0)
     seconds = [usual if chosen is None else chosen for chosen, usual in zip(timeouts, defaults, strict=True)]
-    patience = _COMPONENT_PATIENCE if hosting.serves_components else _ENDPOINT_PATIENCE
+    patience = _COMPONENT_TIMEOUT if hosting.serves_components else _ENDPOINT_TIMEOUT
     if timeouts != (None, None, None) and all(is_whole(wait, 0) for wait in seconds) and sum(seconds) > patience:
         fix = (
             f"Keep the times for download, startup and provisioning within {patience} s together: a model that takes "

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.errors import did_you_mean
+from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.memory import LEAST_CONTEXT, MAX_MODEL_LEN, USABLE, context, estimate, smallest_fit
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import Technique
@@ -27,13 +28,23 @@ _EXAMPLE = "a type such as ml.g5.12xlarge"
 @rule("OPT010", f"{API}CreateOptimizationJob.html")
 def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
     """The instance type exists: SageMaker has no endpoint instance type of that name."""
-    name = recipe.instance_type
+    yield from _unknown(recipe.instance_type)
+
+
+@rule("OPT113", f"{API}CreateEndpointConfig.html")
+def _types_without_a_model_exist(hosting: Hosting) -> Iterator[Finding]:
+    """An endpoint's instance type exists: SageMaker has no accelerated instance type of that name."""
+    for name in hosting.instance_types if not hosting.has_model else ():
+        yield from (*_unknown(name), *_unaccelerated(name))
+
+
+def _unknown(name: object) -> Iterator[Finding]:
     if not isinstance(name, str):
         yield Finding("instance_type", name, 'text such as "ml.g5.12xlarge"', "an instance type is text")
     elif is_token(name):
         fix = 'the type as text; it may come from the context: app.node.try_get_context("instance_type")'
         yield Finding("instance_type", name, fix, too_late("the instance type"))
-    elif recipe.instance is None and name not in instances.other_names():
+    elif instances.find(name) is None and name not in instances.other_names():
         spelled = name if name.startswith("ml.") else f"ml.{name}"
         yield Finding("instance_type", name, did_you_mean(spelled, instances.by_name(), _EXAMPLE))
 
@@ -41,10 +52,14 @@ def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT011", f"{API}CreateOptimizationJob.html")
 def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
     """The instance type has an accelerator: the instance type has no accelerator that an optimized model runs on."""
-    if isinstance(recipe.instance_type, str) and recipe.instance_type in instances.other_names():
+    yield from _unaccelerated(recipe.instance_type)
+
+
+def _unaccelerated(name: object) -> Iterator[Finding]:
+    if isinstance(name, str) and name in instances.other_names():
         families = sorted({row.family for row in instances.by_name().values() if row.runs_optimization})
         fix = f"a type of one of the families {', '.join(families)}, such as ml.g5.12xlarge"
-        yield Finding("instance_type", recipe.instance_type, fix)
+        yield Finding("instance_type", name, fix)
 
 
 @rule("OPT012", _SDK)

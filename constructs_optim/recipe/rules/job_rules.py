@@ -15,12 +15,12 @@ from constructs_optim.recipe.tokens import is_known, is_number, is_token, matche
 
 from .draft_rules import is_prefix
 from .hosting_rules import RESERVATION, RESERVATION_EXAMPLE
+from .model_rules import LONGEST_URI
 from .registry import API, GUIDE, Finding, rule
 from .scaling_rules import RATE_OR_CRON
 
 _S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
 _SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+")
-_LONGEST_URI = 1024
 
 
 @rule("OPT142", f"{API}CreateAIWorkloadConfig.html")
@@ -140,7 +140,7 @@ def _model_is_in_s3(request: RecommendationRequest) -> Iterator[Finding]:
     elif model.kind != "s3":
         reason = "a recommendation job cannot read a model from a hub"
         yield Finding("model", str(model), f"its files in a bucket of yours: {example}", reason)
-    elif not is_prefix(model.uri) or not (is_token(model.uri) or len(model.uri) <= _LONGEST_URI):
+    elif not is_prefix(model.uri) or not (is_token(model.uri) or len(model.uri) <= LONGEST_URI):
         yield Finding("model.uri", model.uri, f"the prefix of uncompressed files, such as {example}")
 
 

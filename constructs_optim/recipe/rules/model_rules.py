@@ -20,7 +20,7 @@ _S3_URI = re.compile(r"s3://(?P<bucket>[^/\s]*)(?P<prefix>/\S*)?")
 _BUCKET = re.compile(r"(?!xn--)(?!\d+\.\d+\.\d+\.\d+$)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/\S+")
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
-_LONGEST_URI = 1024
+LONGEST_URI = 1024
 
 
 def too_late(subject: str) -> str:
@@ -92,8 +92,8 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
         fix = f"{fix}; see {_BUCKETS}"
     elif model.uri.lower().endswith(ARCHIVES):
         fix = "unpack the archive to a prefix, and name the prefix"
-    elif len(model.uri) > _LONGEST_URI:
-        fix, reason = f"a URI of at most {_LONGEST_URI} characters", "the URI is too long"
+    elif len(model.uri) > LONGEST_URI:
+        fix, reason = f"a URI of at most {LONGEST_URI} characters", "the URI is too long"
     else:
         return
     yield Finding("model.uri", model.uri, fix, reason)

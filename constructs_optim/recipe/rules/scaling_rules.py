@@ -132,9 +132,10 @@ def _malformed(request: StepRequest) -> Iterator[Finding]:
         yield Finding(f"{request.location}.adjustment", request.adjustment, f"one of {', '.join(_ADJUSTMENTS)}", reason)
         return
     exact = request.adjustment == "ExactCapacity"
-    if not 0 < len(request.steps) <= _MOST_STEPS:
-        yield Finding(f"{request.location}.steps", f"{len(request.steps)} steps", f"1 to {_MOST_STEPS} steps")
-    for index, step in enumerate(request.steps):
+    steps = request.steps or ()
+    if not 0 < len(steps) <= _MOST_STEPS:
+        yield Finding(f"{request.location}.steps", f"{len(steps)} steps", f"1 to {_MOST_STEPS} steps")
+    for index, step in enumerate(steps):
         location = f"{request.location}.steps[{index}]"
         if step.change < 0 if exact else not step.change:
             fix = "a whole number from 0 on" if exact else "a whole number: above zero to add, below it to remove"
