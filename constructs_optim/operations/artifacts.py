@@ -23,7 +23,7 @@ from constructs_optim.runtime.store.owner_records import OwnerRecord, OwnerRecor
 from .jobs import JOB_NAME, Job, JobStatus, describe_job
 
 _KEY = re.compile(r"artifacts/([0-9a-f]{64})/(.+)")
-_MODEL_FILE = re.compile(r"model/(\d+)/(.+)")
+_MODEL_FILE = re.compile(r"(?:model/(\d+)|tensorboard)/(.+)")
 REQUESTS_AT_ONCE = 48
 """The number of concurrent requests; the client needs as many connections (``max_pool_connections``)."""
 _Record = TypeVar("_Record")
@@ -43,7 +43,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file that an attempt wrote; ``name`` is relative to the attempt's prefix, ``size`` in bytes."""
+    """A file of an attempt, or TensorBoard's (attempt 0); ``name`` is relative to its prefix, ``size`` in bytes."""
 
     attempt: int
     name: str
@@ -265,7 +265,7 @@ class ArtifactInventory:
         claim = read("claim.json", self.store.claim)
         manifest = read("manifest.json", self.store.written_manifest)
         files = tuple(
-            StoredFile(int(match[1]), match[2], item["Size"], item["ETag"].strip('"'), item["LastModified"])
+            StoredFile(int(match[1] or 0), match[2], item["Size"], item["ETag"].strip('"'), item["LastModified"])
             for item in objects
             if (match := _MODEL_FILE.fullmatch(item["Key"].removeprefix(f"artifacts/{key}/")))
         )

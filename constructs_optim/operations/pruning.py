@@ -271,7 +271,8 @@ class Pruner:
             return replace(removal, skipped=unclear or "a stack is about to refer to it")
         self._delete_manifest(key, claim.attempt)
         files = [file for file in removal.artifact.files if file.attempt <= claim.attempt]
-        self._delete([f"artifacts/{key}/model/{file.attempt}/{file.name}" for file in files])
+        folders = {file.attempt: f"model/{file.attempt}" if file.attempt else "tensorboard" for file in files}
+        self._delete([f"artifacts/{key}/{folders[file.attempt]}/{file.name}" for file in files])
         return replace(removal, removed=True)
 
     def _delete_manifest(self, key: str, attempt: int) -> None:

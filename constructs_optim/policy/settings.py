@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from constructs_optim.recipe.catalog import instances, models
-from constructs_optim.recipe.errors import RecipeError, Violation, close_matches
+from constructs_optim.recipe.errors import RecipeError, Violation, close_matches, did_you_mean
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import REGISTRY
 
@@ -141,9 +141,9 @@ class PlatformPolicy(Settings):
                 fix = "the prices that you pay, in US dollars an hour, such as {'ml.g5.12xlarge': 7.09}"
                 yield self._mistake(".instance_prices", {}, reason, fix)
         for name, price in self.instance_prices.items():
-            if not name.startswith("ml.") or not {*name}.isdisjoint("*?["):
-                reason = "SageMaker's instance types begin with ml., and a price is of one type"
-                yield self._mistake(f".instance_prices[{name!r}]", price, reason, "a type such as ml.g5.12xlarge")
+            if instances.find(name) is None and name not in instances.other_names():
+                fix = did_you_mean(name, instances.by_name(), "a type such as ml.g5.12xlarge")
+                yield self._mistake(f".instance_prices[{name!r}]", price, "SageMaker has no such instance type", fix)
         forbidden = self.forbidden_techniques or ()
         for index, name in enumerate(self.required_techniques or ()):
             if name in forbidden or name.partition("=")[0] in forbidden:

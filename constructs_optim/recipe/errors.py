@@ -64,7 +64,6 @@ class RecipeError(ValueError):
 
     def __init__(self, violations: Iterable[Violation]) -> None:
         listed = tuple(violations)
-        # Several techniques may break a rule by the same value.
         self.violations: tuple[Violation, ...] = tuple(each for i, each in enumerate(listed) if each not in listed[:i])
         count = len(self.violations)
         heading = f"{self.subject} {count} {self.noun}{'s' if count > 1 else ''}:"

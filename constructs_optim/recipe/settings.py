@@ -94,7 +94,7 @@ class Settings(BaseModel):
             case "kind":
                 reason, fix = problem["ctx"]["reason"], problem["ctx"]["fix"]
             case "value_error":
-                reason, fix = str(problem["ctx"]["error"]), "see the class's documentation"
+                reason, _, fix = str(problem["ctx"]["error"]).rpartition(": ")
             case _:
                 fix = _expected(problem)
         return cls._mistake(f".{path}" if path else "", value, reason, fix)

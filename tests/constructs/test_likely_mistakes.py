@@ -307,9 +307,9 @@ def test_mistakes_in_options_and_in_the_recipe_are_reported_together(chat: Stack
         endpoint(chat, **wrong)
     found = [(violation.rule, violation.location) for violation in refused.value.violations]
     assert found == [
-        ("OPT090", "removal_policy"),
         ("OPT090", "OptimizedEndpoint.encryption_key"),
         ("OPT090", "OptimizedEndpoint.role"),
+        ("OPT090", "OptimizedEndpoint.removal_policy"),
         ("OPT010", "instance_type"),
     ]
     assert chat.node.children == []
@@ -356,9 +356,44 @@ def test_a_second_evaluation_or_component_of_an_id_is_refused_with_another_id() 
 
 def test_isolation_is_refused_with_a_container_that_reads_s3(chat: Stack) -> None:
     isolated = NetworkOptions(isolation=True)
-    with pytest.raises(ValueError, match=r"Sharding\.fast_load\(\) has a container that reads S3"):
+    with pytest.raises(ValueError, match=r"the container of Sharding\.fast_load\(\) reads S3"):
         endpoint(chat, techniques=[Quantization.awq(), Sharding.fast_load()], network=isolated)
     assert chat.node.children == []
+
+
+@pytest.mark.parametrize(
+    ("build", "location", "kind"),
+    [
+        (
+            lambda: VariantOptions(container_startup_timeout=Duration.millis(1500)),
+            "VariantOptions.container_",
+            "seconds",
+        ),
+        (lambda: VariantOptions(volume_size=Size.mebibytes(1500)), "VariantOptions.volume_size", "gibibytes"),
+        (lambda: JobOptions(max_runtime=Duration.millis(1500)), "JobOptions.max_runtime", "seconds"),
+        (lambda: JobOptions(timeout=Duration.millis(1500)), "JobOptions.timeout", "seconds"),
+        (lambda: endpoint(stack()).evaluate(timeout=Duration.millis(1500)), "timeout", "seconds"),
+    ],
+    ids=["timeout", "volume", "runtime", "wait", "evaluation"],
+)
+def test_durations_and_sizes_are_whole(build: Callable[[], Any], location: str, kind: str) -> None:
+    with pytest.raises(RecipeError, match=f"a (Duration|Size) of whole {kind}") as refused:
+        build()
+    (violation,) = refused.value.violations
+    assert violation.location.startswith(location)
+
+
+def test_files_are_written_where_the_role_may_write(chat: Stack) -> None:
+    bucket = s3.Bucket.from_bucket_name(chat, "Files", "files")
+    for options in (DataCapture, AsyncInference):
+        with pytest.raises(RecipeError, match="files are written below a prefix"):
+            options(bucket=bucket, prefix="/")
+        assert options(bucket=bucket, prefix="/a/b/").prefix == "a/b"
+    with pytest.raises(RecipeError, match=r"DataCapture\.json_content_types"):
+        DataCapture(bucket=bucket, json_content_types=[])
+    with pytest.raises(RecipeError, match=r"NetworkOptions\.security_groups"):
+        NetworkOptions(security_groups=[])
+    chat.node.try_remove_child("Files")
 
 
 def test_a_capacity_token_is_omitted_from_the_dashboard_annotations() -> None:

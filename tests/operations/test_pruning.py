@@ -60,6 +60,7 @@ def stack(cloud: LocalCloud, name: str) -> Owner:
 
 def test_an_unreferenced_artifact_is_removed_and_its_claim_keeps_the_attempt_number(store: Store) -> None:
     store.made(KEY)
+    store.s3.put_object(Bucket=store.bucket, Key=f"artifacts/{KEY}/tensorboard/events.out", Body=b"loss")
     assert removed(pruned(store)) == [KEY]
     assert store.names() == [f"artifacts/{KEY}/claim.json"]
     assert store.claimed(KEY, owner("New")).attempt == 2

@@ -14,14 +14,13 @@ from constructs_optim.recipe import Quantization, RecipeError, Sharding, Specula
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.hosting import (
     Adapter,
-    Adapters,
     CapacityReservation,
     Component,
     Hosting,
     UpdateSettings,
     instances_for_copies,
 )
-from constructs_optim.recipe.hosting.options import Observability, Routing
+from constructs_optim.recipe.hosting.options import Adapters, Observability, Routing
 from constructs_optim.recipe.rules import all_rules, check, warnings
 
 _G5 = "ml.g5.12xlarge"
@@ -40,10 +39,11 @@ def _component(accelerators: Any = 2, memory_mib: Any = 40_000, copies: Any = 1)
 
 
 GOOD: dict[str, list[dict[str, Any]]] = {
+    "OPT010": [{"has_model": False, **_SERVING}, {"instance_types": ["ml.m5.large"]}],
+    "OPT011": [{"has_model": False, **_SERVING}],
     "OPT100": [{"endpoint_name": "chat-70b", "variant_name": "Blue"}, {"endpoint_name": "${Token[T.1]}"}],
     "OPT101": [{"initial_instance_count": 3}, {"initial_instance_count": 0, "minimum_instance_count": 0, **_SERVING}],
     "OPT102": [{"minimum_instance_count": 1, "maximum_instance_count": 4, **_SERVING}],
-    "OPT103": [{"adapter_settings": Adapters(max_loaded=1, max_cached=32, max_rank=8)}],
     "OPT104": [{"capture_percentage": 0}, {"capture_percentage": 100}],
     "OPT105": [{"asynchronous": True, "concurrent_invocations": 1000}],
     "OPT106": [{"download_timeout_seconds": 60, "startup_timeout_seconds": 3600, "provision_timeout_seconds": 300}],
@@ -54,7 +54,6 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     ],
     "OPT109": [{"capacity_reservation": CapacityReservation(arn=_ARN)}],
     "OPT111": [{"pooled": True, "instance_types": [_P5, _G5]}],
-    "OPT113": [{"has_model": False, **_SERVING}, {"instance_types": ["ml.m5.large"]}],
     "OPT120": [
         {"update": UpdateSettings("CANARY", 50)},
         {"update": UpdateSettings("LINEAR", 10)},
@@ -85,11 +84,11 @@ GOOD: dict[str, list[dict[str, Any]]] = {
 
 # rule, options, location of the violation, part of the reason or suggestion
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
+    ("OPT010", {"has_model": False, "instance_types": ["ml.g5.12xlage"], **_SERVING}, "instance_type", "ml.g5.12xlarge"),
+    ("OPT010", {"has_model": False, "instance_types": [5], **_SERVING}, "instance_type", "text such as"),
+    ("OPT011", {"has_model": False, "instance_types": ["ml.m5.large"], **_SERVING}, "instance_type", "one of the families"),
     ("OPT100", {"endpoint_name": "chat_70b"}, "endpoint_name", "hyphens"),
     ("OPT100", {"endpoint_name": "a" * 64}, "endpoint_name", "63"),
-    ("OPT113", {"has_model": False, "instance_types": ["ml.g5.12xlage"], **_SERVING}, "instance_type", "ml.g5.12xlarge"),
-    ("OPT113", {"has_model": False, "instance_types": ["ml.m5.large"], **_SERVING}, "instance_type", "one of the families"),
-    ("OPT113", {"has_model": False, "instance_types": [5], **_SERVING}, "instance_type", "text such as"),
     ("OPT100", {"variant_name": ""}, "variant.name", "hyphens"),
     ("OPT101", {"initial_instance_count": 0}, "variant.initial_instance_count", "from 1"),
     ("OPT101", {"initial_instance_count": 1.5}, "variant.initial_instance_count", "whole"),
@@ -98,7 +97,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT102", {"minimum_instance_count": -1, **_SERVING}, "variant.min_instance_count", "from 0"),
     ("OPT102", {"minimum_instance_count": 2, "maximum_instance_count": 1, **_SERVING}, "variant.max_instance_count", "from 2"),
     ("OPT102", {"maximum_instance_count": 1, "initial_instance_count": 2, **_SERVING}, "variant.initial_instance_count", "to 1"),
-    ("OPT103", {"adapter_settings": 4}, "adapters", "Adapters("),
     ("OPT104", {"capture_percentage": 101}, "data_capture.sampling_percentage", "100"),
     ("OPT105", {"asynchronous": True, **_SERVING}, "async_inference", "variant"),
     ("OPT105", {"asynchronous": True, "concurrent_invocations": 0}, "async_inference.max_concurrent_invocations_per_instance", "1000"),
@@ -134,6 +132,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT132", {"techniques": [SpeculativeDecoding.sagemaker_draft()], **_SERVING}, "inference_component", "False"),
     ("OPT133", {"components": [_component()], "inference_component": False}, "inference_component", "True"),
     ("OPT133", {"techniques": [Sharding.fast_load()], "inference_component": False}, "inference_component", "True"),
+    ("OPT134", {"adapters": [Adapter("add_adapter('A')", "s3://.tar.gz", loads=True)], **_SERVING}, "add_adapter('A').artifact_uri", "sql.tar.gz"),
+    ("OPT134", {"adapters": [Adapter("add_adapter('A')", None, loads=True)], **_SERVING}, "add_adapter('A').artifact_uri", "sql.tar.gz"),
+    ("OPT134", {"adapters": [Adapter("add_adapter('A')", "s3://abc/a.tar.gz", loads=True, name="my adapter!")], **_SERVING}, "add_adapter('A').adapter_name", "hyphens"),
     ("OPT134", {"adapters": [Adapter("add_adapter('Sql')", "s3://adapters/sql/", loads=True)], **_SERVING}, "add_adapter('Sql').artifact_uri", ".tar.gz"),
     ("OPT135", {"adapters": [Adapter("add_adapter('Sql')", "s3://a/b.tar.gz", loads=False)], **_SERVING}, "add_adapter('Sql')", "Adapters("),
     ("OPT137", {"region": "eu-west-3", **_SERVING}, "region", "AWS::SageMaker::InferenceComponent"),

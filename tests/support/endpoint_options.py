@@ -72,6 +72,7 @@ ON: dict[str, Callable[[Stack], Props]] = {
     "variant.capacity_reservation": lambda _: {"variant.capacity_reservation": CapacityReservation(arn=RESERVATION)},
     "variant.container_startup_timeout": lambda _: {"variant.container_startup_timeout": Duration.minutes(20)},
     "data_capture": lambda scope: {"data_capture": DataCapture(bucket=bucket(scope), sampling_percentage=10)},
+    "monitoring.runbook": lambda _: {"monitoring.runbook": "https://runbooks.example/chat"},
     "monitoring.discount": lambda _: {"monitoring.discount": 0.2},
     "encryption_key": lambda scope: {"encryption_key": kms.Key.from_key_arn(scope, "Key", KEY)},
     # Filled in for each case: no two endpoints of a stack have one name.

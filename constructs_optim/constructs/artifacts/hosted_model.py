@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from aws_cdk import CfnResource
+from aws_cdk import CfnResource, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 from pydantic import Field
 
-from constructs_optim.constructs.stack.arguments import ROLE, STORE
+from constructs_optim.constructs.stack.arguments import ADAPTERS, REMOVAL_POLICY, ROLE, STORE
 from constructs_optim.constructs.stack.custom_resource import (
     RESPONSE_SECONDS,
     SIGNALLED_VALUES,
@@ -24,6 +24,7 @@ from constructs_optim.constructs.stack.custom_resource import (
 )
 from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.recipe import Plan
+from constructs_optim.recipe.hosting.options import Adapters
 from constructs_optim.recipe.plan_data import HubSource
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.templates.resource_types import METADATA_KEY
@@ -42,6 +43,8 @@ class ModelOptions(Settings):
 
     artifact_store: Annotated[IArtifactStore, STORE] | None = None
     role: Annotated[iam.IRole, ROLE] | None = None
+    adapters: Annotated[Adapters, ADAPTERS] | None = None
+    removal_policy: Annotated[RemovalPolicy, REMOVAL_POLICY] | None = None
     jobs: JobOptions = Field(default_factory=JobOptions)
     network: NetworkOptions = Field(default_factory=NetworkOptions)
 

@@ -176,7 +176,7 @@ def recipes_of(
                 'model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")'
             )
         return []
-    loading = adapters.environment() if isinstance(adapters, Adapters) else {}
+    loading = adapters.environment() if adapters is not None else {}
     return [
         ModelRecipe(
             model,

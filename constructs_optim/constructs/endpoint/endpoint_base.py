@@ -19,7 +19,7 @@ from constructs_optim.constructs.evaluation.endpoint_evaluation import (
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.stack.arguments import GRANTEE, taken_ids_refused
+from constructs_optim.constructs.stack.arguments import GRANTEE, unique_ids
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.tokens import is_token
@@ -206,7 +206,7 @@ class ModelServer(MeasuredResource):
         self._scaling = self._scaled(min_capacity, max_capacity)
         return self._scaling
 
-    @taken_ids_refused()
+    @unique_ids()
     def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
         """Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
 

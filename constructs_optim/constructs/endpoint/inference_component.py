@@ -20,7 +20,7 @@ from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarm
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import SIZE, refuse
+from constructs_optim.constructs.stack.arguments import MEMORY, refuse
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
@@ -125,7 +125,7 @@ def requirements_of(
     model: HostedModel, label: str, *, accelerators: int | None = None, memory: Size | None = None, copies: int = 1
 ) -> Component:
     """The resources that a copy of a model reserves: as set, or from the model's plan."""
-    SIZE.check(f"{label}.memory", memory)
+    MEMORY.check(f"{label}.memory", memory)
     planned = model.plan.copy_requirements
     return Component(
         label,
@@ -308,7 +308,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
             RecipeError: when the container was not started for adapters (``adapters=Adapters(...)``), or the archive's
                 URI is invalid.
         """
-        adapter = Adapter(f"add_adapter({id!r})", artifact_uri, self._loads_adapters)
+        adapter = Adapter(f"add_adapter({id!r})", artifact_uri, self._loads_adapters, adapter_name)
         refuse(check(replace(self._endpoint.hosting, adapters=(adapter,))))
         read = Statement("ReadAdapters", ("s3:GetObject",), (S3Location(artifact_uri).object_arn,))
         for model in self.models:

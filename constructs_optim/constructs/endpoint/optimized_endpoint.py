@@ -33,13 +33,7 @@ from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDa
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import (
-    REMOVAL_POLICY,
-    collected,
-    refuse,
-    suggests_keywords,
-    taken_ids_refused,
-)
+from constructs_optim.constructs.stack.arguments import ADAPTERS, collected, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
@@ -157,8 +151,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """
         violations: list[Violation] = []
         with collected(violations):
-            REMOVAL_POLICY.check("removal_policy", removal_policy)
-        with collected(violations):
             self._configuration = EndpointConfiguration(
                 async_inference=async_inference,
                 data_capture=data_capture,
@@ -166,13 +158,18 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 **drop_none(monitoring=monitoring, update_policy=update_policy, variant=variant),
             )
         with collected(violations):
-            self._model_options = ModelOptions(
-                artifact_store=artifact_store, role=role, **drop_none(jobs=jobs, network=network)
-            )
+            models = {
+                "artifact_store": artifact_store,
+                "role": role,
+                "adapters": adapters,
+                "removal_policy": removal_policy,
+            }
+            self._model_options = ModelOptions(**models, **drop_none(jobs=jobs, network=network))
         pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
-        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
         if violations:
+            recipes = recipes_of(model, pools, environment, None, pooled=instance_pools is not None)
             refuse([*violations, *(each for recipe in recipes for each in recipe.violations(scope))])
+        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
         self._hosting = self._configuration.hosting(
             instance_types=tuple(pool.instance_type for pool in pools),
             pooled=instance_pools is not None,
@@ -180,7 +177,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             techniques=_techniques(pools),
             inference_component=inference_component,
             endpoint_name=endpoint_name,
-            adapter_settings=adapters,
             region=StackContext.of(scope).known_region,
         )
         refuse([*self._violations(scope, recipes), *check(self._hosting)])
@@ -196,7 +192,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.variant_name: str = self._configuration.variant.name
-        self._removal_policy = removal_policy
         shared = self._model_options.network.with_shared_security_groups(self)
         self._model_options = self._model_options.model_copy(update={"network": shared})
         self._network = Network.of(self, shared)
@@ -394,7 +389,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             return self.component.evaluation_target
         return self._resources.evaluation_target(self, self.alarms, self.dashboard)
 
-    @taken_ids_refused()
+    @unique_ids()
     def add_component(
         self,
         id: str,
@@ -429,13 +424,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             ValueError: when the arguments exclude each other.
         """
         label = f"add_component({id!r})"
+        ADAPTERS.check("adapters", adapters)
         pools = pools_of_component(self._hosting, model, techniques, instance_pools, artifact_key)
         recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
         hosting = replace(
             self._hosting,
             components=(Component(label, 1, 128, copies),),
             techniques=(*self._hosting.techniques, *_techniques(pools)),
-            adapter_settings=adapters,
         )
         refuse([*self._violations(self, recipes), *check(hosting)])
         self._check_isolation(label, recipes)
@@ -453,9 +448,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             ],
             loads_adapters=adapters is not None,
         )
-        if self._removal_policy is not None:
+        if self._model_options.removal_policy is not None:
             for kept in (component, *(hosted.resource for hosted in models)):
-                kept.apply_removal_policy(self._removal_policy)
+                kept.apply_removal_policy(self._model_options.removal_policy)
         self.dashboard.show_component(id, component.served).add_alarms(*component.alarms.arns_within_stack)
         return component
 
@@ -476,10 +471,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         isolated = {all(technique.network_isolation for technique in recipe.techniques) for recipe in recipes}
         isolated |= {hosted.plan.container.network_isolation for hosted in (*self.models, *self._component_models)}
         if self._model_options.network.isolation and False in isolated:
-            raise ValueError(
-                f"{label}: network.isolation is True, and Sharding.fast_load() has a container that reads S3 itself: "
-                "leave isolation out, or that technique"
-            )
+            raise ValueError(f"{label}: the container of Sharding.fast_load() reads S3: leave network.isolation out")
         if self._model_options.network.isolation is None and len(isolated) > 1:
             raise ValueError(
                 f"{label}: some of the endpoint's models are cut off from the network, and others cannot be, such as "

@@ -10,7 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.endpoint_alarms import RUNBOOK, AlarmAction, EndpointAlarms
@@ -28,8 +28,10 @@ from .update_policy import watch_statements
 Action = Annotated[AlarmAction, ALARM_ACTION]
 Bucket = Annotated[s3.IBucket, BUCKET]
 Key = Annotated[kms.IKey, KEY]
+Prefix = Annotated[str, AfterValidator(lambda prefix: _without_slashes(prefix))]
 Time = Annotated[Duration, DURATION]
 Topic = Annotated[sns.ITopic, TOPIC]
+_JSON_TYPES = ("application/json", "application/jsonlines")
 
 
 class VariantOptions(Settings):
@@ -112,12 +114,12 @@ class DataCapture(Settings):
     """
 
     bucket: Bucket
-    prefix: str = "captures"
+    prefix: Prefix = "captures"
     sampling_percentage: int = 100
     requests: bool = True
     responses: bool = True
     encryption_key: Key | None = None
-    json_content_types: Sequence[str] = ("application/json", "application/jsonlines")
+    json_content_types: Annotated[Sequence[str], Field(min_length=1, max_length=10)] = _JSON_TYPES
 
     @model_validator(mode="after")
     def _captures_something(self) -> DataCapture:
@@ -166,7 +168,7 @@ class AsyncInference(Settings):
     """
 
     bucket: Bucket
-    prefix: str = "async"
+    prefix: Prefix = "async"
     input_bucket: Bucket | None = None
     max_concurrent_invocations_per_instance: int | None = None
     success_topic: Topic | None = None
@@ -217,6 +219,12 @@ class AsyncInference(Settings):
             yield Statement("EncryptAnswers", ("kms:Decrypt", "kms:GenerateDataKey"), arns)
         if topics := tuple(topic.topic_arn for topic in (self.success_topic, self.error_topic) if topic is not None):
             yield Statement("NotifyOfAnswers", ("sns:Publish",), topics)
+
+
+def _without_slashes(prefix: str) -> str:
+    if not prefix.strip("/"):
+        raise ValueError("files are written below a prefix, which permissions name: a prefix such as 'captures'")
+    return prefix.strip("/")
 
 
 def _arn_of(key: kms.IKey | None) -> str | None:

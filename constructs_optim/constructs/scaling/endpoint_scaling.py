@@ -417,6 +417,6 @@ class EndpointScaling(Construct):
 
 
 def _seconds(location: str, duration: Duration | None, default: float) -> float:
-    """A duration in seconds. Parts of a second are refused by a rule."""
+    """A duration in seconds."""
     DURATION.check(location, duration)
-    return default if duration is None else duration.to_milliseconds() / 1000
+    return default if duration is None else duration.to_seconds()

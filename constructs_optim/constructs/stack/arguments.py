@@ -21,6 +21,7 @@ from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.settings import Settings
 
 _Class = TypeVar("_Class", bound=type)
+_CONVERSIONS = {"to_gibibytes", "to_mebibytes", "to_seconds"}
 _NOT_KEYWORDS = {"self", "scope", "id"}
 # constructs/src/construct.ts, addChild; an app has no name.
 _TAKEN_ID = re.compile(r"There is already a Construct with name '(?P<id>.+?)' in \w+(?: \[(?P<scope>.+?)\])?")
@@ -56,6 +57,11 @@ class Kind:
             raise RecipeError([violation])
 
     def _accepts(self, value: object) -> bool:
+        if self.attribute in _CONVERSIONS and hasattr(type(value), self.attribute):
+            try:
+                return getattr(value, self.attribute)() is not None
+            except RuntimeError:
+                return False
         # The type of an object that implements several interfaces at once does not show them.
         return (
             type(value).__module__.startswith("jsii.")
@@ -74,18 +80,13 @@ class Kind:
         return self.example.format(repr(value if is_alike and not isinstance(value, bool) else self.default))
 
 
+ADAPTERS = Kind("Adapters(...)", "environment", "Adapters(max_loaded=4, max_rank=64)")
 ALARM = Kind("a cloudwatch.IAlarm", "alarm_arn", 'cloudwatch.Alarm.from_alarm_arn(stack, "Alarm", {})')
-ALARM_ACTION = Kind(
-    "an action of aws_cloudwatch_actions", "bind", 'SnsAction(sns.Topic.from_topic_arn(stack, "Topic", {}))'
-)
-ALARMS = Kind(
-    "Alarms(...)", "stale_evaluation", "Alarms.none() for none, or Alarms(latency=AlarmSettings(threshold=20))"
-)
+ALARM_ACTION = Kind("an alarm action", "bind", 'SnsAction(sns.Topic.from_topic_arn(stack, "Topic", {}))')
+ALARMS = Kind("Alarms(...)", "stale_evaluation", "Alarms.none(), or Alarms(latency=AlarmSettings(threshold=20))")
 BUCKET = Kind("an s3.IBucket", "bucket_arn", 's3.Bucket.from_bucket_name(stack, "Bucket", {})')
-DURATION = Kind("a Duration", "to_seconds", "Duration.seconds({})", 600)
-GRANTEE = Kind(
-    "an iam.IGrantable, such as a role or a function", "grant_principal", 'iam.Role.from_role_arn(stack, "Caller", {})'
-)
+DURATION = Kind("a Duration of whole seconds", "to_seconds", "Duration.seconds({})", 600)
+GRANTEE = Kind("an iam.IGrantable, such as a role", "grant_principal", 'iam.Role.from_role_arn(stack, "Caller", {})')
 KEY = Kind("a kms.IKey", "key_arn", 'kms.Key.from_key_arn(stack, "Key", {})')
 METRIC = Kind("a cloudwatch.IMetric", "to_metric_config", "endpoint.metric({})", "gpu_utilization")
 REMOVAL_POLICY = Kind("a RemovalPolicy", "RETAIN", "RemovalPolicy.RETAIN")
@@ -93,7 +94,8 @@ ROLE = Kind("an iam.IRole", "role_arn", 'iam.Role.from_role_arn(stack, "Role", {
 SECURITY_GROUP = Kind(
     "an ec2.ISecurityGroup", "security_group_id", 'ec2.SecurityGroup.from_security_group_id(stack, "Group", {})'
 )
-SIZE = Kind("a Size", "to_gibibytes", "Size.gibibytes({})", 256)
+MEMORY = Kind("a Size of whole mebibytes", "to_mebibytes", "Size.gibibytes({})", 16)
+SIZE = Kind("a Size of whole gibibytes", "to_gibibytes", "Size.gibibytes({})", 256)
 STORE = Kind(
     "an ArtifactStore", "read_only", 'ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", {}))'
 )
@@ -118,7 +120,7 @@ def collected(violations: list[Violation]) -> Generator[None]:
 
 
 @contextmanager
-def taken_ids_refused() -> Generator[None]:
+def unique_ids() -> Generator[None]:
     """Refuse the id of another construct; also a decorator. The CDK's own message follows Node's frames."""
     try:
         yield
@@ -140,7 +142,7 @@ def suggests_keywords(cls: _Class) -> _Class:
     @wraps(constructor)
     def suggesting(*args: Any, **kwargs: Any) -> None:
         try:
-            with taken_ids_refused():
+            with unique_ids():
                 constructor(*args, **kwargs)
         except RecipeError as refused:
             # The library's own frames would bury the violations.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from constructs import Construct
+from pydantic import Field
 
 from constructs_optim.recipe.settings import Settings
 
@@ -33,7 +34,7 @@ class NetworkOptions(Settings):
 
     vpc: Annotated[IVpc, VPC] | None = None
     vpc_subnets: SubnetSelection | None = None
-    security_groups: Sequence[Annotated[ISecurityGroup, SECURITY_GROUP]] | None = None
+    security_groups: Annotated[Sequence[Annotated[ISecurityGroup, SECURITY_GROUP]], Field(min_length=1)] | None = None
     isolation: bool | None = None
 
     def with_shared_security_groups(self, scope: Construct) -> NetworkOptions:

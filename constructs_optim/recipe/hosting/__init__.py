@@ -10,7 +10,8 @@ from functools import cached_property
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.techniques import Technique
 
-from .options import Adapter, Adapters, CapacityReservation, Component, UpdateSettings
+from .options import Adapter, CapacityReservation, Component, UpdateSettings
+from .options import Adapters as Adapters
 
 COMPONENT_STARTUP_SECONDS = 2700
 """The default timeout of a component for downloading its model, and for loading it.
@@ -53,7 +54,6 @@ class Hosting:
     rollback_alarms: int = 0
     components: Sequence[Component] = ()
     adapters: Sequence[Adapter] = ()
-    adapter_settings: Adapters | None = None
     region: str | None = None
 
     @cached_property

@@ -13,7 +13,6 @@ from pydantic_core import PydanticCustomError
 from constructs_optim.recipe.settings import Settings
 
 _SHORT_PERIODS = (10, 20, 30)
-_PERIOD_SECONDS = 60
 _DAY_MINUTES, _MOST_WARM_UP_MINUTES = 1_440, 2_880
 _DEFINITIONS = tomllib.loads((files("constructs_optim.recipe.hosting") / "alarms.toml").read_text(encoding="utf-8"))
 
@@ -113,7 +112,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     queries: tuple[Query, ...]
     threshold: int | float
     comparison: str = "GreaterThanThreshold"
-    period_seconds: int = _PERIOD_SECONDS
+    period_seconds: int = 60
     evaluation_periods: int = 1
     datapoints_to_alarm: int = 1
     missing: str = "notBreaching"
@@ -141,11 +140,6 @@ class Watched:
     scales_to_zero: bool = False
     is_evaluated: bool = False
     is_asynchronous: bool = False
-
-
-def default_period(name: str) -> int:
-    """The default period of an alarm in seconds."""
-    return _DEFINITIONS[name].get("period_seconds", _PERIOD_SECONDS)
 
 
 def endpoint_alarms(alarms: Alarms, watched: Watched) -> list[Alarm]:

@@ -120,8 +120,9 @@ class Adapters(Settings):
 
 @dataclass(frozen=True)
 class Adapter:
-    """One LoRA adapter; ``loads``: whether the container of the model that it adapts loads adapters."""
+    """One LoRA adapter, its name where the user chose one; ``loads``: whether its model's container loads adapters."""
 
     label: str
     uri: str
     loads: bool
+    name: str | None = None

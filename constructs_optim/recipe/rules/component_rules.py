@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import availability
 from constructs_optim.recipe.hosting import Hosting, instances_for_copies
 from constructs_optim.recipe.techniques import SpeculativeDecoding
-from constructs_optim.recipe.tokens import is_token, is_whole
+from constructs_optim.recipe.tokens import is_whole, matches
 
+from .hosting_rules import NAME
 from .registry import API, GUIDE, Finding, rule
 
 _LEAST_MEMORY_MIB = 128
+_ARCHIVE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S+\.tar\.gz")
 
 
 @rule("OPT130", f"{API}InferenceComponentComputeResourceRequirements.html")
@@ -76,9 +79,11 @@ def _components_need_an_endpoint_of_components(hosting: Hosting) -> Iterator[Fin
 def _adapters_are_archives(hosting: Hosting) -> Iterator[Finding]:
     """An adapter is an archive in S3: SageMaker loads an adapter from a gzip-compressed tar archive."""
     for adapter in hosting.adapters:
-        uri = adapter.uri
-        if not is_token(uri) and not (uri.startswith("s3://") and uri.endswith(".tar.gz")):
-            yield Finding(f"{adapter.label}.artifact_uri", uri, "s3://bucket/adapters/sql.tar.gz")
+        if not matches(_ARCHIVE, adapter.uri):
+            yield Finding(f"{adapter.label}.artifact_uri", adapter.uri, "s3://bucket/adapters/sql.tar.gz")
+        if adapter.name is not None and not matches(NAME, adapter.name):
+            fix = "at most 63 letters, digits and hyphens"
+            yield Finding(f"{adapter.label}.adapter_name", adapter.name, fix, "SageMaker refuses the name")
 
 
 @rule("OPT135", "https://docs.djl.ai/master/docs/serving/serving/docs/adapters.html")

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Adapters, Hosting, UpdateSettings
+from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
 from constructs_optim.recipe.plan_data import STARTUP_SECONDS
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
@@ -20,7 +20,7 @@ _RESOURCES = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateRefer
 # CloudFormation's schemas of AWS::SageMaker::Endpoint (handlers.create.timeoutInMinutes: 160) and InferenceComponent
 # (none, so the registry's default of 120).
 _ENDPOINT_TIMEOUT, _COMPONENT_TIMEOUT = 9600, 7200
-_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 RESERVATION = re.compile(r"(?=.{1,256}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:[a-z0-9-]{1,14}/\S+")
 RESERVATION_EXAMPLE = 'CapacityReservation(arn="arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")'
 _MOST_POOLS = 5
@@ -43,7 +43,7 @@ _SMALLEST_STEP, _LARGEST_STEP = {"CANARY": 1, "LINEAR": 10, "ROLLING": 5}, 50
 def _names_are_valid(hosting: Hosting) -> Iterator[Finding]:
     """Names of endpoint and variant are valid: a name has 1 to 63 letters, digits and inner hyphens."""
     for location, name in (("endpoint_name", hosting.endpoint_name), ("variant.name", hosting.variant_name)):
-        if not (name is None and location == "endpoint_name") and not matches(_NAME, name):
+        if not (name is None and location == "endpoint_name") and not matches(NAME, name):
             yield Finding(location, name, "a name such as chat-llama-70b")
 
 
@@ -68,21 +68,12 @@ def _managed_range_is_valid(hosting: Hosting) -> Iterator[Finding]:
         return
     lowest = least if is_whole(least, 0) else 0
     if least is not None and not is_whole(least, 0):
-        reason = "this is not a number of instances"
-        yield Finding("variant.min_instance_count", least, "a whole number from 0 on", reason)
+        yield Finding("variant.min_instance_count", least, "a whole number from 0 on", "this is no number of instances")
     if most is not None and not is_whole(most, max(1, lowest)):
         yield Finding("variant.max_instance_count", most, f"a whole number from {max(1, lowest)} on")
     elif most is not None and is_whole(start, 0) and not lowest <= start <= most:
         fix = f"a number from {lowest} to {most}, the managed range"
         yield Finding("variant.initial_instance_count", start, fix)
-
-
-@rule("OPT103", f"{API}CreateEndpointConfig.html")
-def _options_are_objects(hosting: Hosting) -> Iterator[Finding]:
-    """Hosting options are objects of this library: an option is an instance of its class."""
-    # OPT090 checks the other options when their groups are created.
-    if hosting.adapter_settings is not None and not isinstance(hosting.adapter_settings, Adapters):
-        yield Finding("adapters", hosting.adapter_settings, "Adapters(max_loaded=4, max_rank=64)")
 
 
 @rule("OPT104", f"{API}DataCaptureConfig.html")

@@ -3,7 +3,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.errors import did_you_mean
@@ -26,40 +26,34 @@ _EXAMPLE = "a type such as ml.g5.12xlarge"
 
 
 @rule("OPT010", f"{API}CreateOptimizationJob.html")
-def _instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
+def _instance_type_exists(subject: Recipe | Hosting) -> Iterator[Finding]:
     """The instance type exists: SageMaker has no endpoint instance type of that name."""
-    yield from _unknown(recipe.instance_type)
-
-
-@rule("OPT113", f"{API}CreateEndpointConfig.html")
-def _types_without_a_model_exist(hosting: Hosting) -> Iterator[Finding]:
-    """An endpoint's instance type exists: SageMaker has no accelerated instance type of that name."""
-    for name in hosting.instance_types if not hosting.has_model else ():
-        yield from (*_unknown(name), *_unaccelerated(name))
-
-
-def _unknown(name: object) -> Iterator[Finding]:
-    if not isinstance(name, str):
-        yield Finding("instance_type", name, 'text such as "ml.g5.12xlarge"', "an instance type is text")
-    elif is_token(name):
-        fix = 'the type as text; it may come from the context: app.node.try_get_context("instance_type")'
-        yield Finding("instance_type", name, fix, too_late("the instance type"))
-    elif instances.find(name) is None and name not in instances.other_names():
-        spelled = name if name.startswith("ml.") else f"ml.{name}"
-        yield Finding("instance_type", name, did_you_mean(spelled, instances.by_name(), _EXAMPLE))
+    for name in _types(subject):
+        if not isinstance(name, str):
+            yield Finding("instance_type", name, 'text such as "ml.g5.12xlarge"', "an instance type is text")
+        elif is_token(name):
+            fix = 'the type as text; it may come from the context: app.node.try_get_context("instance_type")'
+            yield Finding("instance_type", name, fix, too_late("the instance type"))
+        elif instances.find(name) is None and name not in instances.other_names():
+            spelled = name if name.startswith("ml.") else f"ml.{name}"
+            yield Finding("instance_type", name, did_you_mean(spelled, instances.by_name(), _EXAMPLE))
 
 
 @rule("OPT011", f"{API}CreateOptimizationJob.html")
-def _instance_type_is_accelerated(recipe: Recipe) -> Iterator[Finding]:
+def _instance_type_is_accelerated(subject: Recipe | Hosting) -> Iterator[Finding]:
     """The instance type has an accelerator: the instance type has no accelerator that an optimized model runs on."""
-    yield from _unaccelerated(recipe.instance_type)
+    families = sorted({row.family for row in instances.by_name().values() if row.runs_optimization})
+    fix = f"a type of one of the families {', '.join(families)}, such as ml.g5.12xlarge"
+    for name in _types(subject):
+        if isinstance(name, str) and name in instances.other_names():
+            yield Finding("instance_type", name, fix)
 
 
-def _unaccelerated(name: object) -> Iterator[Finding]:
-    if isinstance(name, str) and name in instances.other_names():
-        families = sorted({row.family for row in instances.by_name().values() if row.runs_optimization})
-        fix = f"a type of one of the families {', '.join(families)}, such as ml.g5.12xlarge"
-        yield Finding("instance_type", name, fix)
+def _types(subject: Recipe | Hosting) -> Sequence[object]:
+    """The type of a recipe, or those of an endpoint without a model, which has no recipe."""
+    if isinstance(subject, Recipe):
+        return [subject.instance_type]
+    return subject.instance_types if not subject.has_model else ()
 
 
 @rule("OPT012", _SDK)

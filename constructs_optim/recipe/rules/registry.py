@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import getdoc, signature
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from constructs_optim.recipe.errors import Advice, Violation
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
@@ -66,7 +66,7 @@ def rule(rule_id: str, link: str, *, advisory: bool = False) -> Callable[[_Check
 
 def all_rules(of: type[Subject] | None = None) -> list[Rule]:
     """Every rule, by id, or those that check ``of``."""
-    return [_RULES[name] for name in sorted(_RULES) if of in (None, _RULES[name].subject)]
+    return [rule for _, rule in sorted(_RULES.items()) if of in (None, rule.subject, *get_args(rule.subject))]
 
 
 def check(subject: Subject) -> list[Violation]:

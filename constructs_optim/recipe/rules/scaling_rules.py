@@ -6,10 +6,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import product, zip_longest
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from constructs_optim.recipe.hosting.alarms import Alarms, default_period
+from constructs_optim.recipe.hosting.alarms import Alarms, Watched, configured_alarm
 from constructs_optim.recipe.hosting.scaling import Scaling, StepRequest
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, is_whole, matches
 
@@ -25,6 +25,8 @@ _ZONE = re.compile(r"[A-Za-z0-9_+\-]{1,64}(/[A-Za-z0-9_+\-]{1,64}){0,3}")
 _ADJUSTMENTS = ("ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity")
 _MOST_STEPS = 20
 _TARGET_LIMIT = 2.0**360
+# Every form that the definition of an alarm has.
+_WATCHED = [Watched(shared, 1, zero, is_asynchronous=queue) for shared, zero, queue in product((True, False), repeat=3)]
 _HOUR, _DAY, _WEEK = 3_600, 86_400, 604_800
 
 
@@ -68,16 +70,6 @@ def _targets_are_above_zero(scaling: Scaling) -> Iterator[Finding]:
         target = request.target
         if is_known(target) and not (is_number(target) and 0 < target <= _TARGET_LIMIT):
             yield Finding(f"{request.location}.target", target, "a number above zero, such as 8")
-
-
-@rule("OPT083", f"{_SCALING}TargetTrackingScalingPolicyConfiguration.html")
-def _cooldowns_are_whole(scaling: Scaling) -> Iterator[Finding]:
-    """A cooldown is whole seconds: Application Auto Scaling counts cooldowns in whole seconds."""
-    cooldowns = [(f"{t.location}.{name}", seconds) for t in scaling.targets for name, seconds in t.cooldowns]
-    cooldowns += [(f"{request.location}.cooldown", request.cooldown) for request in scaling.steps]
-    for location, seconds in cooldowns:
-        if is_known(seconds) and not (is_number(seconds) and seconds >= 0 and float(seconds).is_integer()):
-            yield Finding(location, f"{seconds} s", "a duration of whole seconds, such as Duration.minutes(5)")
 
 
 @rule("OPT084", f"{_SCALING}PutScheduledAction.html")
@@ -197,18 +189,18 @@ def _ids_are_unique(scaling: Scaling) -> Iterator[Finding]:
 def _alarms_can_be_evaluated(alarms: Alarms) -> Iterator[Finding]:
     """An alarm can be evaluated: CloudWatch would refuse the alarm."""
     for name, settings in alarms.switched_on().items():
-        location, periods = f"alarms.{name}", settings.evaluation_periods
-        if periods is None:
-            continue
-        period = settings.period_seconds or default_period(name)
-        most = _DAY if period < _HOUR else _WEEK
-        if period * periods > most:
-            fix = f"at most {most // period} periods of {period} s"
-            reason = "CloudWatch evaluates a day at most, and a week in periods of an hour and more"
-            yield Finding(f"{location}.evaluation_periods", periods, fix, reason)
-        if (settings.datapoints_to_alarm or 0) > periods:
-            fix = f"1 to {periods}, the number of periods that count"
-            yield Finding(f"{location}.datapoints_to_alarm", settings.datapoints_to_alarm, fix)
+        # OPT089 has the bounds of the days without an evaluation.
+        of_kind = [configured_alarm(name, settings, watched) for watched in _WATCHED if name != "stale_evaluation"]
+        forms = {(each.period_seconds, each.evaluation_periods, each.datapoints_to_alarm) for each in of_kind}
+        for period, periods, datapoints in forms:
+            location, most = f"alarms.{name}", _DAY if period < _HOUR else _WEEK
+            if period * periods > most:
+                fix = f"at most {most // period} periods of {period} s"
+                reason = "CloudWatch evaluates a day at most, and a week in periods of an hour and more"
+                yield Finding(f"{location}.evaluation_periods", periods, fix, reason)
+            if datapoints > periods:
+                fix = f"1 to {periods}, the number of periods that count"
+                yield Finding(f"{location}.datapoints_to_alarm", datapoints, fix)
 
 
 @rule("OPT088", f"{GUIDE}monitoring-cloudwatch.html")
