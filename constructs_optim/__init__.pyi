@@ -61,11 +61,14 @@ from .recipe.hosting.alarms import (
     Alarms as Alarms,
 )
 from .recipe.hosting.options import (
-    Adapters as Adapters,
     CapacityReservation as CapacityReservation,
     Observability as Observability,
     Routing as Routing,
 )
 from .recipe.hosting.scaling import ScalingStep as ScalingStep
+from .recipe.servers import (
+    Adapters as Adapters,
+    Server as Server,
+)
 
 __all__: list[str]

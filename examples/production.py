@@ -18,6 +18,7 @@ from constructs_optim import (
     Pool,
     Quantization,
     Routing,
+    Server,
     UpdatePolicy,
     VariantOptions,
 )
@@ -61,7 +62,7 @@ assistant = shared.add_component(
     "Assistant",
     model=Model.s3("s3://models-of-mine/assistant/"),
     techniques=[Quantization.awq(tensor_parallel_degree=2)],
-    adapters=Adapters(max_loaded=4),
+    server=Server.vllm(adapters=Adapters(max_loaded=4)),
 )
 assistant.add_adapter("Sql", artifact_uri="s3://models-of-mine/adapters/sql.tar.gz")
 night_shift = shared.add_component(

@@ -15,9 +15,12 @@ from typing import Any
 DATA = Path(__file__).parent.parent / "constructs_optim_local" / "data" / "image_regions.json"
 _CONFIGS = "sagemaker/core/image_uri_config"
 # The configurations of the SDK with images that serve or train language models.
-_NAMES = ("djl-lmi", "djl-neuronx", "djl-tensorrtllm", "huggingface-llm", "pytorch")
+_NAMES = ("djl-lmi", "djl-neuronx", "djl-tensorrtllm", "huggingface-llm", "pytorch", "sglang", "vllm")
 # Tags of aws/deep-learning-containers (docs/src/data/djl-inference) that the SDK lacks: taken to be where another is.
-_LEFT_OUT = {"0.36.0-lmi27.0.0-cu130": "0.36.0-lmi20.0.0-cu128"}
+_LISTED = "0.36.0-lmi27.0.0-cu130"
+_LEFT_OUT = [f"0.36.0-lmi{number}.0.0-cu128" for number in (18, 19, 20)]
+_LEFT_OUT += [f"0.36.0-lmi{number}.0.0-cu129" for number in (21, 22, 23, 24)]
+_LEFT_OUT += [f"0.36.0-lmi{number}.0.0-cu130" for number in (25, 26, 28)]
 
 
 def main() -> None:
@@ -34,12 +37,13 @@ def main() -> None:
     images = [
         {
             "repository": repository,
-            "tags": sorted({*tags, *(_LEFT_OUT[tag] for tag in tags if tag in _LEFT_OUT)}),
+            "tags": sorted({*tags, *(_LEFT_OUT if _LISTED in tags else ())}),
             "regions": list(regions),
         }
         for (repository, regions), tags in sorted(grouped.items())
     ]
-    source = f"image_uri_config of the SageMaker Python SDK, {wheel.name}: {', '.join(_NAMES)}; LMI 20 where LMI 27 is"
+    names = ", ".join(_NAMES)
+    source = f"image_uri_config of the SageMaker Python SDK, {wheel.name}: {names}; LMI 18 to 26 and 28 where LMI 27 is"
     found = {"source": source, "accounts": sorted(accounts), "images": images}
     lines = ",\n".join(f" {json.dumps(key)}: {_written(value)}" for key, value in found.items())
     DATA.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """Estimates of weights and KV cache against the accelerators' memory, in GB (10^9 bytes).
 
-LMI lets vLLM use nine tenths of each accelerator's memory (``gpu_memory_utilization``). vLLM does not start where the
-KV cache cannot hold one request of the longest context: the model's own, or ``OPTION_MAX_MODEL_LEN``.
+vLLM uses nine tenths of each accelerator's memory (``gpu_memory_utilization``). It does not start where the KV cache
+cannot hold one request of the longest context: the model's own, or ``max_model_len``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from typing import NamedTuple
 from .catalog import instances, models
 from .plan_data import MemoryEstimate
 from .recipe import Recipe
+from .settings import as_text
 from .techniques import Medusa, SpeculativeDecoding, Technique
 
 USABLE = 0.9
-MAX_MODEL_LEN = "OPTION_MAX_MODEL_LEN"
+MAX_MODEL_LEN = "max_model_len"
+"""The engine's argument for the longest context."""
 # Settings that change the size of the cache, or of a token in it: the server checks what fits.
 _CACHE_SETTINGS = (
-    "OPTION_CPU_OFFLOAD_GB",
-    "OPTION_GPU_MEMORY_UTILIZATION",
-    "OPTION_KV_CACHE_DTYPE",
-    "OPTION_PIPELINE_PARALLEL_DEGREE",
-    "OPTION_SWAP_SPACE",
+    "cpu_offload_gb",
+    "gpu_memory_utilization",
+    "kv_cache_dtype",
+    "pipeline_parallel_size",
+    "swap_space",
 )
 LEAST_CONTEXT = 2048
 """Tokens; the minimum for chats."""
@@ -38,6 +40,8 @@ DEFAULT_BATCH_SIZE = 8
 _DEFAULT_SEQUENCE_LENGTH = 4096
 # The size of SageMaker's drafts is not published; the smallest Llama model has 1.2 billion parameters.
 _DRAFT_PARAMETERS_BILLION = 1.2
+# SGLang and Text Generation Inference size their caches otherwise.
+_VLLM = frozenset({"vllm", "lmi"})
 _NUMBER = re.compile(r"\d{1,9}")
 
 
@@ -49,8 +53,8 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     techniques = [technique for _, technique in recipe.located_techniques]
     # Batch size and request length: as compiled, as in the environment, or the defaults.
     batch, length = next(filter(None, (technique.shape() for technique in techniques)), (None, None))
-    batch = batch or _number(recipe.variables.get("OPTION_MAX_ROLLING_BATCH_SIZE")) or DEFAULT_BATCH_SIZE
-    length = length or _number(recipe.variables.get(MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
+    batch = batch or batch_size(recipe) or DEFAULT_BATCH_SIZE
+    length = length or _number(engine_setting(recipe, MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
     token = row.key_value_bytes_a_token
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
@@ -78,6 +82,17 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
         kept = row.embedding_parameters / 1e9
         return (billions - kept) * _INT4_BITS / 8 + kept * 2
     return billions * stored / 8
+
+
+def batch_size(recipe: Recipe) -> int | None:
+    """The user's limit of requests in a batch; None where none is set, or it is known only at deployment."""
+    return _number(engine_setting(recipe, "max_num_seqs")) or None
+
+
+def engine_setting(recipe: Recipe, argument: str) -> str | None:
+    """The user's value of an engine's argument, as text: of the environment, or of the server's settings."""
+    setting = recipe.serving_settings.arguments().get(argument)
+    return recipe.variables.get(recipe.variable(argument), as_text(setting) if setting is not None else None)
 
 
 class Context(NamedTuple):
@@ -115,13 +130,13 @@ def context(recipe: Recipe) -> Context | None:
     row, memory = recipe.model_row, estimate(recipe)
     if row is None or memory is None or not _is_served_by_vllm(recipe):
         return None
-    if any(recipe.variables.get(name, "auto") != "auto" for name in _CACHE_SETTINGS):
+    if any((engine_setting(recipe, name) or "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
-    variable = recipe.variables.get(MAX_MODEL_LEN)
+    variable = engine_setting(recipe, MAX_MODEL_LEN)
     # The server checks whatever is not a positive whole number (a token, -1, 8k).
-    requested = _number(variable) if variable is not None else row.max_position
-    cache_bytes = row.context_bytes(requested) if requested is not None else None
-    if not requested or cache_bytes is None:
+    length = _number(variable) if variable is not None else row.max_position
+    cache_bytes = row.context_bytes(length) if length is not None else None
+    if not length or cache_bytes is None:
         return None
     accelerators = recipe.tensor_parallel_degree or 1
     # An accelerator holds at least one key and value head: fewer heads than accelerators are replicated.
@@ -130,11 +145,11 @@ def context(recipe: Recipe) -> Context | None:
     left = (beside - accelerators * _WORKSPACE_GB) * 1e9
     activations = accelerators * (row.hidden_size or 0) * _ACTIVATION_BYTES
     return Context(
-        requested=requested,
-        fits=max(0, int(left / (request / requested + activations))),
-        fits_at_best=max(0, int((beside - accelerators * _LEAST_WORKSPACE_GB) * 1e9 * requested / request)),
+        requested=length,
+        fits=max(0, int(left / (request / length + activations))),
+        fits_at_best=max(0, int((beside - accelerators * _LEAST_WORKSPACE_GB) * 1e9 * length / request)),
         request_gb=round(request / 1e9, 3),
-        left_gb=round(max(0.0, left - activations * requested) / 1e9, 3),
+        left_gb=round(max(0.0, left - activations * length) / 1e9, 3),
     )
 
 
@@ -142,8 +157,7 @@ def _is_served_by_vllm(recipe: Recipe) -> bool:
     return (
         recipe.instance is not None
         and recipe.instance.kind == "gpu"
-        and recipe.image is not None
-        and recipe.image.degree_variable == "OPTION_TENSOR_PARALLEL_DEGREE"
+        and recipe.serving_settings.name in _VLLM
         and not any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques)
     )
 

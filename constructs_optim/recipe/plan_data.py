@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from constructs_optim.recipe.catalog.lock import Lock
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.tokens import is_token, without_tokens
@@ -154,18 +155,23 @@ class ComponentPlan(_Data):
 class ContainerPlan(_Data):
     """How the artifact is served. Timeouts are in seconds.
 
-    ``image`` is None where the hub's configuration names it; the image that the service recommends after a job replaces
-    it. ``environment`` overrides that of a hub's configuration. ``channels`` are files beside the model, which
-    ``AWS::SageMaker::Model`` has no property for. ``component`` is None for a variant.
+    ``image`` is None where the hub's configuration names it. ``inference_ami_version`` is the machine image that the
+    container needs, None where any will do. ``environment`` overrides that of a hub's configuration. ``channels`` are
+    files beside the model, which ``AWS::SageMaker::Model`` has no property for. ``component`` is None for a variant.
+    ``loads_adapters``: whether it can load LoRA adapters beside the model. ``max_concurrent_requests`` is its limit of
+    requests in a batch, where one is set.
     """
 
     image: str | None
+    inference_ami_version: str | None = None
     environment: dict[str, str]
     network_isolation: bool = True
     model: Source
     channels: tuple[ChannelPlan, ...] = ()
     tags: dict[str, str] = {}
     component: ComponentPlan | None = None
+    loads_adapters: bool = False
+    max_concurrent_requests: int | None = None
     model_data_download_timeout_seconds: int = STARTUP_SECONDS
     container_startup_timeout_seconds: int = STARTUP_SECONDS
 
@@ -212,7 +218,7 @@ class Plan(_Data):
         container: how the result is served.
         lossless: whether completions are those of the original model, rounding aside.
         copy_requirements: the resources that a copy reserves where it is served as an inference component.
-        containers: the images of jobs and container, by requirement, as a lock file records them.
+        containers: the images that a lock file records.
         memory: the accelerator memory that it needs; None where the model's size is not known.
         warnings: settings that work but deserve attention.
     """
@@ -227,7 +233,7 @@ class Plan(_Data):
     container: ContainerPlan
     lossless: bool = True
     copy_requirements: ComponentPlan
-    containers: dict[str, str] = Field(default_factory=dict)
+    containers: Lock = Field(default_factory=Lock)
     memory: MemoryEstimate | None = None
     warnings: tuple[Advice, ...] = ()
 

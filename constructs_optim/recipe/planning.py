@@ -14,9 +14,10 @@ from constructs_optim.training.job_log import definition
 from constructs_optim.training.settings import CODE_VERSION
 
 from .catalog import images
+from .catalog.lock import Lock
 from .errors import RecipeError
 from .keys import KEY_SCHEMA, artifact_key, canonical, sha256
-from .memory import MAX_MODEL_LEN, context, estimate
+from .memory import batch_size, context, engine_setting, estimate
 from .plan_data import (
     ArtifactSource,
     ComponentPlan,
@@ -30,15 +31,14 @@ from .plan_data import (
 )
 from .recipe import Recipe
 from .rules import check, warnings
+from .servers import MODEL_PATH, LmiServer
 from .techniques import PreOptimized, Stage, Technique, TrainedTechnique
 
-_MODEL_PATH = "/opt/ml/model"
 # As the SageMaker SDK tags a model with a draft.
 _PROVIDER_TAG = "sagemaker-sdk:speculative-draft-model-provider"
 _PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
 # Of an inference component's share of the instance's memory; the other half is for the container itself.
 _COMPONENT_MEMORY_SHARE = 0.5
-_TRAINING = frozenset({"training"})
 
 # At most 256 characters; $0 is the first of ContainerArguments. Failures of the installation are written to the file
 # that SageMaker reads the failure reason from. SAGEMAKER_BASE_DIR replaces /opt/ml outside of containers.
@@ -72,14 +72,14 @@ class _Planner:
     """Plans a recipe that complies with every rule."""
 
     def __init__(self, recipe: Recipe, host: str, identity: Callable[[str], str]) -> None:
-        instance, image, degree = recipe.instance, recipe.image, recipe.tensor_parallel_degree
+        instance, image, degree = recipe.instance, recipe.serving_image.image, recipe.tensor_parallel_degree
         assert instance is not None  # noqa: S101 - OPT010 refused the recipe otherwise
         assert image is not None  # noqa: S101 - OPT030 likewise
         assert degree is not None  # noqa: S101 - an instance has a number of accelerators
         self.recipe, self.instance, self.image, self.degree = recipe, instance, image, degree
         self.host, self.identity = host, identity
         self.techniques = [technique for _, technique in recipe.located_techniques]
-        self.shared = {recipe.tensor_parallel_variable: str(degree)}
+        self.served_by_hub = any(technique.hub_configuration for technique in self.techniques)
         # The jobs' stages, in their order.
         self.stages = sorted({t.stage for t in self.techniques if t.stage is not None})
         self.source = self._source()
@@ -93,9 +93,6 @@ class _Planner:
         for stage in self.stages:
             members = sorted((t for t in self.techniques if t.stage == stage), key=lambda t: t.order_in_job)
             jobs.append(self._job(stage, members, jobs))
-        requirements = [] if any(t.hub_configuration for t in self.techniques) else [self.recipe.capabilities]
-        requirements += [_TRAINING] if self.recipe.trained_techniques else []
-        chosen = (self.recipe.image_for(capabilities) for capabilities in requirements)
         return Plan(
             source=self.source,
             techniques=tuple(
@@ -110,9 +107,21 @@ class _Planner:
             container=self._container(),
             lossless=all(technique.lossless for technique in self.techniques),
             copy_requirements=self.component,
-            containers={name: image.name for name, image in chosen if image is not None},
+            containers=self._containers(jobs),
             memory=estimate(self.recipe),
             warnings=warnings(self.recipe),
+        )
+
+    def _containers(self, jobs: list[JobPlan]) -> Lock:
+        """The images that a lock file records: all that nothing else fixes."""
+        recipe = self.recipe
+        of_jobs = [recipe.job_image] if any(job.image and not job.trains for job in jobs) else []
+        of_jobs += [recipe.training_image] if any(job.trains for job in jobs) else []
+        pinned = recipe.server is not None and recipe.server.container_version is not None
+        fixed = pinned or self.served_by_hub or recipe.is_served_by_job_image
+        return Lock(
+            jobs={choice.name: choice.image.name for choice in of_jobs if choice.image is not None},
+            servers={} if fixed else {recipe.serving_image.name: self.image.name},
         )
 
     def _source(self) -> HubSource | S3Source:
@@ -162,9 +171,12 @@ class _Planner:
     def _optimization(self, members: list[Technique], runtime: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Key inputs and fields of an optimization job, which runs all techniques of a stage."""
         configurations: list[dict[str, Any]] = []
+        image = self.recipe.job_image.image
+        assert image is not None  # noqa: S101 - OPT030 refused the recipe otherwise
+        shared = {LmiServer.variable("tensor_parallel_size"): str(self.degree)}
         for technique in members:
-            environment = {**technique.job_environment(), **self.shared}
-            container = {"Image": f"{self.host}/{self.image.name}", "OverrideEnvironment": environment}
+            environment = {**technique.job_environment(), **shared}
+            container = {"Image": f"{self.host}/{image.name}", "OverrideEnvironment": environment}
             details = technique.job_details()
             configurations.append(
                 {technique.job_member: {**container, **details} if technique.takes_image else details}
@@ -173,11 +185,11 @@ class _Planner:
         takes_image = any(t.takes_image for t in members)
         decides = {
             "accelerator": self.instance.accelerator,
-            "image": self.image.name,
+            "image": image.name,
             "tensor_parallel_degree": self.degree,
         }
         return decides if takes_image else {}, {
-            "image": self.image.name if takes_image else None,
+            "image": image.name if takes_image else None,
             "request": {
                 "DeploymentInstanceType": self.instance.name,
                 "OptimizationConfigs": configurations,
@@ -191,7 +203,7 @@ class _Planner:
 
     def _training(self, training: TrainedTechnique, runtime: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Key inputs and fields of a training job. The number of processes decides the size of a step's batch."""
-        image, instance = self.recipe.image_for(_TRAINING)[1], self.recipe.training_instance(training.compute)
+        image, instance = self.recipe.training_image.image, self.recipe.training_instance(training.compute)
         assert image is not None  # noqa: S101 - the catalog has one
         assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
         compute = training.compute
@@ -230,31 +242,42 @@ class _Planner:
 
     def _container(self) -> ContainerPlan:
         techniques = self.techniques
-        served_by_hub = any(t.hub_configuration for t in techniques)
         # Heads are served beside the model; every other job's artifact is the served model.
         artifacts = [index for index, stage in enumerate(self.stages) if stage.makes_model]
         heads = next((index for index, stage in enumerate(self.stages) if not stage.makes_model), 0)
         provider = next((t.draft_provider for t in techniques if t.draft_provider), None)
-        environment: dict[str, str] = {}
-        if not served_by_hub:
-            # Not OPTION_QUANTIZE: the artifact's config.json declares the quantization, and the variable would prevent
-            # the faster Marlin kernels (LMI documentation on quantization).
-            environment = {"HF_MODEL_ID": _MODEL_PATH, **self.shared}
-            longest = context(self.recipe)
-            if longest is not None and longest.shortened is not None:
-                # The server would not start with the model's maximum (OPT053 warns about it).
-                environment[MAX_MODEL_LEN] = str(longest.shortened)
-            for technique in techniques:
-                environment |= technique.serving_environment()
+        environment = {} if self.served_by_hub else self._serving_environment()
         return ContainerPlan(
-            image=None if served_by_hub else f"{self.host}/{self.image.name}",
+            image=None if self.served_by_hub else f"{self.host}/{self.image.name}",
+            inference_ami_version=self.image.ami_version if not self.served_by_hub else None,
             environment={**environment, **(self.recipe.environment or {})},
             network_isolation=all(t.network_isolation for t in techniques),
             model=ArtifactSource(job=artifacts[-1]) if artifacts else self.source,
             channels=tuple(channel for t in techniques if (channel := t.channel(self.source, heads)) is not None),
             tags={_PROVIDER_TAG: provider} if provider is not None else {},
             component=self.component if any(t.inference_component for t in techniques) else None,
+            max_concurrent_requests=batch_size(self.recipe),
+            loads_adapters=engine_setting(self.recipe, "enable_lora") == "true",
         )
+
+    def _serving_environment(self) -> dict[str, str]:
+        """The variables of the container, the user's own aside."""
+        # No quantization: the artifact's config.json declares it, and naming the method would prevent the faster Marlin
+        # kernels (LMI documentation on quantization).
+        server = self.recipe.serving_settings
+        arguments: dict[str, Any] = {"model": MODEL_PATH, "tensor_parallel_size": self.degree}
+        if (name := self.recipe.model.served_name) is not None:
+            arguments["served_model_name"] = name
+        longest = context(self.recipe)
+        if longest is not None and longest.shortened is not None:
+            # The server would not start with the model's maximum (OPT053 warns about it).
+            arguments["max_model_len"] = longest.shortened
+        for technique in self.techniques:
+            arguments |= technique.engine_arguments()
+        environment = server.environment(arguments | server.arguments())
+        for technique in self.techniques:
+            environment |= technique.serving_environment()
+        return environment
 
 
 def channel(name: str, uri: str) -> dict[str, Any]:

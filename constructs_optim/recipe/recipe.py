@@ -4,17 +4,21 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeVar
 
 from .catalog import images, instances, models
+from .catalog.lock import Lock
+from .servers import LmiServer, ServerSettings, by_name
 from .settings import Settings
 from .techniques import Medusa, Technique, TrainedTechnique, TrainingCompute
 from .tokens import is_token
 
 _Technique = TypeVar("_Technique", bound=Technique)
+TRAINING = "training"
+"""What the image of a training job makes."""
 
 
 class Model(Settings):
@@ -57,6 +61,12 @@ class Model(Settings):
         """
         return Model(kind="s3", uri=uri, accept_eula=accept_eula, encryption_key_arn=encryption_key_arn)
 
+    @property
+    def served_name(self) -> str | None:
+        """The name by which requests may name it: its id, or the last folder of its prefix; None for a token."""
+        name = self.model_id or self.uri.rstrip("/").rpartition("/")[2]
+        return name if name and not is_token(self.uri) else None
+
     def __str__(self) -> str:
         if self.kind == "s3":
             return "a model in S3" if is_token(self.uri) else str(self.uri)
@@ -70,7 +80,8 @@ class Recipe:
     ``region`` chooses the registry of the container images; None where it is known only at deployment. ``environment``
     has further variables for the model's container, which override the plan's. ``max_runtime_seconds`` applies to every
     job; by default 36,000 (10 hours, as in the SageMaker SDK), 432,000 for EAGLE heads, and 86,400 for training jobs.
-    ``containers`` are the preferred images, of the lock file (:mod:`constructs_optim.recipe.catalog.lock`).
+    ``containers`` are the recorded images, of the lock file (:mod:`constructs_optim.recipe.catalog.lock`). ``server``
+    serves the model; by default the first that serves all techniques, vLLM before the others.
     """
 
     model: Model
@@ -79,7 +90,8 @@ class Recipe:
     region: str | None = None
     environment: Mapping[str, str] | None = None
     max_runtime_seconds: int | None = None
-    containers: Mapping[str, str] = field(default_factory=dict[str, str])
+    containers: Lock = field(default_factory=Lock)
+    server: ServerSettings | None = None
 
     @property
     def hub_model(self) -> Model | None:
@@ -148,24 +160,70 @@ class Recipe:
         return has_kernels and (row.sdk_lists or not technique.sdk_lists_only)
 
     @cached_property
-    def capabilities(self) -> frozenset[str]:
-        """The capabilities that the techniques require of an image."""
-        return frozenset(need for _, technique in self.located_techniques for need in technique.capabilities)
+    def makes(self) -> frozenset[str]:
+        """What the image of the optimization jobs must be able to make."""
+        return frozenset(name for _, technique in self.located_techniques for name in technique.makes)
 
     @cached_property
-    def image(self) -> images.ImageRow | None:
-        """The recorded or preferred image that supports every technique, in the recipe's region."""
-        return self.image_for(self.capabilities)[1]
-
-    def image_for(self, capabilities: Collection[str]) -> tuple[str, images.ImageRow | None]:
-        """The name that the image for ``capabilities`` is recorded by, and the image."""
-        return images.choose(capabilities, self.region if isinstance(self.region, str) else None, self.containers)
+    def serves(self) -> frozenset[str]:
+        """What the image that serves the model must be able to read or do."""
+        return frozenset(name for _, technique in self.located_techniques for name in technique.serves)
 
     @cached_property
-    def tensor_parallel_variable(self) -> str:
-        """The container's variable for the tensor parallel degree."""
-        variable = self.image.degree_variable if self.image is not None else None
-        return variable or "OPTION_TENSOR_PARALLEL_DEGREE"
+    def is_served_by_job_image(self) -> bool:
+        """Whether only the image that makes the artifact can serve it."""
+        return any(technique.served_by_job_image for _, technique in self.located_techniques)
+
+    @cached_property
+    def job_image(self) -> images.Choice:
+        """The recorded or preferred image of the optimization jobs, in the recipe's region."""
+        return self._chosen(images.making(self.makes), images.requirement(self.makes), self.containers.jobs)
+
+    @cached_property
+    def training_image(self) -> images.Choice:
+        """The recorded or preferred image of training jobs, in the recipe's region."""
+        return self._chosen(images.making({TRAINING}), TRAINING, self.containers.jobs)
+
+    @cached_property
+    def serving_image(self) -> images.Choice:
+        """The image that serves the model in the recipe's region: pinned, that of its job, recorded, or the newest."""
+        if self.is_served_by_job_image:
+            return self.job_image
+        name = images.requirement(self.serves)
+        if not isinstance(self.server, ServerSettings):
+            return self._chosen(self.serving_images, name, self.containers.servers)
+        recorded = self.containers.servers if self.server.container_version is None else {}
+        return self._chosen(self.serving_images, f"{self.server.name}:{name}", recorded)
+
+    @cached_property
+    def serving_images(self) -> list[images.ImageRow]:
+        """The images of any region that serve the model, the newest of the preferred server first."""
+        if self.is_served_by_job_image:
+            return images.making(self.makes)
+        if not isinstance(self.server, ServerSettings):
+            return images.serving(self.serves, by_name())
+        version = self.server.container_version
+        capable = images.serving(self.serves, [self.server.name])
+        if version is None or not capable:
+            return capable
+        pinned = [row for row in capable if row.has_version(version)]
+        is_new_tag = "-" in version and not any(row.has_version(version) for row in images.rows())
+        return [images.uncatalogued(version, capable[0])] if is_new_tag else pinned
+
+    def _chosen(self, capable: Sequence[images.ImageRow], name: str, recorded: Mapping[str, str]) -> images.Choice:
+        return images.choose(capable, name, self.region if isinstance(self.region, str) else None, recorded)
+
+    @cached_property
+    def serving_settings(self) -> ServerSettings:
+        """The server with its settings: the requested one, or that of the image that serves the model."""
+        if isinstance(self.server, ServerSettings):
+            return self.server
+        image = self.serving_image.image
+        return by_name()[image.server]() if image is not None and image.server is not None else LmiServer()
+
+    def variable(self, argument: str) -> str:
+        """The container's variable for an argument of the engine."""
+        return self.serving_settings.variable(argument)
 
     @cached_property
     def variables(self) -> Mapping[str, str]:

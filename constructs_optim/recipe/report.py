@@ -67,7 +67,7 @@ def refusal_report(violations: list[Violation]) -> dict[str, Any]:
 
 _COLUMNS = {
     "models": ("model_id", "family", "gated", "parameters_billion", "weight_bits", "supports"),
-    "images": ("repository", "tag", "capabilities"),
+    "images": ("repository", "tag", "engine", "cuda", "makes", "serves"),
     "rules": ("id", "title", "reason", "link", "advisory"),
 }
 
@@ -79,7 +79,7 @@ def catalog_report(part: str) -> list[dict[str, Any]]:
     rows = {"models": models.by_id().values(), "images": images.rows(), "rules": all_rules()}[part]
     reports = [{column: getattr(row, column) for column in _COLUMNS[part]} for row in rows]
     for report in reports:
-        report |= {column: sorted(report[column]) for column in ("supports", "capabilities") if column in report}
+        report |= {column: sorted(report[column]) for column in ("supports", "makes", "serves") if column in report}
     return reports
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -111,6 +112,20 @@ class Settings(BaseModel):
         )
 
 
+# Other names of members.
+_SYNONYMS = {"int4": "awq", "int8": "smoothquant", "gptq": "awq", "float8": "fp8", "tgi": "text_generation_inference"}
+
+
+class Group(type):
+    """The type of groups of settings, which suggest members for misspelt ones."""
+
+    def __getattr__(cls, name: str) -> Any:
+        names = [method for method in vars(cls) if not method.startswith("_")]
+        near = _SYNONYMS.get(name.lower()) or " or ".join(close_matches(name, names)[:2])
+        hint = f" (did you mean {near}?)" if near else ""
+        raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(names)}")
+
+
 def _expected(problem: Mapping[str, Any]) -> str:
     kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
     if kind in _EXPECTED:
@@ -126,3 +141,46 @@ def _expected(problem: Mapping[str, Any]) -> str:
         return str(problem["msg"]).removeprefix("Input should be ")
     as_text = isinstance(value, str) and "'" not in str(expected)
     return f"one of {expected}{', as a number and not as text' if as_text else ''}"
+
+
+def as_text(value: object) -> str:
+    """A setting as the text of a variable or hyperparameter: names of a list with commas, other data as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType]
+    return json.dumps(value, separators=(",", ":"))
+
+
+class UnknownSettingsError(ValueError):
+    """A text that names nothing that has settings, or lacks one. Its message is the fix."""
+
+
+def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[str, Any]:
+    """The settings that ``setting=value`` texts have for a class, which ``head`` names in errors.
+
+    A list setting is repeated for each item. Numbers, true and false are parsed as JSON. Raises UnknownSettingsError.
+    """
+    fields = cls.model_fields
+    settings: dict[str, Any] = {}
+    for part in parts:
+        setting, separator, value = part.partition("=")
+        if not separator or setting not in fields:
+            raise UnknownSettingsError(f"settings of {head}: {', '.join(fields)}")
+        annotation = fields[setting].annotation
+        if get_origin(annotation) is Sequence:
+            settings[setting] = [*settings.get(setting, []), value]
+        else:
+            settings[setting] = value if str in (annotation, *get_args(annotation)) else _value(value)
+    missing = [setting for setting, field in fields.items() if field.is_required() and setting not in settings]
+    if missing:
+        raise UnknownSettingsError(f"{head} needs {', '.join(f'{setting}=...' for setting in missing)}")
+    return settings
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float) else text

@@ -15,6 +15,8 @@ UNPULLED = "Cannot pull algorithm container. Either the image does not exist or 
 Assumed, for no source says so: that optimization jobs say it as training jobs do.
 """
 _DATA = Path(__file__).parent.parent / "data" / "image_regions.json"
+_CUDA_13 = re.compile(r"-cu13\d\b")
+_DRIVER_470 = {"g4dn", "g5", "p4d", "p4de"}
 _IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.[a-z.]+/([^:@]+):(.+)")
 
 
@@ -31,6 +33,16 @@ def missing_image(image: str | None) -> bool:
         if entry["repository"] == repository and any(f"{tag}-".startswith(f"{prefix}-") for prefix in entry["tags"]):
             return region not in entry["regions"]
     return False
+
+
+def driver_is_too_old(image: str | None, instance_type: str, ami_version: str | None) -> bool:
+    """Whether an image for CUDA 13 would run on the machine image that these families have by default.
+
+    Its driver is 470 (developer guide, "GPU drivers"), and CUDA 13 needs 580 (docs/vllm/deployment/sagemaker.md of
+    aws/deep-learning-containers: "the default SageMaker host AMI has incompatible NVIDIA drivers").
+    """
+    family = instance_type.removeprefix("ml.").partition(".")[0]
+    return _CUDA_13.search(image or "") is not None and ami_version is None and family in _DRIVER_470
 
 
 @functools.cache

@@ -25,7 +25,7 @@ def run(*arguments: str) -> Result:
             },
         ),
         ("instances", {"name", "accelerator", "accelerator_count", "accelerator_memory_mib"}),
-        ("images", {"repository", "tag", "capabilities"}),
+        ("images", {"repository", "tag", "engine", "cuda", "makes", "serves"}),
         ("metrics", {"name", "title", "definition", "statistic", "shown_unit"}),
         ("rules", {"id", "reason", "link"}),
     ],

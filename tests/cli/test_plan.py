@@ -37,6 +37,19 @@ def test_a_plan_is_shown_as_a_table() -> None:
     assert "weights 39 GB" in result.stdout
 
 
+def test_the_server_is_chosen_with_its_settings() -> None:
+    chosen = planned(*LLAMA, *ON_G5, "--technique", "quantization=awq", "--server", "sglang,context_length=4096")
+    assert "/sglang:" in chosen["container"]["image"]
+    assert chosen["container"]["environment"]["SM_SGLANG_CONTEXT_LENGTH"] == "4096"
+
+
+def test_a_wrong_server_is_reported_with_the_other_mistakes() -> None:
+    rules = refused("--model", "none", "--instance-type", "ml.none", "--technique", "awq", "--server", "tgi")
+    assert {"OPT002", "OPT010", "OPT020", "OPT037"} <= {violation["rule"] for violation in rules}
+    (server,) = [violation for violation in rules if violation["rule"] == "OPT037"]
+    assert server["suggestion"].startswith("a server: vllm, ")
+
+
 def test_planned_job_requests_lack_only_name_and_role() -> None:
     made = planned(*LLAMA, *ON_G5, "--technique", "quantization=awq", "--technique", "sharding=fast_load")
     shape: Any = (

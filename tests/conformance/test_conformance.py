@@ -41,8 +41,10 @@ INTENDED: dict[str, str] = {
 }
 INTENDED_OF_MODELS: dict[str, str] = {
     "ModelName": "made up when the stack is deployed",
-    "PrimaryContainer.Image": INTENDED["Image"] + ", and the newest that honours a draft",
-    "PrimaryContainer.Environment": "the SDK adds JumpStart's variables of other containers (SAGEMAKER_PROGRAM, "
+    "PrimaryContainer.Image": "the SDK takes the least image that JumpStart supports (LMI 13), or the model's own; the "
+    "catalog takes the newest that serves the artifact, and LMI 14 for a draft",
+    "PrimaryContainer.Environment": "vLLM's container has variables of its own (`SM_VLLM_...`); the SDK adds "
+    "JumpStart's variables of other containers (SAGEMAKER_PROGRAM, "
     "MODEL_CACHE_ROOT and the like), which LMI does not read",
 }
 # JumpStart's variables that only other containers read, or that JumpStart chose for this model.

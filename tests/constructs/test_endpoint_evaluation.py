@@ -92,7 +92,7 @@ def test_only_a_changed_requirement_or_recipe_creates_a_new_wait_condition() -> 
     before = condition([Quantization.awq()], 500)
     assert condition([Quantization.awq()], 400) != before
     assert condition([Quantization.awq(group_size=64)], 500) != before
-    assert condition([Quantization.awq()], 500, environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "1"}) != before
+    assert condition([Quantization.awq()], 500, environment={"SM_VLLM_MAX_NUM_SEQS": "1"}) != before
     assert condition([Quantization.awq()], 500, instance_type="ml.g5.48xlarge") != before
     assert condition([Quantization.awq()], 500, monitoring=MonitoringOptions(discount=0.3)) == before
 

@@ -21,6 +21,7 @@ from constructs_optim import (
     Pool,
     Quantization,
     RecipeError,
+    Server,
     Sharding,
     SpeculativeDecoding,
     UpdatePolicy,
@@ -181,7 +182,7 @@ def test_adding_a_component_to_an_endpoint_that_serves_a_model_is_refused() -> N
 def test_an_adapter_is_a_component_that_the_execution_role_may_read() -> None:
     created = shared()
     base = created.add_component(
-        "Chat", model=llama(), techniques=[Quantization.awq()], adapters=Adapters(max_loaded=2)
+        "Chat", model=llama(), techniques=[Quantization.awq()], server=Server.vllm(adapters=Adapters(max_loaded=2))
     )
     adapter = base.add_adapter("Sql", artifact_uri="s3://adapters/sql.tar.gz", adapter_name="sql")
     role = iam.Role(created.stack, "Caller", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
@@ -192,8 +193,8 @@ def test_an_adapter_is_a_component_that_the_execution_role_may_read() -> None:
     assert found["Specification"]["Container"] == {"ArtifactUrl": "s3://adapters/sql.tar.gz"}
     assert "RuntimeConfig" not in found
     environment = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]
-    assert environment["OPTION_ENABLE_LORA"] == "true"
-    assert environment["OPTION_MAX_LORAS"] == "2"
+    assert environment["SM_VLLM_ENABLE_LORA"] == "true"
+    assert environment["SM_VLLM_MAX_LORAS"] == "2"
     statements = [
         statement
         for each in resources(template, "AWS::IAM::Role")

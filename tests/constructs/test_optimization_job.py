@@ -54,16 +54,6 @@ def test_network_isolation_of_a_job_or_artifact_is_refused() -> None:
         )
 
 
-def test_a_job_names_the_image_repositories_that_may_serve_its_artifact() -> None:
-    scope = stack()
-    job(scope)
-    properties = resource(template_of(scope), "Custom::OptimizationJob")
-    assert properties["ServingRepositories"] == ["763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference"]
-    # The job runs an image of this repository, which the service recommends.
-    image = properties["Request"]["OptimizationConfigs"][0]["ModelQuantizationConfig"]["Image"]
-    assert image.startswith(f"{properties['ServingRepositories'][0]}:")
-
-
 def test_another_stack_may_import_the_uri_of_an_awaited_artifact() -> None:
     scope = stack()
     other = Stack(App.of(scope), "Other", env=Environment(account=scope.account, region=scope.region))

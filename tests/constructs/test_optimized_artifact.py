@@ -59,7 +59,7 @@ def test_an_endpoint_by_artifact_key_has_no_job_and_no_wait_condition() -> None:
     assert not resources(template, "AWS::StepFunctions::StateMachine")
     (name,) = [name for name, r in template["Resources"].items() if r["Type"] == "Custom::OptimizedArtifact"]
     container = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]
-    assert container["Image"] == {"Fn::GetAtt": [name, "Image"]}
+    assert container["Image"] == created.plan.container.image
     assert container["ModelDataSource"]["S3DataSource"]["S3Uri"] == {"Fn::GetAtt": [name, "ModelDataUri"]}
     assert container["Environment"] == created.plan.container.environment
     assert len(resources(template, "AWS::SageMaker::Endpoint")) == 1
@@ -82,7 +82,6 @@ def test_the_artifact_resource_names_its_artifact_recipe_and_store() -> None:
         },
         "Bucket": "artifacts-of-others",
         "KmsKeyArn": KEY_ARN,
-        "ServingRepositories": ["763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference"],
     }
 
 
@@ -215,7 +214,8 @@ def test_jobs_and_imported_artifacts_have_the_same_attributes() -> None:
     created = by_key(scope)
     assert isinstance(created.artifact, OptimizedArtifact)
     assert created.artifact.artifact_key == created.plan.artifact_key
-    for attribute in ("model_data_uri", "image_uri", "job_name"):
+    assert created.artifact.image_uri == created.plan.container.image
+    for attribute in ("model_data_uri", "job_name"):
         assert "Fn::GetAtt" in scope.resolve(getattr(created.artifact, attribute))
         assert hasattr(OptimizationJob, attribute)
 

@@ -32,15 +32,16 @@ from ..support.construct_stacks import LLAMA_70B, endpoint, llama, resource, res
 from ..support.documents import CHECKOUT
 
 
-def test_a_model_takes_its_image_and_artifact_from_the_wait_condition() -> None:
+def test_a_model_has_the_planned_image_and_the_artifact_of_the_wait_condition() -> None:
     scope = stack()
-    endpoint(scope)
+    created = endpoint(scope)
     template = template_of(scope)
     (ready,) = [name for name, r in template["Resources"].items() if r["Type"] == "AWS::CloudFormation::WaitCondition"]
     model = resource(template, "AWS::SageMaker::Model")
     container = model["PrimaryContainer"]
     signalled = {"Fn::Split": ["|", {"Fn::GetAtt": [ready, "Data"]}]}
-    assert container["Image"] == {"Fn::Select": [1, signalled]}
+    assert container["Image"] == created.plan.container.image
+    assert "/vllm:" in container["Image"]
     source = container["ModelDataSource"]["S3DataSource"]
     assert source == {
         "CompressionType": "None",
@@ -100,7 +101,7 @@ def test_a_changed_recipe_replaces_only_the_wait_handle_and_condition() -> None:
     [
         {"variant": VariantOptions(initial_instance_count=3)},
         {"endpoint_name": "chat"},
-        {"environment": {"OPTION_MAX_MODEL_LEN": "4096"}},
+        {"environment": {"SM_VLLM_MAX_MODEL_LEN": "4096"}},
         {"jobs": JobOptions(max_runtime=Duration.hours(3))},
     ],
 )

@@ -150,8 +150,7 @@ def test_a_fine_tuned_model_is_quantized_by_an_optimization_job() -> None:
     assert "FineTuneReady" in json.dumps(quantizing["Source"]["S3Uri"])
     assert statements(template, "ManageJobs"), "optimization jobs"
     assert statements(template, "ManageTrainingJobs")
-    image = resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Image"]
-    assert "Fn::Select" in image, "what the service recommends for quantized weights"
+    assert "/vllm:" in resource(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Image"]
 
 
 def test_a_different_job_type_gets_a_different_logical_id() -> None:
@@ -182,7 +181,7 @@ def test_a_fine_tuning_job_can_be_declared_without_an_endpoint() -> None:
     )
     created = resource(template_of(scope), "Custom::TrainingJob")
     assert created["Request"]["StoppingCondition"] == {"MaxRuntimeInSeconds": 10800}
-    assert "djl-inference:" in job.image_uri
+    assert "/vllm:" in job.image_uri
 
 
 def test_a_training_job_in_a_vpc_gets_its_subnets() -> None:

@@ -6,7 +6,16 @@ from typing import Any
 
 from aws_cdk import RemovalPolicy, Stack
 
-from constructs_optim import Adapters, ArtifactStore, Model, OptimizedEndpoint, Pool, Quantization, VariantOptions
+from constructs_optim import (
+    Adapters,
+    ArtifactStore,
+    Model,
+    OptimizedEndpoint,
+    Pool,
+    Quantization,
+    Server,
+    VariantOptions,
+)
 
 MODELS = "models-of-hosting"
 
@@ -64,7 +73,7 @@ def components(group_size: int) -> Any:
             "Chat",
             model=_model(),
             techniques=[Quantization.awq(tensor_parallel_degree=2)],
-            adapters=Adapters(),
+            server=Server.vllm(adapters=Adapters()),
         )
         chat.add_adapter("Sql", artifact_uri=f"s3://{MODELS}/adapters/sql.tar.gz")
         small = endpoint.add_component(

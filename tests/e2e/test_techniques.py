@@ -93,7 +93,7 @@ def test_heads_are_served_beside_the_model_they_were_trained_on(deployed: Deploy
     assert uri(found).startswith("s3://jumpstart-cache-prod-us-west-2/")
     heads = channels(found)["eagle"]
     assert heads.endswith("/draft/")
-    assert json.loads(found["Environment"]["OPTION_SPECULATIVE_CONFIG"])["method"] == "eagle3"
+    assert json.loads(found["Environment"]["SM_VLLM_SPECULATIVE_CONFIG"])["method"] == "eagle3"
     bucket, _, prefix = heads.removeprefix("s3://").partition("/")
     names = [o["Key"] for o in deployed.client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]]
     assert f"{prefix}model.safetensors" in names

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.deployed_stack import DeployedStack
@@ -44,7 +45,10 @@ def test_a_stack_of_the_release_is_updated_listed_and_deleted(
     ids = {name: released.resources[name] for name in _BY_RELEASE}
     manifest = released.manifest(released.artifact_key)
 
+    # The release served the artifact with the image of its job. Its owner keeps that engine, and asks for no newer one.
+    name = image.rpartition("/")[2]
     stack = released.changed(assembly=None, app="upgraded_app.py")
+    Lock(jobs={"awq": name}, servers={"awq": name}).write(stack.output / LOCK_FILE)
     stack.deploy()
     assert stack.status == "UPDATE_COMPLETE"
     assert {name: stack.resources[name] for name in _BY_RELEASE} == ids

@@ -120,6 +120,30 @@ def test_an_endpoint_whose_image_does_not_exist_in_its_region_fails(abroad: InPr
     assert (found["EndpointStatus"], found["FailureReason"]) == ("Failed", f"The image '{image}' does not exist.")
 
 
+@pytest.mark.parametrize("ami", [None, "al2023-ami-sagemaker-inference-gpu-4-1"])
+def test_a_container_for_cuda_13_starts_only_on_a_machine_image_with_its_driver(
+    abroad: InProcessCloud, ami: str | None
+) -> None:
+    sagemaker, name = abroad.client("sagemaker"), named("cuda")
+    image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
+    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
+    variant = {
+        "VariantName": "AllTraffic",
+        "ModelName": name,
+        "InstanceType": "ml.g5.12xlarge",
+        "InitialInstanceCount": 1,
+    }
+    variants = [{**variant, **({"InferenceAmiVersion": ami} if ami else {})}]
+    sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    found = settled(sagemaker, name)
+    if ami is None:
+        assert found["EndpointStatus"] == "Failed"
+        assert found["FailureReason"] == "The primary container did not pass the ping health check."
+    else:
+        assert found["EndpointStatus"] == "InService"
+
+
 def test_an_optimization_job_whose_image_does_not_exist_in_its_region_fails(abroad: InProcessCloud) -> None:
     sagemaker, name = abroad.client("sagemaker"), named("imageless")
     config = {

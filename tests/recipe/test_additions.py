@@ -74,16 +74,19 @@ def test_adding_an_instance_type_takes_one_catalog_row(copy: Copy) -> None:
 
 
 def test_adding_a_container_image_takes_one_catalog_row(copy: Copy) -> None:
-    program = "print(json.dumps([image.tag for image in images.rows() if 'awq' in image.capabilities]))"
-    program = f"from constructs_optim.recipe.catalog import images\n{program}"
-    assert "0.99.0-lmi99.0.0" not in copy.run(program)
-    row = '{"repository": "djl-inference", "tag": "0.99.0-lmi99.0.0", "server": "lmi", "capabilities": ["awq"]},\n  '
+    program = "result = planned(); print(json.dumps([result.container.image, result.artifact_key]))"
+    older, key = copy.run(program)
+    row = '{"repository": "vllm", "tag": "0.99.0-gpu-cu130", "server": "vllm", "cuda": "13.0", "serves": ["awq"]},\n  '
     copy.add("recipe/catalog/images.json", '{"repository": "djl-inference"', row)
-    assert copy.run(program)[0] == "0.99.0-lmi99.0.0"
-    # The new image is preferred now, but a lock file keeps its recorded image.
-    recorded = 'images.choose(["awq"], None, {"awq": "djl-inference:0.32.0-lmi14.0.0-cu126"})[1].tag'
-    program = f"from constructs_optim.recipe.catalog import images\nprint(json.dumps({recorded}))"
-    assert copy.run(program) == "0.32.0-lmi14.0.0-cu126"
+    newer, same_key = copy.run(program)
+    assert newer.endswith("vllm:0.99.0-gpu-cu130")
+    assert same_key == key
+    # A lock file keeps its recorded image.
+    locked = f"""
+from constructs_optim.recipe.catalog.lock import Lock
+print(json.dumps(planned(containers=Lock(servers={{"awq": "{older.rpartition("/")[2]}"}})).container.image))
+"""
+    assert copy.run(locked) == older
 
 
 def test_adding_a_technique_takes_a_class_and_an_image_capability(copy: Copy) -> None:
@@ -93,7 +96,8 @@ def test_adding_a_technique_takes_a_class_and_an_image_capability(copy: Copy) ->
     name: ClassVar[str] = "nvfp4"
     title: ClassVar[str] = "NVFP4 (blocks of {block_size})"
     support: ClassVar[str] = "quantization"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"nvfp4"})
+    makes: ClassVar[frozenset[str]] = frozenset({"nvfp4"})
+    serves: ClassVar[frozenset[str]] = frozenset({"nvfp4"})
     weight_bits: ClassVar[int | None] = 4
 
     block_size: Annotated[Literal[16, 32], Option("OPTION_NVFP4_BLOCK_SIZE")] = 16
@@ -102,7 +106,9 @@ def test_adding_a_technique_takes_a_class_and_an_image_capability(copy: Copy) ->
 '''
     copy.add("recipe/techniques/quantization.py", "class Quantization(", technique)
     copy.add("recipe/techniques/quantization.py", "    awq = AwqQuantization", "    nvfp4 = Nvfp4Quantization\n")
-    image = '{"repository": "djl-inference", "tag": "nvfp4", "server": "lmi", "capabilities": ["nvfp4"]},\n  '
+    image = (
+        '{"repository": "djl-inference", "tag": "nvfp4", "server": "lmi", "makes": ["nvfp4"], "serves": ["nvfp4"]},\n  '
+    )
     copy.add("recipe/catalog/images.json", '{"repository": "djl-inference"', image)
     program = """
 result = planned(Quantization.nvfp4(block_size=32))

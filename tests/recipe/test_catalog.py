@@ -23,6 +23,7 @@ from constructs_optim.recipe.catalog import availability, images, instances, loa
 from constructs_optim.recipe.catalog.availability import WORKLOAD_CONFIG, is_missing
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.servers import by_name
 from constructs_optim.recipe.techniques import REGISTRY
 from tests.support.documents import CHECKOUT
 
@@ -87,7 +88,8 @@ def test_every_technique_has_supported_models_instance_types_and_an_image(techni
     recipe = Recipe(None, [technique], None)
     assert [row for row in instances.by_name().values() if row.sdk_lists and recipe.runs_on(technique, row)]
     assert [row for row in models.by_id().values() if technique.support in row.supports]
-    assert images.select(technique.capabilities) is not None
+    assert images.making(technique.makes)
+    assert technique.served_by_job_image or images.serving(technique.serves, by_name())
 
 
 def test_every_factory_is_registered_under_its_kind_and_method() -> None:
@@ -120,9 +122,9 @@ def test_a_techniques_instance_families_are_derived_from_their_accelerators(
     assert {row.family for row in running if not row.sdk_lists} == untested
 
 
-def test_every_serving_image_has_a_tensor_parallel_degree_variable() -> None:
+def test_every_image_has_a_known_server_or_is_for_training() -> None:
     for row in images.rows():
-        assert (row.degree_variable is None) == (row.capabilities == {"training"}), row.name
+        assert row.server in by_name() or row.makes == {"training"}, row.name
 
 
 def test_every_trainable_model_has_hidden_and_vocabulary_sizes() -> None:
@@ -134,15 +136,12 @@ def test_every_trainable_model_has_hidden_and_vocabulary_sizes() -> None:
         assert row.vocabulary_size, row.model_id
 
 
-def test_images_declare_draft_models_only_in_supporting_lmi_versions() -> None:
+def test_images_serve_draft_models_only_in_lmi_versions_with_lmi_dist() -> None:
     for row in images.rows():
         generation = re.search(r"lmi(\d+)", row.tag)
-        if "draft_model" in row.capabilities:
-            assert generation is not None
-            assert int(generation[1]) <= 14, row.tag
-        if "speculative_config" in row.capabilities:
-            assert generation is not None
-            assert int(generation[1]) >= 15, row.tag
+        assert ("draft_model" in row.serves) == (generation is not None and int(generation[1]) <= 14), row.tag
+        if "speculative_config" in row.serves:
+            assert row.server == "vllm" or (generation is not None and int(generation[1]) >= 15), row.tag
 
 
 def test_the_catalog_contains_all_models_of_the_support_matrix() -> None:
@@ -209,11 +208,22 @@ def test_every_powertools_layer_account_is_valid_and_its_region_exists() -> None
     assert set(availability.powertools().accounts) <= known
 
 
-def test_the_first_image_with_all_capabilities_is_chosen() -> None:
-    chosen = images.select({"awq"})
-    assert chosen is images.rows()[0]
-    assert images.select({"awq", "speculative_config"}) not in (None, chosen)
-    assert images.select({"time_travel"}) is None
+def test_jobs_prefer_the_image_with_the_whole_toolkit_and_models_the_newest_engine() -> None:
+    assert "lmi14" in images.making({"awq"})[0].tag
+    newest, older, *_ = images.serving({"awq"}, by_name())
+    assert newest.server == older.server == "vllm"
+    assert newest.release > older.release
+    assert "lmi14" in images.serving({"awq", "draft_model"}, by_name())[0].tag
+    assert images.serving({"awq"}, ["lmi"])[0].engine == "0.26.0"
+    assert images.serving({"time_travel"}, by_name()) == []
+
+
+def test_images_for_cuda_13_need_the_machine_image_with_its_driver() -> None:
+    for row in images.rows():
+        expected = "al2023-ami-sagemaker-inference-gpu-4-1" if "-cu130" in row.tag else None
+        assert row.ami_version == expected, row.tag
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    assert "al2023-ami-sagemaker-inference-gpu-4-1" in model.shape_for("ProductionVariantInferenceAmiVersion").enum
 
 
 @pytest.mark.parametrize(
@@ -246,11 +256,12 @@ def test_a_resource_type_counts_as_missing_only_in_known_regions() -> None:
 
 
 def test_images_missing_in_the_region_are_not_selected() -> None:
-    chosen = images.select({"awq"}, "us-iso-east-1")
+    capable = images.making({"awq"})
+    chosen = images.choose(capable, "awq", "us-iso-east-1", {}).image
     assert chosen is not None
-    assert chosen is not images.select({"awq"})
+    assert chosen is not capable[0]
     assert "us-iso-east-1" not in chosen.missing_in
-    assert images.select({"neuron"}, "us-west-1") is None
+    assert images.choose(images.making({"neuron"}), "neuron", "us-west-1", {}).image is None
 
 
 def test_images_are_listed_as_missing_only_in_regions_with_a_registry() -> None:

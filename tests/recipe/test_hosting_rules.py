@@ -20,8 +20,9 @@ from constructs_optim.recipe.hosting import (
     UpdateSettings,
     instances_for_copies,
 )
-from constructs_optim.recipe.hosting.options import Adapters, Observability, Routing
+from constructs_optim.recipe.hosting.options import Observability, Routing
 from constructs_optim.recipe.rules import all_rules, check, warnings
+from constructs_optim.recipe.servers import Adapters
 
 _G5 = "ml.g5.12xlarge"
 _P5 = "ml.p5.48xlarge"

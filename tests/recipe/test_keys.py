@@ -44,7 +44,7 @@ def test_settings_that_affect_the_artifact_change_its_key(changed: dict[str, Any
     "changed",
     [
         {"region": "eu-central-1"},
-        {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
+        {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}},
         {"max_runtime_seconds": 60},
         {"techniques": (Quantization.awq(),)},
         {"techniques": [Quantization.awq(group_size=128, ignored_layers=[], tensor_parallel_degree=4)]},

@@ -6,13 +6,15 @@ import pytest
 
 from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, plan
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.memory import MAX_MODEL_LEN, context, weights_gb
+from constructs_optim.recipe.memory import context, weights_gb
 from constructs_optim.recipe.techniques import Technique
 
 from .recipes import broken_rules, recipe
 
 G5 = "ml.g5.12xlarge"
 AWQ, FAST_LOAD = Quantization.awq(), Sharding.fast_load()
+
+MAX_MODEL_LEN = "SM_VLLM_MAX_MODEL_LEN"
 
 
 def of(model_id: str) -> Model:
@@ -63,10 +65,11 @@ def test_the_memory_left_for_the_kv_cache_matches_vllm() -> None:
 def test_a_context_length_that_does_not_fit_is_shortened_with_a_warning(
     model_id: str, techniques: list[Technique], instance_type: str, served: int
 ) -> None:
-    result = plan(Recipe(model=of(model_id), techniques=techniques, instance_type=instance_type, region="us-west-2"))
-    assert result.container.environment[MAX_MODEL_LEN] == str(served)
+    recipe = Recipe(model=of(model_id), techniques=techniques, instance_type=instance_type, region="us-west-2")
+    variable, result = recipe.variable("max_model_len"), plan(recipe)
+    assert result.container.environment[variable] == str(served)
     (message,) = [each.message for each in result.warnings if each.id.endswith("OPT053")]
-    assert f"OPTION_MAX_MODEL_LEN is set to {served}, and longer requests are refused" in message
+    assert f"{variable} is set to {served}, and longer requests are refused" in message
     assert "131072 tokens takes" in message
 
 
@@ -102,11 +105,11 @@ def test_an_explicit_context_length_that_cannot_fit_is_refused() -> None:
 @pytest.mark.parametrize(
     "setting",
     [
-        {"OPTION_KV_CACHE_DTYPE": "fp8"},
-        {"OPTION_GPU_MEMORY_UTILIZATION": "0.95"},
-        {"OPTION_CPU_OFFLOAD_GB": "16"},
-        {"OPTION_PIPELINE_PARALLEL_DEGREE": "2"},
-        {"OPTION_SWAP_SPACE": "8"},
+        {"SM_VLLM_KV_CACHE_DTYPE": "fp8"},
+        {"SM_VLLM_GPU_MEMORY_UTILIZATION": "0.95"},
+        {"SM_VLLM_CPU_OFFLOAD_GB": "16"},
+        {"SM_VLLM_PIPELINE_PARALLEL_SIZE": "2"},
+        {"SM_VLLM_SWAP_SPACE": "8"},
     ],
     ids=lambda setting: next(iter(setting)),
 )
@@ -119,7 +122,7 @@ def test_custom_kv_cache_settings_disable_the_context_length_check(setting: dict
 
 def test_a_kv_cache_dtype_of_auto_keeps_the_context_length_check() -> None:
     arguments = {"model": of("meta-textgeneration-llama-3-1-8b"), "techniques": [AWQ], "instance_type": "ml.g6.2xlarge"}
-    environment = {MAX_MODEL_LEN: "131072", "OPTION_KV_CACHE_DTYPE": "auto"}
+    environment = {MAX_MODEL_LEN: "131072", "SM_VLLM_KV_CACHE_DTYPE": "auto"}
     assert broken_rules(**arguments, environment=environment) == ["OPT052"]
 
 

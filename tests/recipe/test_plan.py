@@ -49,19 +49,20 @@ def test_the_default_tensor_parallel_degree_uses_all_accelerators() -> None:
     assert planned(instance_type="ml.p5.48xlarge").tensor_parallel_degree == 8
     half = planned(techniques=[Quantization.awq(tensor_parallel_degree=2)])
     assert half.tensor_parallel_degree == 2
-    assert half.container.environment["OPTION_TENSOR_PARALLEL_DEGREE"] == "2"
+    assert half.container.environment["SM_VLLM_TENSOR_PARALLEL_SIZE"] == "2"
 
 
 def test_the_container_loads_the_artifact_from_disk_with_network_isolation() -> None:
     container = planned().container
-    assert container.environment["HF_MODEL_ID"] == "/opt/ml/model"
+    assert container.environment["SM_VLLM_MODEL"] == "/opt/ml/model"
+    assert container.environment["SM_VLLM_SERVED_MODEL_NAME"] == "meta-textgeneration-llama-3-70b-instruct"
     assert container.network_isolation
 
 
 def test_explicit_environment_variables_override_the_plans_own() -> None:
-    container = planned(environment={"HF_MODEL_ID": "/elsewhere", "OPTION_MAX_MODEL_LEN": "4096"}).container
-    assert container.environment["HF_MODEL_ID"] == "/elsewhere"
-    assert container.environment["OPTION_MAX_MODEL_LEN"] == "4096"
+    container = planned(environment={"SM_VLLM_MODEL": "/elsewhere", "SM_VLLM_MAX_MODEL_LEN": "4096"}).container
+    assert container.environment["SM_VLLM_MODEL"] == "/elsewhere"
+    assert container.environment["SM_VLLM_MAX_MODEL_LEN"] == "4096"
 
 
 def test_images_come_from_the_regions_own_registry() -> None:
@@ -71,7 +72,9 @@ def test_images_come_from_the_regions_own_registry() -> None:
 
 
 def test_an_explicit_registry_replaces_the_registry_of_the_region() -> None:
-    assert planned(region=None, registry="registry.example.com").container.image.startswith("registry.example.com/djl-")
+    assert planned(region=None, registry="registry.example.com").container.image.startswith(
+        "registry.example.com/vllm:"
+    )
 
 
 def test_a_plan_round_trips_through_json() -> None:

@@ -21,7 +21,10 @@ from constructs_optim.recipe import (
     TrainingCompute,
     Violation,
 )
+from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.catalog.lock import Lock
 from constructs_optim.recipe.rules import all_rules, check, warnings
+from constructs_optim.recipe.servers import Server
 
 from .recipes import LLAMA_70B, recipe
 
@@ -89,14 +92,28 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT024": [{"techniques": [Quantization.awq(tensor_parallel_degree=2)]}],
     "OPT025": [{"techniques": [_awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=2)]}],
     "OPT030": [{}],
-    "OPT031": [{"environment": {"OPTION_MAX_MODEL_LEN": "8192"}}, {"environment": {"A": "${Token[T.1]}" + "x" * 2000}}],
+    "OPT031": [
+        {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}},
+        {"environment": {"A": "${Token[T.1]}" + "x" * 2000}},
+    ],
     "OPT032": [{"techniques": [Quantization.awq(ignored_layers=["lm_head", "mlp.gate"])]}],
-    "OPT033": [{"environment": {"OPTION_TENSOR_PARALLEL_DEGREE": "4"}}],
+    "OPT033": [{"environment": {"SM_VLLM_TENSOR_PARALLEL_SIZE": "4"}}],
     "OPT035": [
-        {"containers": {"awq": "djl-inference:0.32.0-lmi14.0.0-cu126", "fp8": "djl-inference:0.0.1"}},
+        {"containers": Lock(jobs={"awq": "djl-inference:0.32.0-lmi14.0.0-cu126", "fp8": "djl-inference:0.0.1"})},
+        {"containers": Lock(servers={"awq": images.serving({"awq"}, ["vllm"])[2].name, "eagle": "vllm:0.0.1"})},
+    ],
+    "OPT037": [
+        {"server": Server.vllm(container_version="0.27.1")},
+        {"server": Server.vllm(container_version="9.9.9-gpu-py312-cu130-sagemaker")},
+        {"server": Server.lmi(), "techniques": [_EAGLE]},
+        {"server": Server.sglang()},
+    ],
+    "OPT038": [
+        {"environment": {"SM_VLLM_MAX_NUM_SEQS": "8", "VLLM_LOGGING_LEVEL": "DEBUG"}},
+        {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}, "server": Server.lmi()},
     ],
     "OPT034": [
-        {"environment": {"EOS_TOKEN": "</s>", "OPTION_MAX_TOKENS": "64", "HF_TOKEN": ""}},
+        {"environment": {"EOS_TOKEN": "</s>", "SM_VLLM_MAX_TOKENS": "64", "HF_TOKEN": ""}},
         {"environment": {"HF_TOKEN": "{{resolve:secretsmanager:hub}}", "API_KEY": "${Token[T.1]}"}},
         {"environment": {"API_KEY": "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub"}},
         {"environment": {"HTTPS_PROXY": "http://me:{{resolve:secretsmanager:proxy:SecretString:password}}@proxy:3128"}},
@@ -121,7 +138,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT050": [{}],
     "OPT052": [
         {},
-        {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
+        {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}},
         # Half of the accelerators hold little more than a chat's context, and the plan sets the server's limit to it.
         {"techniques": [_awq(tensor_parallel_degree=2)]},
     ],
@@ -169,7 +186,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
 }
 
 # rule, changes, location of the violation, part of the reason or suggestion
-_GIVEN_DEGREE = {"environment": {"OPTION_TENSOR_PARALLEL_DEGREE": "2"}}
+_GIVEN_DEGREE = {"environment": {"SM_VLLM_TENSOR_PARALLEL_SIZE": "2"}}
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT001", {"model": LLAMA_70B}, "model", "Model.jumpstart"),
     ("OPT001", {"model": None}, "model", "Model.s3"),
@@ -196,7 +213,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT015", {"techniques": [_NEURON], "region": "us-west-1", **_TRN1}, "region", "0.29.0-neuronx-sdk2.19.1"),
     ("OPT015", {"techniques": [Compilation.tensorrt_llm()], "region": "eusc-de-east-1"}, "region", "tensorrtllm"),
     ("OPT015", {"techniques": [Sharding.fast_load()], "region": "us-isof-east-1"}, "region", "a region other than"),
-    ("OPT015", {**_medusa(), "region": "us-iso-east-1"}, "region", "pytorch-training"),
+    ("OPT015", {"server": Server.vllm(container_version="0.30"), "region": "cn-north-1"}, "region", "vllm:0.30.0"),
     ("OPT016", {"max_runtime_seconds": 28 * 86_400 + 1}, "jobs.max_runtime", "28 days"),
     ("OPT016", {"max_runtime_seconds": 0}, "jobs.max_runtime", "1 to"),
     ("OPT020", {"techniques": []}, "techniques", "Quantization.awq()"),
@@ -215,20 +232,28 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16")}, "techniques[0]", "matrix"),
     ("OPT024", {"techniques": [_awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
     ("OPT031", {"environment": ["A"]}, "environment", "mapping"),
-    ("OPT031", {"environment": {"A-B": "c"}}, "environment", "OPTION_MAX_MODEL_LEN"),
+    ("OPT031", {"environment": {"A-B": "c"}}, "environment", "SM_VLLM_MAX_MODEL_LEN"),
     ("OPT031", {"environment": {"A": 1}}, "environment.A", "'1'"),
     ("OPT031", {"environment": {"A": None}}, "environment.A", "leave it out"),
     ("OPT031", {"environment": {"A": "x" * 1025}}, "environment.A", "1024"),
     ("OPT031", {"environment": {f"A{n}": "" for n in range(99)}}, "environment", "98"),
     ("OPT032", {"techniques": [Quantization.awq(ignored_layers=["x" * 257])]}, "techniques[0].ignored_layers", "256"),
-    ("OPT035", {"containers": {"awq": "djl-inference:0.0.1"}}, "containers['awq']", "no entry 'awq' in optim.lock.json"),
+    ("OPT035", {"containers": Lock(jobs={"awq": "djl-inference:0.0.1"})}, "jobs['awq']", "no entry 'awq' in jobs of optim.lock.json"),
+    ("OPT035", {"containers": Lock(servers={"awq": "djl-inference:0.0.1"})}, "servers['awq']", "records vllm:"),
+    ("OPT037", {"server": "vllm"}, "server", "Server.vllm()"),
+    ("OPT037", {"server": Server.sglang(), "techniques": [_EAGLE]}, "server", "Server.vllm() or Server.lmi()"),
+    ("OPT037", {"server": Server.vllm(), "techniques": [_awq(), Sharding.fast_load()]}, "server", "Sharding.fast_load"),
+    ("OPT037", {"server": Server.vllm(container_version="0.1")}, "server.container_version", "begins so"),
+    ("OPT037", {"server": Server.lmi(container_version="0.33.0-lmi15"), "techniques": [_EAGLE]}, "server.container_version", "lmi28"),
+    ("OPT038", {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}}, "environment.OPTION_MAX_MODEL_LEN", "SM_VLLM_MAX_MODEL_LEN, or server=Server.lmi()"),
+    ("OPT038", {"environment": {"SM_VLLM_MAX_NUM_SEQS": "8"}, "server": Server.lmi()}, "environment.SM_VLLM_MAX_NUM_SEQS", "OPTION_MAX_ROLLING_BATCH_SIZE"),
     ("OPT034", {"environment": {"HF_TOKEN": "mine"}}, "environment.HF_TOKEN", "a secret by its name"),
     ("OPT034", {"environment": {"HUB": f"hf_{'x' * 34}"}}, "environment.HUB", "a Hugging Face token"),
     ("OPT034", {"environment": {"KEY": f"AKIA{'A' * 16}"}}, "environment.KEY", "an AWS access key"),
     ("OPT034", {"environment": {"PROXY": "http://me:pass@proxy.example"}}, "environment.PROXY", "a URL with a password"),
     ("OPT034", {"environment": {"KEY": "sk-proj-Ab1" + "x" * 20}}, "environment.KEY", "an API key"),
     ("OPT034", _on(environment={"DB_PASSWORD": "mine"}), "techniques[0].compute.environment.DB_PASSWORD", "secrets_manager"),
-    ("OPT033", _GIVEN_DEGREE, "environment.OPTION_TENSOR_PARALLEL_DEGREE", "tensor_parallel_degree"),
+    ("OPT033", _GIVEN_DEGREE, "environment.SM_VLLM_TENSOR_PARALLEL_SIZE", "tensor_parallel_degree"),
     ("OPT024", {"techniques": [Compilation.neuron(tensor_parallel_degree=5)], **_TRN1}, "techniques[0].tensor_parallel_degree", "32 NeuronCores"),
     ("OPT025", {"techniques": [_awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=4)]}, "techniques[1].tensor_parallel_degree", "2 for all"),
     ("OPT012", {"techniques": [_NEURON], "instance_type": "ml.trn2.48xlarge"}, "instance_type", "trn1"),
@@ -245,7 +270,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT046", {"techniques": [_awq(group_size=64), Compilation.tensorrt_llm()]}, "techniques[0].group_size", "leave"),
     ("OPT050", {"instance_type": "ml.g5.xlarge"}, "instance_type", "smallest that would do"),
     ("OPT050", {"techniques": [_DRAFT]}, "instance_type", "142 GB"),
-    ("OPT052", {"environment": {"OPTION_MAX_MODEL_LEN": "200000"}}, "environment.OPTION_MAX_MODEL_LEN", "or less"),
+    ("OPT052", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "200000"}}, "environment.SM_VLLM_MAX_MODEL_LEN", "or less"),
     ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
     ("OPT054", {"model": Model.jumpstart("huggingface-textgeneration-gpt2"), "instance_type": "ml.g5.48xlarge"}, "instance_type", "1 or 2 or 4"),
     ("OPT023", _medusa() | {"model": Model.jumpstart("huggingface-llm-falcon-40b-bf16")}, "techniques[0]", "a Llama or Mistral model in 16 bits"),
@@ -353,7 +378,7 @@ def test_every_recipe_rule_has_valid_and_invalid_cases() -> None:
 
 
 def test_a_tight_kv_cache_gives_a_warning_with_a_larger_instance_type() -> None:
-    arguments = recipe(instance_type="ml.g5.24xlarge", environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "64"})
+    arguments = recipe(instance_type="ml.g5.24xlarge", environment={"SM_VLLM_MAX_NUM_SEQS": "64"})
     assert not check(Recipe(**arguments))
     (advice,) = warnings(
         Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"], None, arguments["environment"])
@@ -365,15 +390,15 @@ def test_a_tight_kv_cache_gives_a_warning_with_a_larger_instance_type() -> None:
 
 def test_a_context_longer_than_the_heads_training_context_gives_a_warning() -> None:
     model = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="1.0.0", accept_eula=True)
-    found = warnings(Recipe(model, [_EAGLE], "ml.p5.48xlarge", None, {"OPTION_MAX_MODEL_LEN": "8192"}))
+    found = warnings(Recipe(model, [_EAGLE], "ml.p5.48xlarge", None, {"SM_VLLM_MAX_MODEL_LEN": "8192"}))
     assert [advice.id for advice in found] == ["constructs-optim:OPT066"]
 
 
 def test_overriding_a_techniques_environment_variable_gives_a_warning() -> None:
     lookup = [SpeculativeDecoding.ngram()]
-    own = {"OPTION_ASYNC_MODE": "true"}
+    own = {"SM_VLLM_ENFORCE_EAGER": "true"}
     assert not warnings(Recipe(**recipe(techniques=lookup, instance_type="ml.p4d.24xlarge", environment=own)))
-    other = {"OPTION_SPECULATIVE_CONFIG": "{}"}
+    other = {"SM_VLLM_SPECULATIVE_CONFIG": "{}"}
     (advice,) = warnings(Recipe(**recipe(techniques=lookup, instance_type="ml.p4d.24xlarge", environment=other)))
     assert advice.id == "constructs-optim:OPT036"
     assert "SpeculativeDecoding.ngram(...)" in advice.message

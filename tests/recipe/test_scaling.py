@@ -32,7 +32,7 @@ def with_memory(**changed: Any) -> Plan:
 
 
 def test_a_copy_is_sized_for_the_planned_batch_size() -> None:
-    plan = planned(environment={"OPTION_MAX_ROLLING_BATCH_SIZE": "4"})
+    plan = planned(environment={"SM_VLLM_MAX_NUM_SEQS": "4"})
     assert requests_in_flight(plan) == 4
 
 
@@ -50,7 +50,7 @@ def test_requests_beyond_the_kv_cache_memory_do_not_count() -> None:
     assert requests_in_flight(plan) == 4
 
 
-@pytest.mark.parametrize(("environment", "expected"), [({}, 8), ({"OPTION_MAX_ROLLING_BATCH_SIZE": "32"}, 32)])
+@pytest.mark.parametrize(("environment", "expected"), [({}, 8), ({"SM_VLLM_MAX_NUM_SEQS": "32"}, 32)])
 def test_a_model_of_unknown_size_uses_the_configured_or_default_batch_size(
     environment: dict[str, str], expected: int
 ) -> None:

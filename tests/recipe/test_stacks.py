@@ -67,8 +67,8 @@ def test_speculative_decoding_uses_an_image_that_supports_its_draft_model() -> N
     assert draft.image is not None
     assert "lmi14" in draft.image
     assert eagle.image is not None
-    assert "lmi17" in eagle.image
-    assert "OPTION_SPECULATIVE_CONFIG" in eagle.environment
+    assert "/vllm:" in eagle.image
+    assert "SM_VLLM_SPECULATIVE_CONFIG" in eagle.environment
     assert "OPTION_SPECULATIVE_DRAFT_MODEL" not in eagle.environment
 
 
@@ -76,7 +76,7 @@ def test_n_gram_speculation_needs_no_job_and_no_channel() -> None:
     result = planned(techniques=[SpeculativeDecoding.ngram(speculative_tokens=3)], instance_type="ml.p4d.24xlarge")
     assert result.jobs == ()
     assert result.container.channels == ()
-    assert json.loads(result.container.environment["OPTION_SPECULATIVE_CONFIG"]) == {
+    assert json.loads(result.container.environment["SM_VLLM_SPECULATIVE_CONFIG"]) == {
         "method": "ngram",
         "num_speculative_tokens": 3,
         "prompt_lookup_max": 4,

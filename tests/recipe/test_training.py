@@ -85,11 +85,11 @@ def test_medusa_heads_are_served_by_text_generation_inference() -> None:
     assert container.network_isolation
 
 
-def test_a_fine_tuned_model_is_served_with_the_djl_image() -> None:
+def test_a_fine_tuned_model_is_served_by_the_newest_engine() -> None:
     container = planned(techniques=[FineTune(training_data=DATA)]).container
     assert container.model == ArtifactSource(job=0)
     assert container.image is not None
-    assert "djl-inference:" in container.image
+    assert "/vllm:" in container.image
 
 
 def test_a_fine_tuned_model_is_quantized_by_a_second_job() -> None:

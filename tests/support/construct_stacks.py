@@ -37,6 +37,7 @@ from constructs_optim import (
     QualityRequirement,
     Quantization,
     Routing,
+    Server,
     Sharding,
     SpeculativeDecoding,
     TrainingCompute,
@@ -297,7 +298,10 @@ def _pools(scope: Stack) -> None:
 def _components(scope: Stack) -> None:
     shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.g5.48xlarge")
     shared.add_component(
-        "Llama", model=llama(), techniques=[Quantization.awq(tensor_parallel_degree=4)], adapters=Adapters()
+        "Llama",
+        model=llama(),
+        techniques=[Quantization.awq(tensor_parallel_degree=4)],
+        server=Server.vllm(adapters=Adapters()),
     ).add_adapter("Sql", artifact_uri="s3://adapters/sql.tar.gz")
     small = shared.add_component(
         "Gemma",

@@ -25,6 +25,7 @@ from constructs_optim import (
     Pool,
     Quantization,
     Routing,
+    Server,
     UpdatePolicy,
     VariantOptions,
 )
@@ -65,7 +66,7 @@ def vpc(scope: Stack) -> ec2.IVpc:
 
 # What is given when a prop is switched on. A prop that this table lacks is found by a test below.
 ON: dict[str, Callable[[Stack], Props]] = {
-    "adapters": lambda _: {"adapters": Adapters()},
+    "server": lambda _: {"server": Server.vllm(adapters=Adapters())},
     "monitoring.alarm_actions": lambda _: {"monitoring.alarm_actions": ()},
     "monitoring.alarms": lambda _: {"monitoring.alarms": Alarms.none()},
     "async_inference": lambda scope: {"async_inference": AsyncInference(bucket=bucket(scope, "Answers"))},
@@ -77,7 +78,7 @@ ON: dict[str, Callable[[Stack], Props]] = {
     "encryption_key": lambda scope: {"encryption_key": kms.Key.from_key_arn(scope, "Key", KEY)},
     # Filled in for each case: no two endpoints of a stack have one name.
     "endpoint_name": lambda _: {"endpoint_name": "chat-llama-70b-{}"},
-    "environment": lambda _: {"environment": {"OPTION_MAX_MODEL_LEN": "8192"}},
+    "environment": lambda _: {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}},
     "variant.inference_ami_version": lambda _: {"variant.inference_ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
     "inference_component": lambda _: {"inference_component": True},
     "variant.initial_instance_count": lambda _: {"variant.initial_instance_count": 2},

@@ -28,7 +28,7 @@ _TABLES: dict[Part, dict[str, str]] = {
         "accelerator": "accelerator",
         "for": "uses",
     },
-    "images": {"repository": "repository", "tag": "tag", "capabilities": "capabilities"},
+    "images": {"repository": "repository", "tag": "tag", "makes": "makes", "serves": "serves"},
     "metrics": {"metric": "title", "statistic": "statistic", "unit": "shown_unit", "definition": "definition"},
     "rules": {"id": "id", "rule": "title", "why": "reason", "source": "link"},
 }
@@ -65,7 +65,7 @@ def catalog_command(
     for row in rows:
         row["uses"] = [use for field, use in _USES.items() if row.get(field)]
     cells = [[_cell(row[field]) for field in fields.values()] for row in rows]
-    print_table([*fields], cells, long=2 if part in ("instances", "rules") else 1)
+    print_table([*fields], cells, long=2 if part in ("images", "instances", "rules") else 1)
 
 
 def _cell(value: Any) -> str:

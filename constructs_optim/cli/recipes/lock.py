@@ -9,6 +9,7 @@ import typer
 
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
+from constructs_optim.recipe.servers import by_name
 
 from ..presentation import print_table, say
 
@@ -20,29 +21,36 @@ def lock_command(
 ) -> None:
     """Show the containers that an app records in optim.lock.json, and update them to those that the catalog prefers.
 
-    An updated container changes the keys of its artifacts: the next deployment builds them again.
+    An updated container of jobs changes the keys of its artifacts: the next deployment builds them again. An updated
+    container of servers updates the endpoints that it serves.
     """
     lock = read_lock(file)
-    if unknown := sorted(set(requirements or ()) - set(lock.containers)):
-        raise typer.BadParameter(
-            f"{file} has no entry {', '.join(unknown)}; it has {', '.join(lock.containers) or 'none'}"
-        )
-    preferred = dict[str, str]()
-    for name in requirements or lock.containers:
-        requirement, _, region = name.partition("@")
-        capabilities = () if requirement == images.SERVING else requirement.split("+")
-        image = images.select(capabilities, region or None)
-        preferred[name] = image.name if image is not None else lock.containers[name]
+    recorded = lock.entries()
+    if unknown := sorted(set(requirements or ()) - set(recorded)):
+        raise typer.BadParameter(f"{file} has no entry {', '.join(unknown)}; it has {', '.join(recorded) or 'none'}")
+    preferred = {name: _preferred(name) or recorded[name] for name in requirements or recorded}
     if update:
-        changed = {name: image for name, image in preferred.items() if image != lock.containers[name]}
+        changed = {name: image for name, image in preferred.items() if image != recorded[name]}
         if changed:
-            lock.model_copy(update={"containers": {**lock.containers, **changed}}).write(file)
+            Lock.of({**recorded, **changed}).write(file)
         for name, image in changed.items():
-            say(f"{name}: {lock.containers[name]} -> {image}")
+            say(f"{name}: {recorded[name]} -> {image}")
         say(f"{len(changed)} of {len(preferred)} containers updated in {file}.")
         return
-    rows = [[name, lock.containers[name], image] for name, image in preferred.items()]
-    print_table(["techniques", "recorded", "preferred by the catalog"], rows)
+    rows = [[name, recorded[name], image] for name, image in preferred.items()]
+    print_table(["container", "recorded", "preferred by the catalog"], rows)
+
+
+def _preferred(entry: str) -> str | None:
+    """The image that the catalog prefers for an entry of the lock file."""
+    part, _, name = entry.partition(".")
+    requirement, _, region = name.partition("@")
+    server, _, needs = requirement.rpartition(":")
+    capabilities = () if needs == images.SERVING else needs.split("+")
+    servers = [server] if server else by_name()
+    capable = images.making(capabilities) if part == "jobs" else images.serving(capabilities, servers)
+    image = images.choose(capable, "", region or None, {}).image
+    return image.name if image is not None else None
 
 
 def read_lock(file: Path) -> Lock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,9 @@ import typer
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.report import plan_report, refusal_report
-from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, parse
+from constructs_optim.recipe.servers import parse as parse_server
+from constructs_optim.recipe.settings import UnknownSettingsError
+from constructs_optim.recipe.techniques.parsing import parse
 
 from ..presentation import Format, FormatOption, print_fields, print_json
 from .lock import read_lock
@@ -29,6 +31,10 @@ def plan_command(
     model_s3: Annotated[
         str | None, typer.Option(metavar="URI", help="An S3 prefix of model files, instead of a JumpStart model.")
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(help="name[,setting=value], for instance vllm,context_length=8192. The plan's own by default."),
+    ] = None,
     region: Annotated[str, typer.Option(help="The AWS region.")] = "us-west-2",
     accept_eula: Annotated[bool, typer.Option("--accept-eula", help="You have read and accept the licence.")] = False,
     format: FormatOption = "table",
@@ -41,9 +47,10 @@ def plan_command(
     else:
         raise typer.BadParameter("use either --model or --model-s3")
     with refusals_printed(format):
-        techniques = [_parsed(text) for text in technique]
-        containers = read_lock(Path(LOCK_FILE)).containers
-        result = plan(Recipe(source, techniques, instance_type, region, containers=containers))
+        techniques = [_parsed(parse, text) for text in technique]
+        chosen = _parsed(parse_server, server) if server is not None else None
+        containers = read_lock(Path(LOCK_FILE))
+        result = plan(Recipe(source, techniques, instance_type, region, containers=containers, server=chosen))
     if format == "json":
         print_json(plan_report(result))
     else:
@@ -63,11 +70,11 @@ def refusals_printed(format: Format) -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-def _parsed(text: str) -> Any:
-    """The technique; the text itself where it names none, as a rule reports it with all other violations."""
+def _parsed(parse: Callable[[str], Any], text: str) -> Any:
+    """What a text names; the text itself where it names nothing, as a rule reports it with all other violations."""
     try:
         return parse(text)
-    except UnknownTechniqueError:
+    except UnknownSettingsError:
         return text
 
 

@@ -15,7 +15,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 from pydantic import Field
 
-from constructs_optim.constructs.stack.arguments import ADAPTERS, REMOVAL_POLICY, ROLE, STORE
+from constructs_optim.constructs.stack.arguments import REMOVAL_POLICY, ROLE, STORE
 from constructs_optim.constructs.stack.custom_resource import (
     RESPONSE_SECONDS,
     SIGNALLED_VALUES,
@@ -24,7 +24,6 @@ from constructs_optim.constructs.stack.custom_resource import (
 )
 from constructs_optim.constructs.stack.network import NetworkOptions
 from constructs_optim.recipe import Plan
-from constructs_optim.recipe.hosting.options import Adapters
 from constructs_optim.recipe.plan_data import HubSource
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.templates.resource_types import METADATA_KEY
@@ -37,13 +36,14 @@ from .optimized_artifact import OptimizedArtifact
 from .planned_recipe import ModelRecipe, add_recipe_metadata, recipe_metadata, shown
 from .recipe_artifact import RecipeArtifact, StartupTimeouts
 
+_DECLARED = ("model", "techniques", "instance_type", "environment", "server")
+
 
 class ModelOptions(Settings):
     """Options that all models of an endpoint share."""
 
     artifact_store: Annotated[IArtifactStore, STORE] | None = None
     role: Annotated[iam.IRole, ROLE] | None = None
-    adapters: Annotated[Adapters, ADAPTERS] | None = None
     removal_policy: Annotated[RemovalPolicy, REMOVAL_POLICY] | None = None
     jobs: JobOptions = Field(default_factory=JobOptions)
     network: NetworkOptions = Field(default_factory=NetworkOptions)
@@ -81,7 +81,7 @@ class HostedModel:
 
 def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -> HostedModel:
     """Declare the artifact, or a reference to it, and the model."""
-    declared: Any = {name: getattr(recipe, name) for name in ("model", "techniques", "instance_type", "environment")}
+    declared: Any = {name: getattr(recipe, name) for name in _DECLARED}
     declared |= {"network": options.network.model_copy(update={"isolation": None}), "role": options.role}
     artifact: RecipeArtifact
     if recipe.artifact_key is None:
@@ -138,7 +138,7 @@ def _native_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool)
         execution_role_arn=artifact.execution_role.role_arn,
         primary_container={
             "environment": dict(artifact.plan.container.environment),
-            "image": artifact.image_uri,
+            "image": artifact.plan.container.image,
             "modelDataSource": {"s3DataSource": files},
         },
         vpc_config=network.to_property("securityGroupIds") if network is not None else None,
@@ -152,7 +152,6 @@ def _custom_model(scope: Construct, artifact: RecipeArtifact, *, isolated: bool)
     properties = drop_none(
         ServiceToken=OptimizationService.of(scope).model_service_token(plan, role_arn=role_arn),
         ServiceTimeout=RESPONSE_SECONDS,
-        # The plan's image, not the one a job recommends: that one may ignore a draft.
         Image=container.image,
         Environment=container.environment,
         InstanceType=plan.instance_type,

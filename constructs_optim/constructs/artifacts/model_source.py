@@ -51,11 +51,10 @@ def _s3_arn(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Artifact:
-    """An artifact: the custom resource that creates or looks it up, its S3 prefix, image and job; all may be tokens."""
+    """An artifact: the custom resource that creates or looks it up, its S3 prefix and its job; all may be tokens."""
 
     resource: CfnResource
     uri: str
-    image: str
     job_name: Callable[[], str]
 
     @property

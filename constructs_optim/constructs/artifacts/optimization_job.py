@@ -25,6 +25,7 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.plan_data import CODE_CHANNEL, ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.planning import data_source
+from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import Technique
 
@@ -56,7 +57,7 @@ class OptimizationJob(RecipeArtifact):
     """The job that creates an artifact, and the wait condition for resources that use the artifact.
 
     The job runs only when no artifact of the same key is in the store. While it runs, resources that use
-    ``model_data_uri`` or ``image_uri`` wait; when it fails, the stack rolls back with the service's own reason.
+    ``model_data_uri`` wait; when it fails, the stack rolls back with the service's own reason.
     Use it alone to create an artifact in one stack and deploy it in another.
     """
 
@@ -70,6 +71,7 @@ class OptimizationJob(RecipeArtifact):
         instance_type: str,
         artifact_store: IArtifactStore | None = None,
         environment: Mapping[str, str] | None = None,
+        server: ServerSettings | None = None,
         jobs: JobOptions | None = None,
         network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
@@ -85,6 +87,7 @@ class OptimizationJob(RecipeArtifact):
             instance_type: the instance type to serve the model on, for instance ``ml.g5.12xlarge``.
             artifact_store: the store of the artifact; it must not be read-only. Default: one store for the whole stack.
             environment: further environment variables of the model's container. Default: none.
+            server: what serves the model. Default: vLLM, unless a technique needs another server.
             jobs: the job's role and maximum runtime, and how long the deployment waits for it.
             network: the VPC that job and model reach the network through. Default: none.
             role: the role that SageMaker assumes for the model, and for the job without a role of its own. Default: one
@@ -99,7 +102,7 @@ class OptimizationJob(RecipeArtifact):
         refuse_isolation(network, "OptimizationJob")
         STORE.check("artifact_store", artifact_store)
         ROLE.check("role", role)
-        recipe = ModelRecipe(model, techniques, instance_type, environment=environment)
+        recipe = ModelRecipe(model, techniques, instance_type, environment=environment, server=server)
         seconds = wait_seconds(
             jobs.timeout,
             LONGEST_WAIT_SECONDS,
@@ -161,7 +164,6 @@ class OptimizationJob(RecipeArtifact):
             RoleArn=role.role_arn,
             Bucket=store.bucket_name,
             KmsKeyArn=store.encryption_key_arn,
-            ServingRepositories=self._registry.serving_repositories(self.plan) if not job.trains else None,
             **(signal.properties if signal is not None else {}),
         )
         resource = TaggedResource(self, prefix or "Resource", type=f"Custom::{job.kind}", properties=properties)
@@ -171,12 +173,9 @@ class OptimizationJob(RecipeArtifact):
         if isinstance(job.source, HubSource):
             self.startup_timeouts = StartupTimeouts.of_hub(resource)
         role.delay(resource)
-        image = str(self.plan.container.image)
         if signal is None:
             uri = resource.get_att("ModelDataUri").to_string()
-            return Artifact(resource, uri, image, lambda: resource.get_att("JobName").to_string())
+            return Artifact(resource, uri, lambda: resource.get_att("JobName").to_string())
         # The signal's data is ``|image|model data URI|job name|``.
         signal.await_from(resource)
-        uri = Token.as_string(signal.part(2))
-        image = Token.as_string(signal.part(1)) if not job.trains else image
-        return Artifact(resource, uri, image, lambda: Token.as_string(signal.part(3)))
+        return Artifact(resource, Token.as_string(signal.part(2)), lambda: Token.as_string(signal.part(3)))

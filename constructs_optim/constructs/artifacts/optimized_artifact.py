@@ -15,6 +15,7 @@ from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, 
 from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.plan_data import ArtifactSource
+from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token
 
@@ -47,6 +48,7 @@ class OptimizedArtifact(RecipeArtifact):
         artifact_key: str,
         artifact_store: IArtifactStore,
         environment: Mapping[str, str] | None = None,
+        server: ServerSettings | None = None,
         network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
     ) -> None:
@@ -62,6 +64,7 @@ class OptimizedArtifact(RecipeArtifact):
                 be a token.
             artifact_store: the store of the artifact, which may be read-only.
             environment: further environment variables of the model's container. Default: none.
+            server: what serves the model. Default: vLLM, unless a technique needs another server.
             network: the VPC that the model reaches the network through. Default: none.
             role: the role that SageMaker assumes for the model. Default: one role for all models of the stack.
 
@@ -73,7 +76,7 @@ class OptimizedArtifact(RecipeArtifact):
         ROLE.check("role", role)
         network = network or NetworkOptions()
         refuse_isolation(network, "OptimizedArtifact")
-        plan = ModelRecipe(model, techniques, instance_type, environment=environment).plan_in(scope)
+        plan = ModelRecipe(model, techniques, instance_type, environment=environment, server=server).plan_in(scope)
         _check(artifact_key, plan)
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         self._key = artifact_key
@@ -90,7 +93,6 @@ class OptimizedArtifact(RecipeArtifact):
             # The source of a chain's last job is known by a key alone.
             Source=model_source.properties(job.source) if not isinstance(job.source, ArtifactSource) else None,
             Bucket=store.bucket_name,
-            ServingRepositories=self._registry.serving_repositories(plan) if not job.trains else None,
             KmsKeyArn=store.encryption_key_arn,
         )
         resource = CfnResource(self, "Resource", type="Custom::OptimizedArtifact", properties=properties)
@@ -100,7 +102,6 @@ class OptimizedArtifact(RecipeArtifact):
         artifact = Artifact(
             resource,
             resource.get_att("ModelDataUri").to_string(),
-            resource.get_att("Image").to_string() if not job.trains else str(plan.container.image),
             lambda: resource.get_att("JobName").to_string(),
         )
         # Without the earlier ones of a chain.

@@ -24,8 +24,9 @@ from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, errors, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
-from constructs_optim.recipe.hosting import Adapters, Hosting
+from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.plan_data import HubSource, JobPlan, S3Source
+from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token
 from constructs_optim.templates.resource_types import METADATA_KEY
@@ -35,7 +36,7 @@ LOCK_FILE_CONTEXT = "constructs-optim:lock-file"
 # The CDK CLI sets it for apps (aws-cdk-lib, cx-api: OUTDIR_ENV). Unit tests synthesize without it, and write nothing.
 _WRITTEN_BY_CLI = "CDK_OUTDIR"
 # Of a pool, where there are several; the model is the same for all.
-_LOCATED_FIELDS = ("techniques", "instance_type", "environment")
+_LOCATED_FIELDS = ("techniques", "instance_type", "environment", "server")
 
 
 @suggests_keywords
@@ -52,12 +53,14 @@ class Pool:
         artifact_key: the key of an artifact that is in the store, as of :class:`OptimizedEndpoint`. Default: jobs make
             what is not in the store.
         environment: more variables of the container on this type, over the endpoint's own. Default: none.
+        server: what serves the model on this type. Default: the endpoint's.
     """
 
     instance_type: str
     techniques: Sequence[Technique] = ()
     artifact_key: str | None = None
     environment: Mapping[str, str] | None = None
+    server: ServerSettings | None = None
 
 
 def pools_of(
@@ -118,6 +121,7 @@ class ModelRecipe:
     instance_type: str
     artifact_key: str | None = None
     environment: Mapping[str, str] | None = None
+    server: ServerSettings | None = None
     location: str = ""
 
     def violations(self, scope: Construct, max_runtime: Duration | None = None) -> list[Violation]:
@@ -138,12 +142,13 @@ class ModelRecipe:
         context = StackContext.of(scope)
         stack, region = context.stack, context.known_region
         seconds = int(max_runtime.to_seconds()) if max_runtime is not None and self.artifact_key is None else None
-        key = (self.model, self.techniques, self.instance_type, self.environment, seconds)
+        key = (self.model, self.techniques, self.instance_type, self.environment, self.server, seconds)
         plans = context.once("plans", list[tuple[Any, Plan]])
         for known, planned in plans:
             if known == key:
                 return planned
-        recipe = Recipe(*key[:3], region, self.environment, seconds, _lock_file_of(scope).lock.containers)
+        recorded = _lock_file_of(scope).lock
+        recipe = Recipe(*key[:3], region, self.environment, seconds, recorded, self.server)
 
         def identity(uri: str) -> str:
             # A token's own text has another number in every run; the value that it resolves to stays the same.
@@ -153,7 +158,7 @@ class ModelRecipe:
         registry = (lambda: ContainerRegistry.of(stack).host) if region is None else None
         planned = plan(recipe, registry=registry, identity=identity)
         # Copies: the app may change its own list and dictionary, and declare another recipe with them.
-        plans.append(((key[0], copy(key[1]), key[2], copy(key[3]), seconds), planned))
+        plans.append(((key[0], copy(key[1]), key[2], copy(key[3]), *key[4:]), planned))
         return planned
 
 
@@ -161,13 +166,13 @@ def recipes_of(
     model: Model | None,
     pools: Sequence[Pool],
     environment: Mapping[str, str] | None,
-    adapters: Adapters | None,
+    server: ServerSettings | None,
     *,
     pooled: bool,
 ) -> list[ModelRecipe]:
     """One recipe for each pool; none without a model, which nothing can be set for then."""
     if model is None:
-        settings = {"environment": environment, "adapters": adapters}
+        settings: dict[str, object] = {"environment": environment, "server": server}
         for pool in pools:
             settings |= {name: value for name, value in vars(pool).items() if value and name != "instance_type"}
         if unused := [name for name, value in settings.items() if value]:
@@ -176,14 +181,14 @@ def recipes_of(
                 'model=Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")'
             )
         return []
-    loading = adapters.environment() if adapters is not None else {}
     return [
         ModelRecipe(
             model,
             pool.techniques,
             pool.instance_type,
             pool.artifact_key,
-            _merged(loading, environment, pool.environment),
+            _merged(environment, pool.environment),
+            pool.server or server,
             location=f"instance_pools[{index}]." if pooled else "",
         )
         for index, pool in enumerate(pools)
@@ -220,14 +225,15 @@ def _lock_file_of(scope: Construct) -> _LockFile:
     return context.once(_LockFile, lambda: _LockFile(context.stack))
 
 
-def record_containers(scope: Construct, containers: Mapping[str, str]) -> None:
+def record_containers(scope: Construct, containers: Lock) -> None:
     """Record images that the app has from now on. Does nothing where no CDK CLI runs the app."""
     file = _lock_file_of(scope)
-    if _WRITTEN_BY_CLI not in os.environ or containers.keys() <= file.lock.containers.keys():
+    if _WRITTEN_BY_CLI not in os.environ or containers.entries().keys() <= file.lock.entries().keys():
         return
     # Another stack of the app may have recorded them.
     lock = Lock.read(file.path)
-    added = [f"{name}: {image}" for name, image in containers.items() if name not in lock.containers]
+    known = lock.entries()
+    added = [f"{name}: {image}" for name, image in containers.entries().items() if name not in known]
     file.lock = lock.adding(containers)
     if not added:
         return

@@ -112,8 +112,8 @@ class RecipeArtifact(Construct):
 
     @property
     def image_uri(self) -> str:
-        """The container image the service recommends for the artifact (a token), or the job's own without a wait."""
-        return self._last.image
+        """The container image that serves the artifact; may hold tokens."""
+        return str(self.plan.container.image)
 
     @property
     def _last(self) -> Artifact:

@@ -108,7 +108,7 @@ class EndpointConfiguration(Settings):
             }
             if reservation is not None
             else None,
-            inferenceAmiVersion=options.inference_ami_version,
+            inferenceAmiVersion=options.inference_ami_version or _needed_ami(models),
             initialInstanceCount=max(hosting.initial_instance_count, fewest),
             instanceType=hosting.instance_types[0] if not hosting.pooled else None,
             managedInstanceScaling={"maxInstanceCount": most, "minInstanceCount": fewest, "status": "ENABLED"}
@@ -142,6 +142,11 @@ class EndpointConfiguration(Settings):
             "containerStartupHealthCheckTimeoutInSeconds": timeouts.startup if startup is None else seconds_of(startup),
             "modelDataDownloadTimeoutInSeconds": timeouts.download if download is None else seconds_of(download),
         }
+
+
+def _needed_ami(models: Sequence[HostedModel]) -> str | None:
+    """The machine image that a container of the models needs; rules refuse containers that need several."""
+    return next(filter(None, (model.plan.container.inference_ami_version for model in models)), None)
 
 
 def _routing(routing: Routing | None) -> dict[str, Any]:

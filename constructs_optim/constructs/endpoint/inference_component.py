@@ -181,7 +181,6 @@ class InferenceComponent(_ComponentResource, ModelServer):
         endpoint: EndpointResources,
         models: Sequence[HostedModel],
         requirements: Sequence[Component],
-        loads_adapters: bool,
     ) -> None:
         """Declare the component; use ``OptimizedEndpoint.add_component``.
 
@@ -195,7 +194,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
         watch_template_size(self)
         self.models = tuple(models)
         self.variant_name: str = endpoint.configuration.variant.name
-        self._endpoint, self._loads_adapters = endpoint, loads_adapters
+        self._endpoint = endpoint
+        self._loads_adapters = all(hosted.plan.container.loads_adapters for hosted in models)
         # Beside the component, not below it: the endpoint waits for the alarms, and what the component waits for may
         # wait for the endpoint.
         beside = Construct(scope, f"{id}Alarms")
@@ -305,7 +305,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
             adapter_name: the adapter's name. Default: generated from its path in the app.
 
         Raises:
-            RecipeError: when the container was not started for adapters (``adapters=Adapters(...)``), or the archive's
+            RecipeError: when the container was not started for adapters, or the archive's
                 URI is invalid.
         """
         adapter = Adapter(f"add_adapter({id!r})", artifact_uri, self._loads_adapters, adapter_name)

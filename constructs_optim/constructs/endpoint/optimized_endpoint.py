@@ -33,16 +33,17 @@ from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDa
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import ADAPTERS, collected, refuse, suggests_keywords, unique_ids
+from constructs_optim.constructs.stack.arguments import collected, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation
-from constructs_optim.recipe.hosting import Adapters, Component
+from constructs_optim.recipe.hosting import Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
+from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
 
 from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn
@@ -93,7 +94,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         artifact_store: IArtifactStore | None = None,
         artifact_key: str | None = None,
         environment: Mapping[str, str] | None = None,
-        adapters: Adapters | None = None,
+        server: ServerSettings | None = None,
         inference_component: bool | None = None,
         variant: VariantOptions | None = None,
         jobs: JobOptions | None = None,
@@ -124,7 +125,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 recipe has several; may be a token. No job runs then, and the deployment fails if the store has no
                 such artifact. Default: jobs create the artifacts that the store does not have.
             environment: further environment variables of the model's container. Default: none.
-            adapters: the limits of the LoRA adapters that the model's container loads. Default: it loads none.
+            server: what serves the model, with its settings. Default: vLLM, unless a technique needs another server.
             inference_component: whether the model is served as an inference component: others can be added then, it
                 scales by copies, also to zero, and requests name it. Default: only if a technique requires it.
             variant: the production variant: its instances, time limits and routing. Default: one instance.
@@ -158,18 +159,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 **drop_none(monitoring=monitoring, update_policy=update_policy, variant=variant),
             )
         with collected(violations):
-            models = {
-                "artifact_store": artifact_store,
-                "role": role,
-                "adapters": adapters,
-                "removal_policy": removal_policy,
-            }
+            models = {"artifact_store": artifact_store, "role": role, "removal_policy": removal_policy}
             self._model_options = ModelOptions(**models, **drop_none(jobs=jobs, network=network))
         pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
+        recipes = recipes_of(model, pools, environment, server, pooled=instance_pools is not None)
         if violations:
-            recipes = recipes_of(model, pools, environment, None, pooled=instance_pools is not None)
             refuse([*violations, *(each for recipe in recipes for each in recipe.violations(scope))])
-        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
+        violations = self._violations(scope, recipes)
         self._hosting = self._configuration.hosting(
             instance_types=tuple(pool.instance_type for pool in pools),
             pooled=instance_pools is not None,
@@ -177,9 +173,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             techniques=_techniques(pools),
             inference_component=inference_component,
             endpoint_name=endpoint_name,
+            container_amis=self._needed_amis(scope, recipes) if not violations else (),
             region=StackContext.of(scope).known_region,
         )
-        refuse([*self._violations(scope, recipes), *check(self._hosting)])
+        refuse([*violations, *check(self._hosting)])
         self._component_models: list[HostedModel] = []
         if self._hosting.serves_components:
             self._check_isolation(id, recipes)
@@ -220,7 +217,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 endpoint=self._resources,
                 models=self.models,
                 requirements=[requirements_of(hosted, "model") for hosted in self.models],
-                loads_adapters=adapters is not None,
             )
             self.inference_component_name = self.component.inference_component_name
             self._component_arn = self.component.inference_component_arn
@@ -242,7 +238,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             properties["vpc_config"] = self._network.to_property("securityGroupIds")
 
         def variants() -> list[dict[str, Any]]:
-            return [self._configuration.variant_property(self._hosting, self.models, self._resources.managed_range)]
+            models = (*self.models, *self._component_models)
+            return [self._configuration.variant_property(self._hosting, models, self._resources.managed_range)]
 
         # Components may be added later: their isolation and their instances are known at synthesis.
         return sagemaker.CfnEndpointConfig(
@@ -398,7 +395,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         techniques: Sequence[Technique] | None = None,
         instance_pools: Sequence[Pool] | None = None,
         accelerators: int | None = None,
-        adapters: Adapters | None = None,
+        server: ServerSettings | None = None,
         artifact_key: str | None = None,
         copies: int = 1,
         environment: Mapping[str, str] | None = None,
@@ -413,7 +410,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             instance_pools: instead of ``techniques``, on an endpoint with pools: the techniques for each of its types.
             accelerators: accelerators (NeuronCores on Inferentia and Trainium) of each copy. Default: the plan's
                 tensor parallel degree.
-            adapters: the limits of the LoRA adapters that the model's container loads. Default: it loads none.
+            server: what serves the model, with its settings. Default: vLLM, unless a technique needs another server.
             artifact_key: as for the endpoint.
             copies: the initial number of copies. Default: 1.
             environment: further environment variables of the model's container. Default: none.
@@ -424,15 +421,16 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             ValueError: when the arguments exclude each other.
         """
         label = f"add_component({id!r})"
-        ADAPTERS.check("adapters", adapters)
         pools = pools_of_component(self._hosting, model, techniques, instance_pools, artifact_key)
-        recipes = recipes_of(model, pools, environment, adapters, pooled=instance_pools is not None)
+        recipes = recipes_of(model, pools, environment, server, pooled=instance_pools is not None)
+        violations = self._violations(self, recipes)
         hosting = replace(
             self._hosting,
+            container_amis=self._needed_amis(self, recipes) if not violations else (),
             components=(Component(label, 1, 128, copies),),
             techniques=(*self._hosting.techniques, *_techniques(pools)),
         )
-        refuse([*self._violations(self, recipes), *check(hosting)])
+        refuse([*violations, *check(hosting)])
         self._check_isolation(label, recipes)
         scope = Construct(self, id)
         models = [create_model(pool_scope(scope, recipe), recipe, self._model_options) for recipe in recipes]
@@ -446,7 +444,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 requirements_of(hosted, label, accelerators=accelerators, memory=memory, copies=copies)
                 for hosted in models
             ],
-            loads_adapters=adapters is not None,
         )
         if self._model_options.removal_policy is not None:
             for kept in (component, *(hosted.resource for hosted in models)):
@@ -483,6 +480,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def _violations(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> list[Violation]:
         max_runtime = self._model_options.jobs.max_runtime
         return [violation for recipe in recipes for violation in recipe.violations(scope, max_runtime)]
+
+    def _needed_amis(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> tuple[str, ...]:
+        """The machine images that the containers of recipes without violations need."""
+        max_runtime = self._model_options.jobs.max_runtime
+        amis = (recipe.plan_in(scope, max_runtime).container.inference_ami_version for recipe in recipes)
+        return tuple(dict.fromkeys(ami for ami in amis if ami is not None))
 
 
 def _techniques(pools: Sequence[Pool]) -> tuple[Technique, ...]:

@@ -80,7 +80,6 @@ class Kind:
         return self.example.format(repr(value if is_alike and not isinstance(value, bool) else self.default))
 
 
-ADAPTERS = Kind("Adapters(...)", "environment", "Adapters(max_loaded=4, max_rank=64)")
 ALARM = Kind("a cloudwatch.IAlarm", "alarm_arn", 'cloudwatch.Alarm.from_alarm_arn(stack, "Alarm", {})')
 ALARM_ACTION = Kind("an alarm action", "bind", 'SnsAction(sns.Topic.from_topic_arn(stack, "Topic", {}))')
 ALARMS = Kind("Alarms(...)", "stale_evaluation", "Alarms.none(), or Alarms(latency=AlarmSettings(threshold=20))")

@@ -13,7 +13,6 @@ from aws_cdk import Aws, CfnMapping, Stack
 from constructs import Construct
 
 from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.plan_data import Plan
 from constructs_optim.recipe.tokens import is_token
 
 from .permissions import Arn, sub
@@ -35,10 +34,6 @@ class ContainerRegistry:
 
     account: str
     host: str
-
-    def serving_repositories(self, plan: Plan) -> list[str]:
-        """The repositories that serve artifacts of ``plan``, the only ones that the execution role pulls from."""
-        return [f"{self.host}/{name}" for name in repositories_of([plan.container.image])]
 
     @staticmethod
     def of(scope: Construct) -> ContainerRegistry:

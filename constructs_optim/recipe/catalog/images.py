@@ -1,29 +1,37 @@
-"""Container images with their capabilities, and the registries that they are pulled from."""
+"""Container images: what jobs make with them, what they serve, and the registries that they are pulled from."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
 from . import load
 
+# API reference, ProductionVariant.InferenceAmiVersion: driver 580, CUDA 13.0.
+_CUDA_13_AMI = "al2023-ami-sagemaker-inference-gpu-4-1"
 SERVING = "serving"
-"""The lock file's name for an image that needs no capability but serving."""
+"""The lock file's name for an image that any model is served with."""
 
 
 class ImageRow(BaseModel, frozen=True):
     """A Deep Learning Container image, without its registry.
 
-    ``degree_variable`` is its server's variable for the tensor parallel degree, None where it has no server;
-    ``missing_in`` has the regions whose registry lacks it.
+    ``server`` is what runs in it, and ``engine`` the release of its engine (of LMI, that of vLLM); None where there is
+    none or it is not known. ``cuda`` is the CUDA release that it is built for. ``makes`` has what jobs make with it,
+    ``serves`` what its engine reads and can do; ``missing_in`` the regions whose registry lacks it.
     """
 
     repository: str
     tag: str
-    capabilities: frozenset[str]
-    degree_variable: str | None
+    server: str | None
+    engine: str | None = None
+    cuda: str | None = None
+    makes: frozenset[str] = frozenset()
+    serves: frozenset[str] = frozenset()
     missing_in: frozenset[str] = frozenset()
 
     @property
@@ -31,43 +39,78 @@ class ImageRow(BaseModel, frozen=True):
         """``repository:tag``."""
         return f"{self.repository}:{self.tag}"
 
+    @property
+    def ami_version(self) -> str | None:
+        """The machine image whose driver it needs; None where any will do.
+
+        CUDA 13 needs driver 580 (changelog of AWS's vLLM containers, 2.0), and the default of an instance type may be
+        470 (developer guide, "GPU drivers").
+        """
+        return _CUDA_13_AMI if self.cuda is not None and self.cuda.startswith("13.") else None
+
+    def has_version(self, version: str) -> bool:
+        """Whether the tag is ``version``, or begins with it and a separator."""
+        return self.tag == version or self.tag.startswith((f"{version}-", f"{version}."))
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The numbers of the tag: a newer image has greater ones."""
+        return tuple(map(int, re.findall(r"\d+", self.tag)))
+
+
+class Choice(NamedTuple):
+    """The image that is chosen, None where there is none, and the name that it is recorded by."""
+
+    name: str
+    image: ImageRow | None
+
 
 @cache
 def rows() -> tuple[ImageRow, ...]:
-    """Every catalogued image, the preferred one first."""
-    data = load("images")
-    degrees = {name: server["tensor_parallel_degree"] for name, server in data["servers"].items()}
-    return tuple(
-        ImageRow.model_validate({**row, "degree_variable": degrees.get(row["server"])}) for row in data["images"]
-    )
+    """Every catalogued image, of each server the newest or preferred one first."""
+    return tuple(ImageRow.model_validate(row) for row in load("images")["images"])
 
 
 def requirement(capabilities: Collection[str]) -> str:
-    """Required capabilities as a lock file records them: ``awq+draft_model``."""
+    """Required capabilities as a lock file records them: ``awq+speculative_config``."""
     return "+".join(sorted(capabilities)) or SERVING
 
 
-def choose(
-    capabilities: Collection[str], region: str | None, recorded: Mapping[str, str]
-) -> tuple[str, ImageRow | None]:
-    """The image for ``capabilities``, and the name that it is recorded by.
+def making(capabilities: Collection[str]) -> list[ImageRow]:
+    """The images that a job makes all of ``capabilities`` with, the preferred one first."""
+    return [row for row in rows() if row.makes >= set(capabilities)]
 
-    It is the recorded image where ``region``'s registry has it, or else the catalog's preferred image that has all of
-    ``capabilities``; None where there is none.
+
+def serving(capabilities: Collection[str], servers: Iterable[str]) -> list[ImageRow]:
+    """The images that serve all of ``capabilities``: the newest of the first server first, then those of the next."""
+    capable = [row for row in rows() if row.serves >= set(capabilities)]
+    return [
+        row
+        for name in servers
+        for row in sorted(capable, key=lambda row: row.release, reverse=True)
+        if row.server == name
+    ]
+
+
+def uncatalogued(tag: str, like: ImageRow) -> ImageRow:
+    """An image that is not catalogued, taken to serve what another image of its repository does."""
+    cuda = re.search(r"\bcu(\d\d)(\d)\b", tag)
+    release = f"{cuda[1]}.{cuda[2]}" if cuda else None
+    return like.model_copy(update={"tag": tag, "engine": None, "cuda": release, "missing_in": frozenset[str]()})
+
+
+def choose(capable: Iterable[ImageRow], name: str, region: str | None, recorded: Mapping[str, str]) -> Choice:
+    """The first image of ``capable`` that ``region``'s registry has, and the name that it is recorded by.
+
+    The image that is recorded by ``name``, or by ``name@region``, comes before all others. None where there is none.
     """
-    capable = [row for row in rows() if row.capabilities >= set(capabilities) and region not in row.missing_in]
-    name = requirement(capabilities)
+    available = [row for row in capable if region not in row.missing_in]
     regional_name = f"{name}@{region}"
     for key in (regional_name, name):
-        for row in capable:
+        for row in available:
             if recorded.get(key) == row.name:
-                return key, row
-    return regional_name if name in recorded else name, next(iter(capable), None)
-
-
-def select(capabilities: Collection[str], region: str | None = None) -> ImageRow | None:
-    """The catalog's preferred image for ``capabilities``, of those in ``region`` where it is known."""
-    return choose(capabilities, region, {})[1]
+                return Choice(key, row)
+    return Choice(regional_name if name in recorded else name, next(iter(available), None))
 
 
 def registry_accounts() -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""The lock file of an app: the container image of each combination of techniques, recorded on first use.
+"""The lock file of an app: the container images of its jobs and of its models, recorded on first use.
 
-A newer release of the library may prefer newer images, which would give artifacts other keys: the file keeps artifacts
-and containers as they are until the app's owner changes it.
+A newer release of the library may prefer newer images, which would give artifacts other keys and endpoints other
+engines: the file keeps artifacts and containers as they are until the app's owner changes it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ LOCK_FILE = "optim.lock.json"
 
 
 class Lock(BaseModel, frozen=True, extra="forbid"):
-    """Images by capabilities: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
+    """Images by what they make or serve: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
 
-    ``awq@<region>`` is for a region whose registry lacks that image.
+    ``jobs`` has the images that jobs run in, ``servers`` those that models are served with. ``awq@<region>`` is for a
+    region whose registry lacks that image.
     """
 
     version: Literal[1] = 1
-    containers: dict[str, str] = Field(default_factory=dict)
+    jobs: dict[str, str] = Field(default_factory=dict)
+    servers: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Lock:
@@ -39,16 +41,30 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             )
             raise ValueError(
                 f"{path} is not a lock file of this release ({problems}). Restore it from version control, or delete "
-                "it to choose the containers anew, which may rebuild artifacts"
+                "it to choose the containers anew, which may rebuild artifacts and update endpoints"
             ) from None
 
-    def adding(self, containers: Mapping[str, str]) -> Lock:
-        """A lock with more containers; existing entries stay."""
-        return self.model_copy(update={"containers": {**containers, **self.containers}})
+    def adding(self, more: Lock) -> Lock:
+        """A lock with the entries of another one as well; existing entries stay."""
+        return Lock.of({**more.entries(), **self.entries()})
+
+    def entries(self) -> dict[str, str]:
+        """The images by ``jobs.<requirement>`` and ``servers.<requirement>``."""
+        parts = {"jobs": self.jobs, "servers": self.servers}
+        return {f"{part}.{name}": image for part, images in parts.items() for name, image in images.items()}
+
+    @classmethod
+    def of(cls, entries: Mapping[str, str]) -> Lock:
+        """The lock with these :meth:`entries`."""
+        parts: dict[str, dict[str, str]] = {"jobs": {}, "servers": {}}
+        for entry, image in entries.items():
+            part, _, name = entry.partition(".")
+            parts[part][name] = image
+        return cls(**parts)  # pyright: ignore[reportArgumentType]
 
     def write(self, path: Path) -> None:
         """Replace the file in one step."""
-        content = self.model_copy(update={"containers": dict(sorted(self.containers.items()))})
+        content = Lock.of(dict(sorted(self.entries().items())))
         with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8") as file:
             file.write(content.model_dump_json(indent=2) + "\n")
         written = Path(file.name)

@@ -11,7 +11,6 @@ from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.techniques import Technique
 
 from .options import Adapter, CapacityReservation, Component, UpdateSettings
-from .options import Adapters as Adapters
 
 COMPONENT_STARTUP_SECONDS = 2700
 """The default timeout of a component for downloading its model, and for loading it.
@@ -27,7 +26,8 @@ class Hosting:
 
     ``instance_types`` are those of the instance pools by priority, if it is ``pooled``. Without a model, an endpoint
     serves those of components. ``techniques`` are those of all pools. The instance counts are the range of
-    managed instance scaling. ``region`` is None where it is known only at deployment.
+    managed instance scaling. ``container_amis`` are the machine images that containers need. ``region`` is None where
+    it is known only at deployment.
     """
 
     instance_types: Sequence[str]
@@ -50,6 +50,7 @@ class Hosting:
     volume_gib: int | None = None
     encrypted_volume: bool = False
     ami_version: str | None = None
+    container_amis: Sequence[str] = ()
     capacity_reservation: CapacityReservation | None = None
     rollback_alarms: int = 0
     components: Sequence[Component] = ()

@@ -94,30 +94,6 @@ class Component:
     copies: int
 
 
-class Adapters(Settings):
-    """The LoRA adapters that a model's container can load beside the model.
-
-    Attributes:
-        max_loaded: adapters in the accelerators' memory at once. Default: 4.
-        max_cached: adapters kept in the host's memory. Default: as many as LMI keeps.
-        max_rank: the largest rank of an adapter. Default: 64.
-    """
-
-    max_loaded: int = Field(default=4, ge=1)
-    max_cached: int | None = Field(default=None, ge=1)
-    max_rank: int = Field(default=64, ge=1)
-
-    def environment(self) -> dict[str, str]:
-        """The container's variables (LMI documentation, "Adapters")."""
-        cached = {"OPTION_MAX_CPU_LORAS": str(self.max_cached)} if self.max_cached is not None else {}
-        return {
-            "OPTION_ENABLE_LORA": "true",
-            "OPTION_MAX_LORAS": str(self.max_loaded),
-            **cached,
-            "OPTION_MAX_LORA_RANK": str(self.max_rank),
-        }
-
-
 @dataclass(frozen=True)
 class Adapter:
     """One LoRA adapter, its name where the user chose one; ``loads``: whether its model's container loads adapters."""

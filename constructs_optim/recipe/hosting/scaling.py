@@ -27,7 +27,6 @@ SCALE_IN_COOLDOWN_SECONDS = 600
 """A copy that was removed too early loads tens of gigabytes when it starts again."""
 WAKE_COOLDOWN_SECONDS = 600
 """Requests fail until the first copy has loaded: without a cooldown, every minute would add a copy."""
-_BATCH_SIZE = "OPTION_MAX_ROLLING_BATCH_SIZE"
 
 
 @dataclass(frozen=True)
@@ -121,8 +120,7 @@ def requests_in_flight(plan: Plan) -> int:
     """Concurrent requests of one copy of the model: its batch size, or fewer where the KV cache is smaller."""
     memory = plan.memory
     if memory is None:
-        size = plan.container.environment.get(_BATCH_SIZE, "")
-        return int(size) if size.isdecimal() and int(size) > 0 else DEFAULT_BATCH_SIZE
+        return plan.container.max_concurrent_requests or DEFAULT_BATCH_SIZE
     if not memory.kv_cache_gb:
         return memory.batch_size
     room = math.floor(memory.batch_size * (memory.available_gb - memory.fixed_gb) / memory.kv_cache_gb)

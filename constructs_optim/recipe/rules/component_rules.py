@@ -91,7 +91,11 @@ def _the_base_loads_adapters(hosting: Hosting) -> Iterator[Finding]:
     """A model with adapters loads them: the container loads adapters only if it is started for them."""
     for adapter in hosting.adapters:
         if not adapter.loads:
-            yield Finding(adapter.label, adapter.uri, "adapters=Adapters(max_loaded=4, max_rank=64) for the model")
+            yield Finding(
+                adapter.label,
+                adapter.uri,
+                "server=Server.vllm(adapters=Adapters(max_loaded=4)) for the model",
+            )
 
 
 @rule("OPT137", "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-resource-specification.html")

@@ -8,12 +8,17 @@ from collections.abc import Iterator, Mapping
 
 from constructs_optim.recipe.catalog import images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
-from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.recipe import TRAINING, Recipe
+from constructs_optim.recipe.servers import ServerSettings, by_name, parse
+from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.tokens import is_token
 
 from .registry import API, Finding, rule
 
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/"
+_IMAGES = "https://github.com/aws/deep-learning-containers/blob/master/docs/vllm/deployment/sagemaker.md"
+_ANY_SERVER = "Server.vllm(), for instance"
+_SHOWN = 3
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 # Every plan adds two variables: tensor parallel degree and model location.
 _ADDED = 2
@@ -41,26 +46,89 @@ _RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
 _NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
 
 
-@rule("OPT030", f"{_LMI}index.html")
+@rule("OPT030", _IMAGES)
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     """An image supports all techniques: no container image supports these techniques together."""
-    if recipe.located_techniques and images.select(recipe.capabilities) is None:
-        names = [technique.name for _, technique in recipe.located_techniques]
-        fix = "fewer techniques; `constructs-optim catalog images` lists what each image can do"
+    names = [technique.name for _, technique in recipe.located_techniques]
+    fix = "fewer techniques; `constructs-optim catalog images` lists what each image makes and serves"
+    if not images.making(recipe.makes):
         yield Finding("techniques", names, fix)
+    elif not recipe.is_served_by_job_image and not images.serving(recipe.serves, by_name()):
+        yield Finding("techniques", names, fix, "no container image serves the result of these techniques together")
 
 
-@rule("OPT035", f"{_LMI}index.html")
+@rule("OPT035", _IMAGES)
 def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     """A recorded image supports its techniques: the image in the lock file does not support these techniques."""
-    for capabilities in (recipe.capabilities, *([{"training"}] if recipe.trained_techniques else [])):
-        able = {row.name for row in images.rows() if row.capabilities >= set(capabilities)}
-        preferred = images.select(capabilities)
-        for name, recorded in recipe.containers.items():
-            if name.partition("@")[0] == images.requirement(capabilities) and recorded not in able:
-                fix = f"no entry {name!r} in {LOCK_FILE}"
-                fix += f", and the next synthesis records {preferred.name}" if preferred is not None else ""
-                yield Finding(f"containers[{name!r}]", recorded, fix)
+    parts = [("jobs", recipe.containers.jobs, recipe.job_image, images.making(recipe.makes))]
+    if recipe.trained_techniques:
+        parts.append(("jobs", recipe.containers.jobs, recipe.training_image, images.making({TRAINING})))
+    pinned = isinstance(recipe.server, ServerSettings) and recipe.server.container_version is not None
+    if not recipe.is_served_by_job_image and not pinned:
+        parts.append(("servers", recipe.containers.servers, recipe.serving_image, recipe.serving_images))
+    for part, recorded, choice, capable in parts:
+        for name, image in recorded.items():
+            if name.partition("@")[0] == choice.name.partition("@")[0] and image not in {row.name for row in capable}:
+                fix = f"no entry {name!r} in {part} of {LOCK_FILE}"
+                fix += f", and the next synthesis records {capable[0].name}" if capable else ""
+                yield Finding(f"{part}[{name!r}]", image, fix)
+
+
+@rule("OPT037", _IMAGES)
+def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
+    """The server serves the result: the server's container does not read the artifact, or lacks a technique."""
+    server = recipe.server
+    if server is None:
+        return
+    if not isinstance(server, ServerSettings):
+        yield Finding("server", server, _server_in_code(server), "this is no server")
+        return
+    names = [technique.name for _, technique in recipe.located_techniques]
+    if recipe.is_served_by_job_image:
+        bound = [each.display_name() for _, each in recipe.located_techniques if each.served_by_job_image]
+        reason = f"the artifact of {' and '.join(bound)} is served by the image of its job alone"
+        yield Finding("server", server.display_name(), "leave server out", reason)
+    elif not images.serving(recipe.serves, [server.name]):
+        able = [f"Server.{row.server}()" for row in images.serving(recipe.serves, by_name())]
+        reason = f"no image of {server.title} serves {' and '.join(names)}"
+        yield Finding("server", server.display_name(), " or ".join(dict.fromkeys(able)) or "other techniques", reason)
+    elif server.container_version is not None and not recipe.serving_images:
+        able = ", ".join(row.tag for row in images.serving(recipe.serves, [server.name])[:_SHOWN])
+        known = any(row.server == server.name and row.has_version(server.container_version) for row in images.rows())
+        reason = f"the catalog has no image of {server.title} whose tag begins so"
+        reason = f"that image of {server.title} does not serve {' and '.join(names)}" if known else reason
+        yield Finding("server.container_version", server.container_version, f"a tag such as {able}", reason)
+
+
+def _server_in_code(value: object) -> str:
+    if isinstance(value, str):
+        try:
+            return f"{parse(value).display_name()}()"
+        except UnknownSettingsError as error:
+            return str(error)
+    return f"{value.display_name()}()" if isinstance(value, type) and issubclass(value, ServerSettings) else _ANY_SERVER
+
+
+@rule("OPT039", _IMAGES, advisory=True)
+def _container_version_is_catalogued(recipe: Recipe) -> Iterator[Finding]:
+    """The container's version is in the catalog: what the engine of another image reads and does is not known."""
+    image = recipe.serving_image.image
+    if image is not None and image.server is not None and image not in images.rows():
+        yield Finding("server.container_version", image.tag, "Test it before you depend on it")
+
+
+@rule("OPT038", _IMAGES)
+def _variables_are_the_servers(recipe: Recipe) -> Iterator[Finding]:
+    """A variable is one of the server: other servers' variables are ignored."""
+    if any(technique.hub_configuration for _, technique in recipe.located_techniques):
+        return
+    own = recipe.serving_settings
+    for name in recipe.variables:
+        for other in by_name().values():
+            if other.prefix and name.startswith(other.prefix) and other.prefix != own.prefix:
+                own_name = f"{own.variable(other.argument(name))}, or " if own.prefix else ""
+                fix = f"{own_name}server={other.display_name()}()"
+                yield Finding(f"environment.{name}", recipe.variables[name], fix, f"{own.title} ignores it")
 
 
 @rule("OPT031", f"{API}ContainerDefinition.html")
@@ -77,7 +145,7 @@ def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("environment", f"{len(environment)} variables", f"at most {_MOST_MODEL_VARIABLES} of your own")
     for name, value in environment.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            yield Finding("environment", name, "a name such as OPTION_MAX_MODEL_LEN", "no variable's name")
+            yield Finding("environment", name, "a name such as SM_VLLM_MAX_MODEL_LEN", "no variable's name")
         elif not isinstance(value, str):
             fix = f"a string: {str(value)[:64]!r}" if value is not None else "a string, or leave it out"
             yield Finding(f"environment.{name}", value, fix, "values are strings")
@@ -102,8 +170,8 @@ def _job_environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT033", f"{_LMI}deployment_guide/configurations.html")
 def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
-    """The environment agrees with the artifact: the artifact's serving.properties silently override the variable."""
-    variable, degree = recipe.tensor_parallel_variable, recipe.tensor_parallel_degree
+    """The environment agrees with the plan: artifact and memory are planned for another tensor parallel degree."""
+    variable, degree = recipe.variable("tensor_parallel_size"), recipe.tensor_parallel_degree
     value = recipe.variables.get(variable)
     if value is not None and degree is not None and value != str(degree):
         fix = "leave the variable out, and give the technique its tensor_parallel_degree"
@@ -114,7 +182,8 @@ def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
 def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Finding]:
     """The environment leaves techniques as they are: a variable of the environment overrides the technique's own."""
     for _, technique in recipe.located_techniques:
-        for name, own in technique.serving_environment().items():
+        own_variables = recipe.serving_settings.environment(technique.engine_arguments())
+        for name, own in {**own_variables, **technique.serving_environment()}.items():
             if recipe.variables.get(name, own) != own:
                 fix = f"Leave the variable out, or {technique.display_name()}(...)"
                 yield Finding(f"environment.{name}", recipe.variables[name], fix)

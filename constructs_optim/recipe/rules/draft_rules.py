@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.catalog import load, models
+from constructs_optim.recipe.memory import MAX_MODEL_LEN, engine_setting
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import PreOptimized, SpeculativeDecoding
 from constructs_optim.recipe.tokens import is_token, matches
@@ -101,10 +102,11 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT066", f"{GUIDE}model-optimize-eagle.html", advisory=True)
 def _eagle_context(recipe: Recipe) -> Iterator[Finding]:
     """EAGLE heads have 4096 tokens of context: beyond the context of their training, EAGLE heads predict less well."""
-    length = recipe.variables.get("OPTION_MAX_MODEL_LEN", "")
+    length = engine_setting(recipe, MAX_MODEL_LEN) or ""
     for _ in recipe.techniques_of(SpeculativeDecoding.eagle):
         if length.isdigit() and int(length) > 4096:
-            yield Finding("environment.OPTION_MAX_MODEL_LEN", length, "Longer requests speculate worse, not wrongly")
+            location = f"environment.{recipe.variable(MAX_MODEL_LEN)}"
+            yield Finding(location, length, "Longer requests speculate worse, not wrongly")
 
 
 @rule("OPT067", f"{GUIDE}model-optimize-create-job.html")

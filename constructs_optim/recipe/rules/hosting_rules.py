@@ -145,10 +145,24 @@ def _machine_image_fits(hosting: Hosting) -> Iterator[Finding]:
     version = hosting.ami_version
     kinds = {row.kind for row in hosting.rows}
     fitting = [name for name, kind in _IMAGES.items() if not kinds or kinds == {kind}]
+    if len(kinds) > 1 and hosting.container_amis and version is None:
+        needed = ", ".join(hosting.container_amis)
+        reason = f"a container needs {needed}, which is for GPUs, and the pools have accelerators of two kinds"
+        fix = 'a container for CUDA 12, for instance Pool(server=Server.lmi(container_version="0.36.0-lmi24"))'
+        yield Finding("instance_pools", ", ".join(hosting.instance_types), fix, reason)
     if version is not None and not is_token(version) and version not in fitting:
         reason = None if version in _IMAGES else "there is no such machine image"
         fix = " or ".join(fitting) or "leave it out: the pools have accelerators of two kinds"
         yield Finding("variant.inference_ami_version", version, fix, reason)
+
+
+@rule("OPT114", f"{GUIDE}inference-gpu-drivers.html", advisory=True)
+def _machine_image_has_the_driver(hosting: Hosting) -> Iterator[Finding]:
+    """The machine image has the container's driver: AWS tests the container with another machine image."""
+    version, needed = hosting.ami_version, hosting.container_amis
+    if version is not None and needed and version not in needed:
+        fix = f"Leave it out, and it is {' or '.join(needed)}"
+        yield Finding("variant.inference_ami_version", version, fix)
 
 
 @rule("OPT109", f"{API}ProductionVariantCapacityReservationConfig.html")

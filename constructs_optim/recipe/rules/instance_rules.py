@@ -8,8 +8,16 @@ from collections.abc import Iterator, Sequence
 from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.hosting import Hosting
-from constructs_optim.recipe.memory import LEAST_CONTEXT, MAX_MODEL_LEN, USABLE, context, estimate, smallest_fit
-from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.memory import (
+    LEAST_CONTEXT,
+    MAX_MODEL_LEN,
+    USABLE,
+    context,
+    engine_setting,
+    estimate,
+    smallest_fit,
+)
+from constructs_optim.recipe.recipe import TRAINING, Recipe
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token, is_whole
 
@@ -98,11 +106,11 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
 def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
     """The region has the images: the region's registry lacks the container image that the techniques need."""
     region = recipe.region if isinstance(recipe.region, str) else None
-    for capabilities in (recipe.capabilities, *({"training"} for _ in recipe.trained_techniques)):
-        image = images.select(capabilities)
-        if image is not None and images.select(capabilities, region) is None:
-            fix = f"a region other than {', '.join(sorted(image.missing_in))}"
-            yield Finding("region", region, fix, f"the registry of {region} has no {image.name}")
+    needed = [(images.making(recipe.makes), recipe.job_image), (recipe.serving_images, recipe.serving_image)]
+    needed += [(images.making({TRAINING}), recipe.training_image)] if recipe.trained_techniques else []
+    for image in dict.fromkeys(capable[0] for capable, choice in needed if capable and choice.image is None):
+        fix = f"a region other than {', '.join(sorted(image.missing_in))}"
+        yield Finding("region", region, fix, f"the registry of {region} has no {image.name}")
 
 
 @rule("OPT016", f"{API}StoppingCondition.html")
@@ -154,7 +162,7 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
     longest, memory = context(recipe), estimate(recipe)
     if longest is None or memory is None or not memory.weights_fit or not recipe.has_only_techniques:
         return
-    variable = recipe.variables.get(MAX_MODEL_LEN)
+    variable = engine_setting(recipe, MAX_MODEL_LEN)
     needed = longest.requested if variable is not None else min(longest.requested, LEAST_CONTEXT)
     if needed <= longest.fits_at_best:
         return
@@ -165,7 +173,7 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
     larger = "an instance type with more accelerator memory, or fewer bits a weight"
     if variable is not None:
         shorter = f"{longest.shortened} or less, or " if longest.fits_at_best >= LEAST_CONTEXT else ""
-        yield Finding(f"environment.{MAX_MODEL_LEN}", variable, shorter + larger, reason)
+        yield Finding(_length_location(recipe), variable, shorter + larger, reason)
     else:
         yield Finding("instance_type", recipe.instance_type, larger, reason)
 
@@ -176,18 +184,25 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
     longest = context(recipe)
     if longest is None or longest.shortened is None:
         return
+    name = recipe.variable(MAX_MODEL_LEN)
     left = (
         f"one request of {longest.requested} tokens takes {longest.request_gb:.1f} GB of KV cache, and about "
         f"{longest.left_gb:.1f} GB are left"
     )
-    if MAX_MODEL_LEN in recipe.variables:
+    if engine_setting(recipe, MAX_MODEL_LEN) is not None:
         value, needed = longest.requested, f"{longest.shortened} or less"
         reason = f"{left}, so that the server may not start"
     else:
         value, needed = longest.shortened, "what your requests need"
-        reason = f"{MAX_MODEL_LEN} is set to {longest.shortened}, and longer requests are refused: {left}"
-    fix = f"Set {MAX_MODEL_LEN} to {needed}, or choose an instance type with more accelerator memory"
-    yield Finding(f"environment.{MAX_MODEL_LEN}", value, fix, reason)
+        reason = f"{name} is set to {longest.shortened}, and longer requests are refused: {left}"
+    fix = f"Set {name} to {needed}, or choose an instance type with more accelerator memory"
+    yield Finding(_length_location(recipe), value, fix, reason)
+
+
+def _length_location(recipe: Recipe) -> str:
+    """Where the longest context is set, or would be."""
+    name, server = recipe.variable(MAX_MODEL_LEN), recipe.serving_settings.arguments()
+    return f"environment.{name}" if name in recipe.variables or MAX_MODEL_LEN not in server else "server.context_length"
 
 
 @rule("OPT054", "https://docs.vllm.ai/en/latest/serving/parallelism_scaling/")

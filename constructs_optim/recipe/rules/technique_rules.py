@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.settings import Settings, UnknownSettingsError
 from constructs_optim.recipe.techniques import REGISTRY, Technique, TrainedTechnique
-from constructs_optim.recipe.techniques.parsing import UnknownTechniqueError, call_of, in_code, parse
+from constructs_optim.recipe.techniques.parsing import call_of, in_code, parse
 
 from .registry import GUIDE, Finding, rule
 
@@ -36,7 +36,7 @@ def _reason_and_fix(value: object) -> tuple[str, str]:
     if isinstance(value, str):
         try:
             parse(value)
-        except UnknownTechniqueError as error:
+        except UnknownSettingsError as error:
             named = str(error).startswith("in Python ")
             return "this is text, and no technique" if named else "no technique has that name", str(error)
         return "this is text, and no technique", f"in Python {in_code(value)}"

@@ -8,9 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.plan_data import ChannelPlan, HubSource, S3Source
-from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.settings import Settings, as_text
 
 Names = Annotated[Sequence[str], AfterValidator(tuple)]
 """A list of names."""
@@ -89,8 +88,12 @@ class Technique(Settings):
     """The format of its label, with settings in braces."""
     support: ClassVar[str] = ""
     """Its name in the ``supports`` of the model catalog. Default: the name."""
-    capabilities: ClassVar[frozenset[str]] = frozenset()
-    """The required capabilities of a container image (``images.json``)."""
+    makes: ClassVar[frozenset[str]] = frozenset()
+    """What the image of its job must be able to make (``images.json``)."""
+    serves: ClassVar[frozenset[str]] = frozenset()
+    """What the image that serves the result must be able to read or do."""
+    served_by_job_image: ClassVar[bool] = False
+    """Whether only the image that made its artifact can serve it."""
     accelerators: ClassVar[Literal["gpu", "neuron"]] = "gpu"
     compute_capability: ClassVar[tuple[float, float]] = (8.0, 9.0)
     """The lowest and the highest compute capability of GPUs that the container's kernels support."""
@@ -161,8 +164,12 @@ class Technique(Settings):
         """S3 prefixes that its job reads besides the model."""
         return ()
 
+    def engine_arguments(self) -> dict[str, Any]:
+        """Arguments of the engine that serves the result, by vLLM's names."""
+        return {}
+
     def serving_environment(self) -> dict[str, str]:
-        """Variables of the container that serves the result."""
+        """Variables of the container that serves the result, where they are of one server only."""
         return {}
 
     def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan | None:
@@ -179,24 +186,3 @@ class Technique(Settings):
         New settings thus do not change existing keys. The tensor parallel degree is a part of keys on its own.
         """
         return self.model_dump(mode="json", exclude_defaults=True, exclude={"tensor_parallel_degree"})
-
-
-# Other names of techniques.
-_SYNONYMS = {"int4": "awq", "int8": "smoothquant", "gptq": "awq", "float8": "fp8"}
-
-
-class TechniqueGroup(type):
-    """The type of the groups of techniques, which suggest names for misspelt ones."""
-
-    def __getattr__(cls, name: str) -> Any:
-        names = [method for method in vars(cls) if not method.startswith("_")]
-        near = _SYNONYMS.get(name.lower()) or " or ".join(close_matches(name, names)[:2])
-        hint = f" (did you mean {near}?)" if near else ""
-        raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(names)}")
-
-
-def as_text(value: object) -> str:
-    """A setting as the text of a variable or hyperparameter."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]

@@ -9,7 +9,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from .base import OPTIMIZE, Option, Technique, TechniqueGroup
+from constructs_optim.recipe.settings import Group
+
+from .base import OPTIMIZE, Option, Technique
 
 _Tokens = Annotated[int, Field(ge=1, le=131_072)]
 _BATCH_SIZE = Option("OPTION_MAX_ROLLING_BATCH_SIZE", always=True)
@@ -22,6 +24,7 @@ class _Compilation(Technique):
     order_in_job = 1
     job_member = "ModelCompilationConfig"
     recommended = ("",)
+    served_by_job_image = True
     rolling_batch: ClassVar[str]
 
     def job_environment(self) -> dict[str, str]:
@@ -41,7 +44,7 @@ class NeuronCompilation(_Compilation):
 
     name = "neuron"
     title = "Neuron (batch {maximum_batch_size}, length {maximum_sequence_length}, {dtype})"
-    capabilities = frozenset({"neuron"})
+    makes = frozenset({"neuron"})
     accelerators = "neuron"
     rolling_batch = "auto"
 
@@ -70,7 +73,7 @@ class TensorRtLlmCompilation(_Compilation):
 
     name = "tensorrt_llm"
     title = "TensorRT-LLM (batch {maximum_batch_size}, {maximum_input_length} tokens in, {maximum_output_length} out)"
-    capabilities = frozenset({"tensorrt_llm"})
+    makes = frozenset({"tensorrt_llm"})
     sdk_lists_only = True
     rolling_batch = "trtllm"
 
@@ -87,7 +90,7 @@ class TensorRtLlmCompilation(_Compilation):
         return self.maximum_batch_size, self.maximum_input_length + self.maximum_output_length
 
 
-class Compilation(metaclass=TechniqueGroup):
+class Compilation(metaclass=Group):
     """The model compiled ahead of time: faster starts, on hardware that compiles."""
 
     neuron = NeuronCompilation

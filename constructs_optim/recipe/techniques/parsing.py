@@ -5,47 +5,29 @@ A list setting is repeated for each item. Numbers, true and false are parsed as 
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
-from typing import Any, get_origin
+
+from constructs_optim.recipe.settings import UnknownSettingsError, settings_of
 
 from .base import REGISTRY, Technique
 
 _EXAMPLE = "quantization=awq,group_size=64"
 
 
-class UnknownTechniqueError(ValueError):
-    """A text that names no technique. Its message is the fix."""
-
-
 def parse(text: str) -> Technique:
-    """The technique that a text names. Raises UnknownTechniqueError, or RecipeError where its settings are wrong."""
+    """The technique that a text names. Raises UnknownSettingsError, or RecipeError where its settings are wrong."""
     head, *parts = [part.strip() for part in text.split(",")]
     kind, _, name = head.lower().replace("-", "_").partition("=")
     if kind not in REGISTRY:
         if (call := in_code(text)) is not None:
-            raise UnknownTechniqueError(f"in Python {call}; on the command line {_EXAMPLE} and the like")
-        raise UnknownTechniqueError(f"a kind of technique: {', '.join(REGISTRY)}; for instance {_EXAMPLE}")
+            raise UnknownSettingsError(f"in Python {call}; on the command line {_EXAMPLE} and the like")
+        raise UnknownSettingsError(f"a kind of technique: {', '.join(REGISTRY)}; for instance {_EXAMPLE}")
     # The name may be omitted where it equals the kind.
     technique = REGISTRY[kind].get(name or kind)
     if technique is None:
         names = ", ".join(f"{kind}={name}" for name in REGISTRY[kind])
-        raise UnknownTechniqueError(f"a technique of {kind}: {names}")
-    fields = technique.model_fields
-    settings: dict[str, Any] = {}
-    for part in parts:
-        setting, separator, value = part.partition("=")
-        if not separator or setting not in fields:
-            raise UnknownTechniqueError(f"settings of {head}: {', '.join(fields)}")
-        if get_origin(fields[setting].annotation) is Sequence:
-            settings[setting] = [*settings.get(setting, []), value]
-        else:
-            settings[setting] = value if fields[setting].annotation is str else _value(value)
-    missing = [setting for setting, field in fields.items() if field.is_required() and setting not in settings]
-    if missing:
-        raise UnknownTechniqueError(f"{head} needs {', '.join(f'{setting}=...' for setting in missing)}")
-    return technique(**settings)
+        raise UnknownSettingsError(f"a technique of {kind}: {names}")
+    return technique(**settings_of(technique, head, parts))
 
 
 def in_code(text: str) -> str | None:
@@ -63,11 +45,3 @@ def call_of(technique: type[Technique]) -> str:
     """The Python call that creates a technique, with its required settings."""
     needed = [name for name, field in technique.model_fields.items() if field.is_required()]
     return f"{technique.display_name()}({', '.join(f'{name}=...' for name in needed)})"
-
-
-def _value(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, bool | int | float) else text

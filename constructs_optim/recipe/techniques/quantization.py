@@ -10,7 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import OPTIMIZE, Names, Option, Technique, TechniqueGroup
+from constructs_optim.recipe.settings import Group
+
+from .base import OPTIMIZE, Names, Option, Technique
 
 _WITH_DRAFT = "speculative_decoding=sagemaker_draft"
 
@@ -40,7 +42,8 @@ class AwqQuantization(_Quantization):
     name = "awq"
     title = "AWQ INT4 (group size {group_size})"
     support = "quantization"
-    capabilities = frozenset({"awq"})
+    makes = frozenset({"awq"})
+    serves = frozenset({"awq"})
     # INT4 kernels need compute capability 7.5.
     compute_capability = (7.5, 9.0)
     recommended = ("", _WITH_DRAFT)
@@ -61,7 +64,8 @@ class Fp8Quantization(_Quantization):
     """
 
     name = "fp8"
-    capabilities = frozenset({"fp8"})
+    makes = frozenset({"fp8"})
+    serves = frozenset({"fp8"})
     recommended = ("", _WITH_DRAFT, "compilation=tensorrt_llm")
     weight_bits = 8
 
@@ -90,7 +94,7 @@ class SmoothQuantization(_Quantization):
 
     name = "smoothquant"
     title = "SmoothQuant INT8 (alpha {alpha})"
-    capabilities = frozenset({"smoothquant"})
+    makes = frozenset({"smoothquant"})
     sdk_lists_only = True
     recommended = ("compilation=tensorrt_llm",)
     weight_bits = 8
@@ -101,7 +105,7 @@ class SmoothQuantization(_Quantization):
     calibration_size: Annotated[int, Option("OPTION_CALIB_SIZE")] = Field(default=512, ge=1, le=100_000)
 
 
-class Quantization(metaclass=TechniqueGroup):
+class Quantization(metaclass=Group):
     """Less precise weights: less accelerator memory, and more of it for the KV cache."""
 
     awq = AwqQuantization

@@ -5,7 +5,9 @@ Sources: ``sm_neo_shard.py`` of djl-serving; Amazon SageMaker developer guide, "
 
 from __future__ import annotations
 
-from .base import Stage, Technique, TechniqueGroup
+from constructs_optim.recipe.settings import Group
+
+from .base import Stage, Technique
 
 
 class FastLoadSharding(Technique):
@@ -17,7 +19,8 @@ class FastLoadSharding(Technique):
     kind = "sharding"
     name = "fast_load"
     title = "fast load shards"
-    capabilities = frozenset({"fast_load"})
+    makes = frozenset({"fast_load"})
+    served_by_job_image = True
     stage = Stage(3)
     job_member = "ModelShardingConfig"
     # The loader reads S3 itself, and the service deploys its output to inference components only.
@@ -25,7 +28,7 @@ class FastLoadSharding(Technique):
     inference_component = True
 
 
-class Sharding(metaclass=TechniqueGroup):
+class Sharding(metaclass=Group):
     """The weights cut up as the accelerators will load them: instances that start in less time."""
 
     fast_load = FastLoadSharding

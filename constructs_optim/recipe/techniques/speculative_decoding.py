@@ -7,21 +7,21 @@ djl-serving. Images up to LMI 14 read ``OPTION_SPECULATIVE_DRAFT_MODEL``; later 
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from constructs_optim.recipe.plan_data import ArtifactSource, ChannelPlan, HubDraftSource, HubSource, S3Source
+from constructs_optim.recipe.settings import Group
 
-from .base import Option, Stage, Technique, TechniqueGroup
+from .base import Option, Stage, Technique
 
 _CHANNELS = "/opt/ml/additional-model-data-sources"
 
 
 class _DraftModel(Technique):
     kind = "speculative_decoding"
-    capabilities = frozenset({"draft_model"})
+    serves = frozenset({"draft_model"})
 
     speculative_length: Annotated[int | None, Option("OPTION_SPECULATIVE_LENGTH")] = Field(default=None, ge=1, le=32)
 
@@ -114,7 +114,7 @@ class EagleHeads(Technique):
     kind = "speculative_decoding"
     name = "eagle"
     title = "EAGLE heads ({speculative_tokens} tokens)"
-    capabilities = frozenset({"eagle", "speculative_config"})
+    serves = frozenset({"eagle", "speculative_config"})
     stage = Stage(4, runtime_seconds=432_000, makes_model=False)
     job_member = "ModelSpeculativeDecodingConfig"
     takes_image = False
@@ -133,16 +133,15 @@ class EagleHeads(Technique):
         """The training data, where it is the user's own."""
         return (self.training_data,) if self.training_data else ()
 
-    def serving_environment(self) -> dict[str, str]:
-        """VLLM's asynchronous engine with the heads."""
-        return _asynchronous_engine(
-            {
-                "method": "eagle3",
-                "model": f"{_CHANNELS}/eagle",
-                "draft_tensor_parallel_size": 1,
-                "num_speculative_tokens": self.speculative_tokens,
-            }
-        )
+    def engine_arguments(self) -> dict[str, Any]:
+        """The heads beside the model."""
+        config = {
+            "method": "eagle3",
+            "model": f"{_CHANNELS}/eagle",
+            "draft_tensor_parallel_size": 1,
+            "num_speculative_tokens": self.speculative_tokens,
+        }
+        return {"speculative_config": config}
 
     def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan:
         """The heads that the job wrote."""
@@ -167,33 +166,22 @@ class NgramSpeculation(Technique):
     name = "ngram"
     title = "n-gram speculation ({speculative_tokens} tokens)"
     support = "speculative_decoding"
-    capabilities = frozenset({"speculative_config"})
+    serves = frozenset({"speculative_config"})
 
     speculative_tokens: int = Field(default=5, ge=1, le=32)
     prompt_lookup_max: int = Field(default=4, ge=1, le=32)
 
-    def serving_environment(self) -> dict[str, str]:
-        """VLLM's asynchronous engine with the lookup."""
-        return _asynchronous_engine(
-            {
-                "method": "ngram",
-                "num_speculative_tokens": self.speculative_tokens,
-                "prompt_lookup_max": self.prompt_lookup_max,
-            }
-        )
+    def engine_arguments(self) -> dict[str, Any]:
+        """The lookup in the prompt."""
+        config = {
+            "method": "ngram",
+            "num_speculative_tokens": self.speculative_tokens,
+            "prompt_lookup_max": self.prompt_lookup_max,
+        }
+        return {"speculative_config": config}
 
 
-def _asynchronous_engine(speculative_config: dict[str, Any]) -> dict[str, str]:
-    return {
-        "OPTION_ASYNC_MODE": "true",
-        "OPTION_ENTRYPOINT": "djl_python.lmi_vllm.vllm_async_service",
-        "OPTION_ROLLING_BATCH": "disable",
-        "OPTION_SPECULATIVE_CONFIG": json.dumps(speculative_config, separators=(",", ":")),
-        "SERVING_FAIL_FAST": "true",
-    }
-
-
-class SpeculativeDecoding(metaclass=TechniqueGroup):
+class SpeculativeDecoding(metaclass=Group):
     """A cheap draft proposes tokens and the model verifies them: less latency, the same output."""
 
     sagemaker_draft = SageMakerDraft

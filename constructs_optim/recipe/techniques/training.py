@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from constructs_optim.recipe.catalog.models import ModelRow
+from constructs_optim.recipe.settings import as_text
 from constructs_optim.training.errors import SeveralProblems
 from constructs_optim.training.job_log import fine_tuning_metrics, head_training_metrics
 from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
 
-from .base import Stage, Technique, TrainingCompute, as_text
+from .base import Stage, Technique, TrainingCompute
 
 # Bytes of an accelerator's memory for each weight: 4 bits; 16 bits; float32, its gradient and 8-bit AdamW.
 _BYTES_A_WEIGHT = {"qlora": 0.5, "lora": 2.0, "full": 10.0}
@@ -153,7 +154,7 @@ class Medusa(TrainedTechnique):
 
     kind = "speculative_decoding"
     name = "medusa"
-    capabilities = frozenset({"medusa"})
+    serves = frozenset({"medusa"})
     stage = Stage(5, runtime_seconds=86_400)
     hyperparameter_type = HeadTrainingSettings
     named_hyperparameters = ("heads", "layers")

@@ -116,7 +116,7 @@ def _manifest(store: ArtifactStore, props: ArtifactProperties, owner: Owner) -> 
             "constructs-optim chooses, or the model differ. Next: declare the recipe of the stack that made it, with "
             "the same release, or refer to the key of this recipe"
         )
-    check_manifest(store, key, manifest, repositories=props.serving_repositories)
+    check_manifest(store, key, manifest)
     return manifest
 
 

@@ -180,7 +180,7 @@ def _make(deployment: _Deployment, key: str, props: JobProperties, source: Resol
     claim = store.join(key, deployment.owner, due=_due(props), source=identity, description=props.description)
     manifest = store.manifest(key, claim.attempt)
     if manifest is not None:
-        check_manifest(store, key, manifest, repositories=props.serving_repositories)
+        check_manifest(store, key, manifest)
         log(Counted.artifact_reused, artifact_key=key)
         if props.wait_handle:
             signal(props.wait_handle, data=artifact_data(manifest))
@@ -194,7 +194,6 @@ def _make(deployment: _Deployment, key: str, props: JobProperties, source: Resol
         "KmsKeyArn": props.kms_key_arn,
         "ArtifactKey": key,
         "Attempt": claim.attempt,
-        "ServingRepositories": props.serving_repositories,
         "Account": deployment.owner.account,
     }
     start_watching(props, f"{key[:32]}-{once}", document)

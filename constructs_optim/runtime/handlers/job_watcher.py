@@ -45,7 +45,7 @@ def _follow(watch: ArtifactWatch, store: ArtifactStore, claim: Claim, title: str
     manifest = store.manifest(watch.artifact_key, claim.attempt)
     if manifest is not None:
         try:
-            check_manifest(store, watch.artifact_key, manifest, repositories=watch.serving_repositories)
+            check_manifest(store, watch.artifact_key, manifest)
         except DeploymentError as error:
             return end(watch, failure=str(error))
         return end(watch, data=artifact_data(manifest))

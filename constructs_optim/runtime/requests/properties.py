@@ -157,8 +157,6 @@ _Image = Annotated[
     str,
     pattern(r"[A-Za-z0-9_.-]+(:[0-9]+)?(/[A-Za-z0-9_.-]+)*(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?", max_length=255),
 ]
-_Repository = Annotated[str, pattern("[A-Za-z0-9_.-]+(:[0-9]+)?(/[A-Za-z0-9_.-]+)+", 255)]
-_Repositories = Annotated[tuple[_Repository, ...], Field(max_length=10)]
 _Channel = Annotated[str, pattern("[A-Za-z0-9_-]{1,64}")]
 
 
@@ -238,8 +236,6 @@ class JobProperties(StoreProperties, WatchedProperties):
     # The manifest's description of the recipe.
     description: dict[str, Any] = Field(default_factory=dict)
     role_arn: RoleArn
-    # host/repository of the images that the artifact may be served with; empty for any.
-    serving_repositories: _Repositories = ()
     tags: Tags = Field(default_factory=list[Tag])
 
 
@@ -263,7 +259,6 @@ class ArtifactWatch(Watch):
     artifact_key: Sha256
     attempt: int
     account: str = ""
-    serving_repositories: tuple[str, ...] = ()
 
 
 class Channel(Properties):
@@ -312,7 +307,6 @@ class ArtifactProperties(StoreProperties):
     recipe_key: Sha256 | None = None
     source: Source | None = None
     description: Mapping[str, Any] = Field(default_factory=dict)
-    serving_repositories: _Repositories = ()
 
 
 class CapacityProperties(Properties):

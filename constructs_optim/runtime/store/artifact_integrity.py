@@ -7,7 +7,7 @@ writer chose another algorithm); HeadObject with ChecksumMode returns it, with p
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,25 +27,14 @@ class Finding:
     detail: str
 
 
-def check_manifest(
-    store: ArtifactStore, key: str, manifest: Mapping[str, Any], *, repositories: Collection[str] = ()
-) -> None:
-    """Raise an error for an artifact that differs from its manifest.
-
-    ``repositories`` are ``host/repository`` of the images that the recipe can be served with; empty for any.
-    """
+def check_manifest(store: ArtifactStore, key: str, manifest: Mapping[str, Any]) -> None:
+    """Raise an error for an artifact that differs from its manifest."""
     findings = misplaced(store, key, manifest)
     if not findings:
         # ArtifactStore.manifest has compared names, sizes and ETags; files without a checksum need no request.
         files = [file for file in manifest["files"] if file.get("checksums")]
         listed = [{name: file[name] for name in ("name", "size", "etag")} for file in files]
         findings = differences(files, store.with_checksums(manifest["model_data_uri"], listed))
-        host, _, tagged = manifest["image"].partition("@")[0].rpartition("/")
-        # An empty image is not checked: nothing can be served with it.
-        if tagged and repositories and f"{host}/{tagged.partition(':')[0]}" not in repositories:
-            served = ", ".join(sorted(repositories))
-            detail = f"image is {manifest['image']}, and this recipe is served with one of {served}"
-            findings.insert(0, Finding("manifest.json", "changed", detail))
     if findings:
         listing = "; ".join(f"{finding.file} {finding.damage} ({finding.detail})" for finding in findings[:3])
         more = f" and {len(findings) - 3} more" if len(findings) > 3 else ""

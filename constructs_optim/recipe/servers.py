@@ -1,0 +1,242 @@
+"""Model servers: AWS's containers for vLLM, SGLang, Large Model Inference (LMI) and Text Generation Inference.
+
+A plan has the arguments of the engine by vLLM's names; a server writes them as the variables that its container reads.
+
+Sources: ``docs/vllm``, ``docs/sglang`` and ``scripts/docker`` of aws/deep-learning-containers (entrypoints); LMI
+documentation of djl-serving, "Configurations" and "vLLM user guide"; Text Generation Inference's launcher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from .settings import Group, Settings, UnknownSettingsError, as_text, settings_of
+
+MODEL_PATH = "/opt/ml/model"
+"""Where SageMaker puts the model's files."""
+EngineArguments = Mapping[str, Any]
+"""Arguments of vLLM by their names with underscores: text, numbers, booleans, or data that is written as JSON."""
+
+
+class Adapters(Settings):
+    """The LoRA adapters that a model's container can load beside the model.
+
+    Attributes:
+        max_loaded: adapters in the accelerators' memory at once. Default: 4.
+        max_cached: adapters kept in the host's memory. Default: the server's own.
+        max_rank: the largest rank of an adapter. Default: 64.
+    """
+
+    max_loaded: int = Field(default=4, ge=1)
+    max_cached: int | None = Field(default=None, ge=1)
+    max_rank: int = Field(default=64, ge=1)
+
+    def arguments(self) -> dict[str, Any]:
+        """The engine's arguments."""
+        cached = {"max_cpu_loras": self.max_cached} if self.max_cached is not None else {}
+        return {"enable_lora": True, "max_loras": self.max_loaded, **cached, "max_lora_rank": self.max_rank}
+
+
+class ServerSettings(Settings):
+    """The base of servers, by which a recipe names one.
+
+    Attributes:
+        container_version: the tag of the container image, or the beginning of a tag, for instance ``0.30.0`` or
+            ``0.36.0-lmi27``. Default: the one that the app's lock file records, and in a new app the newest that serves
+            the model with its techniques.
+    """
+
+    name: ClassVar[str]
+    """Its name in the catalog of images."""
+    title: ClassVar[str]
+    prefix: ClassVar[str] = ""
+    """The beginning of its variables for engine arguments; empty where there is none."""
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Variables, without the prefix, of arguments whose names differ from vLLM's."""
+    fixed: ClassVar[Mapping[str, str]] = {}
+    """Variables that it always needs."""
+
+    container_version: str | None = None
+
+    @classmethod
+    def display_name(cls) -> str:
+        """How it is written in code."""
+        return f"Server.{cls.name}"
+
+    @classmethod
+    def variable(cls, argument: str) -> str:
+        """The container's variable for an argument of the engine."""
+        return cls.prefix + cls.renamed.get(argument, argument.upper())
+
+    @classmethod
+    def argument(cls, variable: str) -> str:
+        """The argument of the engine that a variable with its prefix is for."""
+        name = variable.removeprefix(cls.prefix)
+        return next((argument for argument, own in cls.renamed.items() if own == name), name.lower())
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the engine that its settings make."""
+        return {}
+
+    def environment(self, arguments: EngineArguments) -> dict[str, str]:
+        """The container's variables for arguments of the engine."""
+        return {**self.fixed, **{self.variable(name): as_text(value) for name, value in arguments.items()}}
+
+
+class _EngineSettings(ServerSettings):
+    context_length: int | None = Field(default=None, ge=1)
+    max_concurrent_requests: int | None = Field(default=None, ge=1)
+    prefix_caching: bool | None = None
+    chunked_prefill: bool | None = None
+    reasoning_parser: str | None = None
+    tool_call_parser: str | None = None
+    adapters: Adapters | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the settings that are set."""
+        settings = {
+            "max_model_len": self.context_length,
+            "max_num_seqs": self.max_concurrent_requests,
+            "enable_prefix_caching": self.prefix_caching,
+            "enable_chunked_prefill": self.chunked_prefill,
+            "reasoning_parser": self.reasoning_parser,
+            "tool_call_parser": self.tool_call_parser,
+            "enable_auto_tool_choice": True if self.tool_call_parser is not None else None,
+        }
+        loaded = self.adapters.arguments() if self.adapters is not None else {}
+        return {**{name: value for name, value in settings.items() if value is not None}, **loaded}
+
+
+class VllmServer(_EngineSettings):
+    """AWS's container for vLLM.
+
+    Attributes:
+        context_length: the most tokens of a request, prompt and completion. Default: the model's own, or what the
+            memory has room for.
+        max_concurrent_requests: the requests of a batch. Default: vLLM's own.
+        prefix_caching: whether requests share the KV cache of equal beginnings. Default: vLLM's own, which is yes.
+        chunked_prefill: whether long prompts are processed in pieces. Default: vLLM's own, which is yes.
+        reasoning_parser: how thoughts are told from the reply, for instance ``qwen3``. Default: what the catalog knows
+            of the model.
+        tool_call_parser: how tool calls are read, for instance ``hermes``. Default: what the catalog knows.
+        adapters: the limits of LoRA adapters. Default: none are loaded.
+    """
+
+    name = "vllm"
+    title = "vLLM"
+    prefix = "SM_VLLM_"
+    # The container would install what a requirements.txt among the model's files names.
+    fixed: ClassVar[Mapping[str, str]] = {"STANDARD_AUTO_INSTALL_REQ": "false"}
+
+    def environment(self, arguments: EngineArguments) -> dict[str, str]:
+        """The container's variables; its entrypoint leaves a false argument out, and vLLM has ``--no-`` for it."""
+        negated = {f"no_{name}": True for name, value in arguments.items() if value is False}
+        return super().environment({name: value for name, value in arguments.items() if value is not False} | negated)
+
+
+class SglangServer(_EngineSettings):
+    """AWS's container for SGLang.
+
+    Attributes:
+        context_length: as of :class:`VllmServer`, and so are the others.
+    """
+
+    name = "sglang"
+    title = "SGLang"
+    prefix = "SM_SGLANG_"
+    renamed: ClassVar[Mapping[str, str]] = {
+        "model": "MODEL_PATH",
+        "tensor_parallel_size": "TP",
+        "max_model_len": "CONTEXT_LENGTH",
+        "max_num_seqs": "MAX_RUNNING_REQUESTS",
+        "max_loras": "MAX_LORAS_PER_BATCH",
+        "max_cpu_loras": "MAX_LOADED_LORAS",
+    }
+
+    def environment(self, arguments: EngineArguments) -> dict[str, str]:
+        """The container's variables. What SGLang does by itself has a switch to turn it off."""
+        given = {name: value for name, value in arguments.items() if name != "enable_auto_tool_choice"}
+        caching, chunked = given.pop("enable_prefix_caching", None), given.pop("enable_chunked_prefill", None)
+        off = {"disable_radix_cache": True} if caching is False else {}
+        return super().environment({**given, **off, **({"chunked_prefill_size": -1} if chunked is False else {})})
+
+
+class LmiServer(_EngineSettings):
+    """AWS's container for Large Model Inference: djl-serving with vLLM.
+
+    Attributes:
+        context_length: as of :class:`VllmServer`, and so are the others.
+    """
+
+    name = "lmi"
+    title = "Large Model Inference"
+    prefix = "OPTION_"
+    renamed: ClassVar[Mapping[str, str]] = {
+        "tensor_parallel_size": "TENSOR_PARALLEL_DEGREE",
+        "pipeline_parallel_size": "PIPELINE_PARALLEL_DEGREE",
+        "max_num_seqs": "MAX_ROLLING_BATCH_SIZE",
+    }
+    # LMI documentation, "vLLM async mode".
+    asynchronous: ClassVar[Mapping[str, str]] = {
+        "OPTION_ASYNC_MODE": "true",
+        "OPTION_ENTRYPOINT": "djl_python.lmi_vllm.vllm_async_service",
+        "OPTION_ROLLING_BATCH": "disable",
+        "SERVING_FAIL_FAST": "true",
+    }
+
+    @classmethod
+    def variable(cls, argument: str) -> str:
+        """The container's variable for an argument of the engine."""
+        return "HF_MODEL_ID" if argument == "model" else super().variable(argument)
+
+    def environment(self, arguments: EngineArguments) -> dict[str, str]:
+        """The container's variables; vLLM's asynchronous engine where the rolling batch lacks the argument."""
+        given = {name: value for name, value in arguments.items() if name != "served_model_name"}
+        engine: Mapping[str, str] = self.asynchronous if "speculative_config" in given else {}
+        return {**super().environment(given), **engine}
+
+
+class TextGenerationInferenceServer(ServerSettings):
+    """AWS's container for Text Generation Inference, which Medusa heads need. It is in maintenance mode."""
+
+    name = "text_generation_inference"
+    title = "Text Generation Inference"
+    renamed: ClassVar[Mapping[str, str]] = {
+        "model": "HF_MODEL_ID",
+        "tensor_parallel_size": "SM_NUM_GPUS",
+        "max_model_len": "MAX_TOTAL_TOKENS",
+    }
+
+    def environment(self, arguments: EngineArguments) -> dict[str, str]:
+        """The container's variables."""
+        return super().environment({name: value for name, value in arguments.items() if name in self.renamed})
+
+
+class Server(metaclass=Group):
+    """What serves the model. Default: vLLM, unless a technique needs another server."""
+
+    vllm = VllmServer
+    sglang = SglangServer
+    lmi = LmiServer
+    text_generation_inference = TextGenerationInferenceServer
+
+
+def by_name() -> dict[str, type[ServerSettings]]:
+    """Every server, the preferred one first."""
+    servers = VllmServer, LmiServer, TextGenerationInferenceServer, SglangServer
+    return {server.name: server for server in servers}
+
+
+def parse(text: str) -> ServerSettings:
+    """The server of a text: ``vllm,context_length=8192``.
+
+    Raises UnknownSettingsError, or RecipeError where its settings are wrong.
+    """
+    name, *parts = [part.strip() for part in text.split(",")]
+    server = by_name().get(name.lower().replace("-", "_"))
+    if server is None:
+        raise UnknownSettingsError(f"a server: {', '.join(by_name())}; for instance vllm,context_length=8192")
+    return server(**settings_of(server, name, parts))

@@ -1,0 +1,200 @@
+"""Write the catalog's container images: what AWS's metadata says of them, and what this file adds.
+
+    pip download --no-deps sagemaker-core==2.27.0
+    git clone https://github.com/aws/deep-learning-containers
+    python tooling/container_images.py sagemaker_core-2.27.0-*.whl deep-learning-containers
+
+The SDK's wheel has repositories, tags and the registry's account by region; the clone has the engine of LMI's tags. For
+newer images, change the two pins, run it, and review the difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WHEEL = ("sagemaker_core-2.27.0-py3-none-any.whl", "62e5b4e2296dd26c042f28d26b9292501cdcf0c83a02656e280d61f132114312")
+DATE = "2026-10-21"
+"""When the wheel was published."""
+COMMIT = "e0ecedea6a1c56d6b5914f9cfb2fec5c548e67e0"
+_DATA = Path(__file__).parent.parent / "constructs_optim" / "recipe" / "catalog" / "images.json"
+_SOURCE = (
+    f"Written by tooling/container_images.py. Repositories, tags, registry accounts and the regions of each tag: "
+    f"image_uri_config of {WHEEL[0]}. The vLLM release of LMI's tags: docs/src/data/djl-inference of "
+    f"aws/deep-learning-containers at {COMMIT[:8]}; tags that the wheel lacks (LMI 18 to 26 and 28) are taken to be "
+    "where LMI 27 is. LMI 29's vLLM is not published: nothing is claimed of it. makes, what a job of the image makes: "
+    "the requirements and partition scripts of djl-serving's *-dlc branches; fp8 of LMI 22 and later is not claimed, "
+    "as their requirements do not show it. Of the images that make something, the first is taken: LMI 14, which has "
+    "every technique of the toolkit. serves, what the image's engine reads: LMI up to 14 has lmi-dist (draft_model), "
+    "LMI 13 and 14 the fast model loader; vLLM reads AWQ, GPTQ and compressed-tensors checkpoints since before 0.6.3, "
+    "takes --speculative-config since 0.8, and EAGLE-3 heads since 0.11. vLLM's own images before 0.24 are left out: "
+    "their supervisor breaks values in JSON. medusa: Text Generation Inference's own sources "
+    "(server/text_generation_server/layers/medusa.py); it is in maintenance mode. training: the image has PyTorch, and "
+    "the job installs what the training code needs besides."
+)
+_OLDEST = {"vllm": (0, 24), "sglang": (0, 5, 13)}
+_REGIONS_OF_LMI = "0.36.0-lmi27.0.0-cu130"
+_DNS_SUFFIXES = {
+    "cn-": "amazonaws.com.cn",
+    "eusc-": "amazonaws.eu",
+    "eu-isoe-": "cloud.adc-e.uk",
+    "us-iso-": "c2s.ic.gov",
+    "us-isob-": "sc2s.sgov.gov",
+    "us-isof-": "csp.hci.ic.gov",
+    "": "amazonaws.com",
+}
+_TOOLKIT = {10: ["awq"], 11: ["awq", "fp8"], 12: ["awq", "fp8"], 13: ["awq", "fp8", "fast_load"]}
+_TOOLKIT |= {14: ["awq", "fp8", "fast_load"]} | {number: ["awq", "fp8"] for number in range(15, 22)}
+_TOOLKIT |= {number: ["awq"] for number in range(22, 29)}
+# The releases of vLLM from which on it serves something.
+_VLLM_SERVES = {"awq": (0, 5), "fp8": (0, 6), "speculative_config": (0, 8), "eagle": (0, 11)}
+
+
+@dataclass(frozen=True)
+class _Image:
+    repository: str
+    tag: str
+    server: str | None
+    regions: frozenset[str]
+    engine: str | None = None
+    makes: tuple[str, ...] = ()
+    serves: tuple[str, ...] = ()
+
+    def row(self, accounts: dict[str, str]) -> dict[str, Any]:
+        cuda = re.search(r"\bcu(\d\d)(\d)\b", self.tag)
+        missing = sorted(set(accounts) - self.regions)
+        return {
+            "repository": self.repository,
+            "tag": self.tag,
+            "server": self.server,
+            "engine": self.engine,
+            "cuda": f"{cuda[1]}.{cuda[2]}" if cuda else None,
+            "makes": list(self.makes),
+            "serves": list(self.serves),
+            **({"missing_in": missing} if missing else {}),
+        }
+
+
+class _Wheel:
+    """The SDK's configurations of images."""
+
+    def __init__(self, path: Path) -> None:
+        if hashlib.sha256(path.read_bytes()).hexdigest() != WHEEL[1]:
+            sys.exit(f"{path} is not the pinned {WHEEL[0]}")
+        self._archive = zipfile.ZipFile(path)
+
+    def versions(self, name: str, part: str | None = None) -> dict[str, dict[str, Any]]:
+        """The versions of a configuration, in its order."""
+        configuration = json.loads(self._archive.read(f"sagemaker/core/image_uri_config/{name}.json"))
+        return (configuration[part] if part else configuration)["versions"]
+
+    def accounts(self) -> dict[str, str]:
+        """The registry's account by region: that of any image that serves language models."""
+        found: dict[str, str] = {}
+        for name, part in (("djl-lmi", None), ("vllm", "inference"), ("sglang", "inference")):
+            for version in self.versions(name, part).values():
+                found |= version["registries"]
+        return dict(sorted(found.items()))
+
+
+def main() -> None:
+    """Read the two inputs, and write the file."""
+    wheel, repository = _Wheel(Path(sys.argv[1])), Path(sys.argv[2])
+    accounts = wheel.accounts()
+    images = [
+        *_lmi(wheel, repository),
+        *_engine(wheel, "vllm", ("awq", "fp8", "speculative_config", "eagle")),
+        *_engine(wheel, "sglang", ("awq", "fp8")),
+        *_others(wheel),
+    ]
+    data: dict[str, Any] = {
+        "date": DATE,
+        "source": _SOURCE,
+        "images": [image.row(accounts) for image in images],
+        "registry_accounts": accounts,
+        "dns_suffixes": _DNS_SUFFIXES,
+    }
+    lines = ",\n".join(f" {json.dumps(key)}: {_written(value)}" for key, value in data.items())
+    _DATA.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+
+
+def _lmi(wheel: _Wheel, repository: Path) -> Iterator[_Image]:
+    """Every LMI image, the one that jobs prefer first."""
+    listed = {row["tag_prefix"]: frozenset(row["registries"]) for row in wheel.versions("djl-lmi").values()}
+    engines = dict(_lmi_engines(repository))
+    generation = {tag: int(found[1]) for tag in {*listed, *engines} if (found := re.search(r"-lmi(\d+)", tag))}
+    # LMI 14 and 13 have the whole toolkit; then the newest that can still quantize to FP8.
+    order = [14, 13, 17, 16, 15, *range(21, 17, -1), *range(22, 99), 12, 11, 10]
+    for tag in sorted(generation, key=lambda tag: order.index(generation[tag])):
+        number, engine = generation[tag], engines.get(tag)
+        serves = [name for name, since in _VLLM_SERVES.items() if engine is not None and _numbers(engine) >= since]
+        if number <= 14:
+            serves = [*(name for name in ("awq", "fp8") if name in _TOOLKIT[number]), "draft_model"]
+            serves += ["fast_load"] if "fast_load" in _TOOLKIT[number] else []
+        regions = listed.get(tag, listed[_REGIONS_OF_LMI])
+        yield _Image("djl-inference", tag, "lmi", regions, engine, tuple(_TOOLKIT.get(number, ())), tuple(serves))
+
+
+def _lmi_engines(repository: Path) -> Iterator[tuple[str, str]]:
+    """The vLLM release of each LMI tag."""
+    folder = f"{COMMIT}:docs/src/data/djl-inference"
+    for name in _git(repository, "ls-tree", "--name-only", folder).split():
+        content = _git(repository, "show", f"{folder}/{name}")
+        engine, tag = re.search(r"vLLM ([\d.]+)", content), re.search(r'- "(\S+-lmi\S+)"', content)
+        if engine and tag:
+            yield tag[1], engine[1]
+
+
+def _engine(wheel: _Wheel, server: str, serves: tuple[str, ...]) -> Iterator[_Image]:
+    """An engine's own images, the newest first."""
+    for version, row in reversed(wheel.versions(server, "inference").items()):
+        if _numbers(version) < _OLDEST[server]:
+            continue
+        tag = f"{row['tag_prefix']}-gpu-{row['py_versions'][0]}-{row['container_version']['gpu']}"
+        yield _Image(row["repository"], tag, server, frozenset(row["registries"]), version, (), serves)
+
+
+def _others(wheel: _Wheel) -> Iterator[_Image]:
+    neuron = wheel.versions("djl-neuronx")["0.29.0"]
+    regions = frozenset(neuron["registries"])
+    yield _Image("djl-inference", neuron["tag_prefix"], "lmi", regions, None, ("neuron",), ("neuron",))
+    compiler = wheel.versions("djl-tensorrtllm")["0.33.0"]
+    made = ("tensorrt_llm", "awq", "fp8", "smoothquant")
+    regions = frozenset(compiler["registries"])
+    yield _Image("djl-inference", compiler["tag_prefix"], "lmi", regions, None, made, ("tensorrt_llm",))
+    generation = wheel.versions("huggingface-llm", "inference")["3.3.6"]
+    tag = f"{generation['tag_prefix']}-gpu-{generation['py_versions'][0]}-{generation['container_version']['gpu']}"
+    server, regions = "text_generation_inference", frozenset(generation["registries"])
+    yield _Image(generation["repository"], tag, server, regions, "3.3.6", (), ("awq", "medusa"))
+    training = wheel.versions("pytorch", "training")["2.9.0"]
+    tag = f"2.9.0-gpu-{training['py_versions'][0]}"
+    yield _Image(training["repository"], tag, None, frozenset(training["registries"]), None, ("training",))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _git(repository: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(repository), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(item)}" for key, item in value.items()) + "\n }"
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(f"  {json.dumps(item)}" for item in value) + "\n ]"
+    return json.dumps(value)
+
+
+if __name__ == "__main__":
+    main()
