@@ -105,6 +105,10 @@ lock: install ## look for newer versions of everything that is pinned
 	    --excludes requirements/models-gpu-packages.txt --no-emit-package torch --no-emit-package mpmath \
 	    --no-emit-package networkx --no-emit-package setuptools --no-emit-package sympy 2>/dev/null; \
 	} > constructs_optim/training/requirements.txt
+	@{ echo "# What a container that copies models needs: make lock writes it."; echo --require-hashes; \
+	  uv pip compile --no-progress --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	    --python-version 3.11 requirements/copying.in --constraint requirements/dev.txt 2>/dev/null; \
+	} > constructs_optim/training/copying.txt
 	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \

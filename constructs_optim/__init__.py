@@ -21,7 +21,16 @@ def _public_names() -> dict[str, str]:
 
 
 _MODULES = _public_names()
-_TECHNIQUES = ("Compilation", "FineTune", "Medusa", "PreOptimized", "Quantization", "Sharding", "SpeculativeDecoding")
+_TECHNIQUES = (
+    "Compilation",
+    "FineTune",
+    "KvCache",
+    "Medusa",
+    "PreOptimized",
+    "Quantization",
+    "Sharding",
+    "SpeculativeDecoding",
+)
 
 __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll] - type checkers read the stub
 

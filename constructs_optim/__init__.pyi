@@ -43,6 +43,7 @@ from .policy import (
 from .recipe import (
     Compilation as Compilation,
     FineTune as FineTune,
+    KvCache as KvCache,
     Medusa as Medusa,
     Model as Model,
     Plan as Plan,

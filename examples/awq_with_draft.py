@@ -26,7 +26,7 @@ drafted = OptimizedEndpoint(
     stack,
     "Drafted",
     model=model,
-    techniques=[quantized, SpeculativeDecoding.sagemaker_draft(speculative_length=6)],
+    techniques=[quantized, SpeculativeDecoding.sagemaker_draft(speculative_tokens=6)],
     instance_type="ml.g5.12xlarge",
     artifact_store=store,
 )

@@ -133,6 +133,8 @@ def catalog_of_models_is_the_shipped_one() -> Iterator[None]:
     yield
     if (models := sys.modules.get("constructs_optim.recipe.catalog.models")) is not None:
         models.by_id.cache_clear()
+        models.of_hugging_face.cache_clear()
+        models.of_hugging_face.cache_clear()
 
 
 @pytest.fixture

@@ -32,10 +32,13 @@ _SOURCE = (
     f"aws/deep-learning-containers at {COMMIT[:8]}; tags that the wheel lacks (LMI 18 to 26 and 28) are taken to be "
     "where LMI 27 is. LMI 29's vLLM is not published: nothing is claimed of it. makes, what a job of the image makes: "
     "the requirements and partition scripts of djl-serving's *-dlc branches; fp8 of LMI 22 and later is not claimed, "
-    "as their requirements do not show it. Of the images that make something, the first is taken: LMI 14, which has "
-    "every technique of the toolkit. serves, what the image's engine reads: LMI up to 14 has lmi-dist (draft_model), "
-    "LMI 13 and 14 the fast model loader; vLLM reads AWQ, GPTQ and compressed-tensors checkpoints since before 0.6.3, "
-    "takes --speculative-config since 0.8, and EAGLE-3 heads since 0.11. vLLM's own images before 0.24 are left out: "
+    "as their requirements do not show it; copying: any image with Python. Of the images that make something, the "
+    "first is taken: LMI 14, which has every technique of the toolkit. serves, what the image's engine reads: LMI up "
+    "to 14 has lmi-dist (draft_model, and the only documented server of SageMaker's own draft), LMI 13 and 14 the fast "
+    "model loader; vLLM reads AWQ, GPTQ "
+    "and compressed-tensors checkpoints (w4a16) since before 0.6.3, takes --speculative-config since 0.8, and EAGLE-3 "
+    "heads since 0.11; draft models, NVFP4, MXFP4 and a KV cache in FP8 are claimed of its own images, from 0.24 on. "
+    "vLLM's own images before 0.24 are left out: "
     "their supervisor breaks values in JSON. medusa: Text Generation Inference's own sources "
     "(server/text_generation_server/layers/medusa.py); it is in maintenance mode. training: the image has PyTorch, and "
     "the job installs what the training code needs besides."
@@ -55,7 +58,9 @@ _TOOLKIT = {10: ["awq"], 11: ["awq", "fp8"], 12: ["awq", "fp8"], 13: ["awq", "fp
 _TOOLKIT |= {14: ["awq", "fp8", "fast_load"]} | {number: ["awq", "fp8"] for number in range(15, 22)}
 _TOOLKIT |= {number: ["awq"] for number in range(22, 29)}
 # The releases of vLLM from which on it serves something.
-_VLLM_SERVES = {"awq": (0, 5), "fp8": (0, 6), "speculative_config": (0, 8), "eagle": (0, 11)}
+_VLLM_SERVES = {"awq": (0, 5), "fp8": (0, 6), "w4a16": (0, 6), "speculative_config": (0, 8), "eagle": (0, 11)}
+# What vLLM's own images serve besides; of LMI's, nothing is claimed.
+_OF_VLLM = (*_VLLM_SERVES, "draft_model", "nvfp4", "mxfp4", "fp8_kv_cache")
 
 
 @dataclass(frozen=True)
@@ -111,8 +116,8 @@ def main() -> None:
     accounts = wheel.accounts()
     images = [
         *_lmi(wheel, repository),
-        *_engine(wheel, "vllm", ("awq", "fp8", "speculative_config", "eagle")),
-        *_engine(wheel, "sglang", ("awq", "fp8")),
+        *_engine(wheel, "vllm", _OF_VLLM),
+        *_engine(wheel, "sglang", ("awq", "fp8", "w4a16")),
         *_others(wheel),
     ]
     data: dict[str, Any] = {
@@ -137,7 +142,7 @@ def _lmi(wheel: _Wheel, repository: Path) -> Iterator[_Image]:
         number, engine = generation[tag], engines.get(tag)
         serves = [name for name, since in _VLLM_SERVES.items() if engine is not None and _numbers(engine) >= since]
         if number <= 14:
-            serves = [*(name for name in ("awq", "fp8") if name in _TOOLKIT[number]), "draft_model"]
+            serves = [*(name for name in ("awq", "fp8") if name in _TOOLKIT[number]), "draft_model", "sagemaker_draft"]
             serves += ["fast_load"] if "fast_load" in _TOOLKIT[number] else []
         regions = listed.get(tag, listed[_REGIONS_OF_LMI])
         yield _Image("djl-inference", tag, "lmi", regions, engine, tuple(_TOOLKIT.get(number, ())), tuple(serves))
@@ -177,6 +182,8 @@ def _others(wheel: _Wheel) -> Iterator[_Image]:
     training = wheel.versions("pytorch", "training")["2.9.0"]
     tag = f"2.9.0-gpu-{training['py_versions'][0]}"
     yield _Image(training["repository"], tag, None, frozenset(training["registries"]), None, ("training",))
+    tag = f"2.9.0-cpu-{training['py_versions'][0]}"
+    yield _Image(training["repository"], tag, None, frozenset(training["registries"]), None, ("copying",))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -3,25 +3,28 @@
 Nothing here imports the AWS CDK or calls AWS. Planning takes a millisecond, and is deterministic.
 """
 
+from .compute import TrainingCompute
 from .errors import RecipeError, Violation
+from .model import Model
 from .plan_data import Plan
 from .planning import plan
-from .recipe import Model, Recipe
+from .recipe import Recipe
 from .techniques import (
     Compilation,
     FineTune,
+    KvCache,
     Medusa,
     PreOptimized,
     Quantization,
     Sharding,
     SpeculativeDecoding,
     Technique,
-    TrainingCompute,
 )
 
 __all__ = [
     "Compilation",
     "FineTune",
+    "KvCache",
     "Medusa",
     "Model",
     "Plan",

@@ -22,10 +22,11 @@ MAX_MODEL_LEN = "max_model_len"
 _CACHE_SETTINGS = (
     "cpu_offload_gb",
     "gpu_memory_utilization",
-    "kv_cache_dtype",
     "pipeline_parallel_size",
     "swap_space",
 )
+# Of a value of the KV cache, by the beginning of ``kv_cache_dtype``.
+_SHARE_OF_HALF = {"auto": 1.0, "bfloat16": 1.0, "float16": 1.0, "fp8": 0.5}
 LEAST_CONTEXT = 2048
 """Tokens; the minimum for chats."""
 _CONTEXT_STEP = 1024
@@ -55,7 +56,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     batch, length = next(filter(None, (technique.shape() for technique in techniques)), (None, None))
     batch = batch or batch_size(recipe) or DEFAULT_BATCH_SIZE
     length = length or _number(engine_setting(recipe, MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
-    token = row.key_value_bytes_a_token
+    token = _cached(recipe, row.key_value_bytes_a_token)
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
         weights_gb=round(weights_gb(row, techniques), 3),
@@ -85,13 +86,15 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
 
 
 def batch_size(recipe: Recipe) -> int | None:
-    """The user's limit of requests in a batch; None where none is set, or it is known only at deployment."""
+    """The limit of requests in a batch; None where none is set, or it is known only at deployment."""
     return _number(engine_setting(recipe, "max_num_seqs")) or None
 
 
 def engine_setting(recipe: Recipe, argument: str) -> str | None:
-    """The user's value of an engine's argument, as text: of the environment, or of the server's settings."""
-    setting = recipe.serving_settings.arguments().get(argument)
+    """The value of an engine's argument, as text: of the environment, the server's settings, a technique, or the
+    model's recipe.
+    """
+    setting = recipe.engine_arguments.get(argument)
     return recipe.variables.get(recipe.variable(argument), as_text(setting) if setting is not None else None)
 
 
@@ -135,7 +138,7 @@ def context(recipe: Recipe) -> Context | None:
     variable = engine_setting(recipe, MAX_MODEL_LEN)
     # The server checks whatever is not a positive whole number (a token, -1, 8k).
     length = _number(variable) if variable is not None else row.max_position
-    cache_bytes = row.context_bytes(length) if length is not None else None
+    cache_bytes = _cached(recipe, row.context_bytes(length)) if length is not None else None
     if not length or cache_bytes is None:
         return None
     accelerators = recipe.tensor_parallel_degree or 1
@@ -151,6 +154,13 @@ def context(recipe: Recipe) -> Context | None:
         request_gb=round(request / 1e9, 3),
         left_gb=round(max(0.0, left - activations * length) / 1e9, 3),
     )
+
+
+def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
+    """The size of a KV cache in the type that it has, of its size in half precision; None where it is not known."""
+    kept = engine_setting(recipe, "kv_cache_dtype") or "auto"
+    share = _SHARE_OF_HALF.get(kept.partition("_")[0])
+    return int(bytes_in_half * share) if bytes_in_half is not None and share is not None else None
 
 
 def _is_served_by_vllm(recipe: Recipe) -> bool:

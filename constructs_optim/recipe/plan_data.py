@@ -60,6 +60,19 @@ class S3Source(_Data):
     encryption_key_arn: str | None = Field(default=None, exclude=True)
 
 
+class HuggingFaceSource(_Data):
+    """A model of Hugging Face at a commit. Only the job that copies it reads it."""
+
+    kind: Literal["huggingface"] = "huggingface"
+    model_id: str
+    revision: str
+
+    @property
+    def identity(self) -> str:
+        """What identifies its files."""
+        return f"huggingface:{self.model_id}@{self.revision}"
+
+
 class ArtifactSource(_Data):
     """The output of a job of the same plan, or what is below ``suffix`` of it."""
 
@@ -68,12 +81,17 @@ class ArtifactSource(_Data):
     suffix: str = ""
 
 
-Source = Annotated[HubSource | HubDraftSource | S3Source | ArtifactSource, Field(discriminator="kind")]
+ModelSource = HubSource | S3Source | HuggingFaceSource
+"""Where a model comes from."""
+Source = Annotated[
+    HubSource | HubDraftSource | S3Source | HuggingFaceSource | ArtifactSource, Field(discriminator="kind")
+]
 
 
 def _external(sources: Iterable[Source]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-    """The distinct sources that are not outputs of the plan's jobs."""
-    return tuple(dict.fromkeys(source for source in sources if not isinstance(source, ArtifactSource)))
+    """The distinct sources in AWS that are not outputs of the plan's jobs."""
+    within = (source for source in sources if not isinstance(source, ArtifactSource | HuggingFaceSource))
+    return tuple(dict.fromkeys(within))
 
 
 class MemoryEstimate(_Data):
@@ -106,6 +124,13 @@ class MemoryEstimate(_Data):
         return self.fixed_gb + (self.kv_cache_gb or 0)
 
 
+class TokenSecret(_Data):
+    """A secret of Secrets Manager, and its customer managed KMS key, if it has one."""
+
+    arn: str
+    encryption_key_arn: str | None = None
+
+
 class JobPlan(_Data):
     """One job, which builds one artifact.
 
@@ -116,8 +141,8 @@ class JobPlan(_Data):
 
     ``image`` is None where the service chooses it. ``pre_compiled``: SageMaker has the compiled artifact, which the job
     only fetches. ``reads`` are the inputs besides its source, for instance training data.
-    ``model_channel`` is None where the service fetches the source. A training job runs this library's code; the service
-    recommends an image that serves the artifact when an optimization job has ended.
+    ``model_channel`` is None where the service, or the job's own code, fetches the source. A training job runs this
+    library's code. ``token`` is the secret that it reads, None where it reads none.
     """
 
     kind: Literal["OptimizationJob", "TrainingJob"] = "OptimizationJob"
@@ -131,11 +156,17 @@ class JobPlan(_Data):
     pre_compiled: bool = False
     reads: tuple[S3Source, ...] = ()
     model_channel: str | None = None
+    token: TokenSecret | None = None
 
     @property
     def trains(self) -> bool:
         """Whether it is a training job."""
         return self.kind == "TrainingJob"
+
+
+def sources_of(jobs: Iterable[JobPlan]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
+    """The distinct sources in AWS that jobs read, except artifacts of other jobs."""
+    return _external(source for job in jobs for source in (job.source, *job.reads))
 
 
 class ChannelPlan(_Data):
@@ -223,7 +254,7 @@ class Plan(_Data):
         warnings: settings that work but deserve attention.
     """
 
-    source: Annotated[HubSource | S3Source, Field(discriminator="kind")]
+    source: Annotated[ModelSource, Field(discriminator="kind")]
     techniques: tuple[TechniquePlan, ...]
     instance_type: str
     accelerator: str
@@ -244,11 +275,6 @@ class Plan(_Data):
         if self.container.channels or not self.jobs:
             served.append(self._container_text)
         return served[0] if len(served) == 1 and self.jobs else sha256("\n".join(served))[:8]
-
-    @property
-    def job_sources(self) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
-        """The distinct sources that its jobs read, except artifacts of the plan itself."""
-        return _external(source for job in self.jobs for source in (job.source, *job.reads))
 
     @property
     def artifact_key(self) -> str | None:
@@ -280,6 +306,8 @@ class Plan(_Data):
         source = self.source
         if isinstance(source, HubSource):
             model = f"{source.model_id} {source.version or '(newest version)'}"
+        elif isinstance(source, HuggingFaceSource):
+            model = f"{source.model_id}@{source.revision[:12]}"
         else:
             model = "a model in S3" if is_token(source.uri) else source.uri
         return {

@@ -7,31 +7,40 @@ entrypoint for training algorithms" (AlgorithmSpecification.ContainerEntrypoint)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from constructs_optim.training.job_log import definition
-from constructs_optim.training.settings import CODE_VERSION
+from constructs_optim.training.settings import CODE_VERSION, COPY_VERSION
 
 from .catalog import images
 from .catalog.lock import Lock
+from .compute import TrainingCompute
 from .errors import RecipeError
 from .keys import KEY_SCHEMA, artifact_key, canonical, sha256
 from .memory import batch_size, context, engine_setting, estimate
+from .model import Model
 from .plan_data import (
     ArtifactSource,
+    ChannelPlan,
     ComponentPlan,
     ContainerPlan,
     HubSource,
+    HuggingFaceSource,
     JobPlan,
+    ModelSource,
     Plan,
     S3Source,
     Source,
     TechniquePlan,
+    TokenSecret,
 )
 from .recipe import Recipe
 from .rules import check, warnings
 from .servers import MODEL_PATH, LmiServer
+from .settings import as_text
 from .techniques import PreOptimized, Stage, Technique, TrainedTechnique
 
 # As the SageMaker SDK tags a model with a draft.
@@ -40,6 +49,9 @@ _PRE_COMPILED_FOR = frozenset({"ml.inf2.48xlarge", "ml.trn1.32xlarge"})
 # Of an inference component's share of the instance's memory; the other half is for the container itself.
 _COMPONENT_MEMORY_SHARE = 0.5
 
+_COPY_SCRIPT = "copy_model.py"
+_COPYING_INSTANCE, _COPYING_SECONDS, _UNKNOWN_GB = "ml.m5.2xlarge", 86_400, 1_000
+_NO_NAME = re.compile("[^a-z0-9]+")
 # At most 256 characters; $0 is the first of ContainerArguments. Failures of the installation are written to the file
 # that SageMaker reads the failure reason from. SAGEMAKER_BASE_DIR replaces /opt/ml outside of containers.
 # requirements.txt is complete, has --require-hashes, and leaves PyTorch to the image: without --no-deps, pip would
@@ -50,6 +62,7 @@ _START = (
     "{ echo cannot install code or requirements.txt, see the log >output/failure; exit 1; }; "
     "exec python code/$0"
 )
+_START_COPYING = _START.replace("requirements.txt", "copying.txt")
 
 
 def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity: Callable[[str], str] = str) -> Plan:
@@ -81,18 +94,29 @@ class _Planner:
         self.techniques = [technique for _, technique in recipe.located_techniques]
         self.served_by_hub = any(technique.hub_configuration for technique in self.techniques)
         # The jobs' stages, in their order.
-        self.stages = sorted({t.stage for t in self.techniques if t.stage is not None})
-        self.source = self._source()
+        self.stages = sorted({t.job_stage for t in self.techniques if t.job_stage is not None})
+        self.source = self._source(recipe.served_model)
+        # Models of Hugging Face are copied into the store first: the model, and what is served beside it.
+        beside = [t.beside for t in self.techniques if t.beside is not None]
+        self.copied = {
+            self._source(model): model for model in (recipe.served_model, *beside) if model.kind == "huggingface"
+        }
         self.component = ComponentPlan(
             accelerators=degree,
             memory_mib=int(instance.memory_mib * (degree / instance.parallel_units) * _COMPONENT_MEMORY_SHARE),
         )
 
     def plan(self) -> Plan:
-        jobs: list[JobPlan] = []
+        jobs = [self._copy(model) for model in self.copied.values()]
+        model, heads = self._in_store(self.source), 0
         for stage in self.stages:
-            members = sorted((t for t in self.techniques if t.stage == stage), key=lambda t: t.order_in_job)
-            jobs.append(self._job(stage, members, jobs))
+            members = sorted((t for t in self.techniques if t.job_stage == stage), key=lambda t: t.order_in_job)
+            jobs.append(self._job(stage, members, model, jobs))
+            # Heads are served beside the model; every other job's artifact is the served model.
+            if stage.makes_model:
+                model = ArtifactSource(job=len(jobs) - 1)
+            else:
+                heads = len(jobs) - 1
         return Plan(
             source=self.source,
             techniques=tuple(
@@ -104,7 +128,7 @@ class _Planner:
             accelerator_count=self.instance.accelerator_count,
             tensor_parallel_degree=self.degree,
             jobs=tuple(jobs),
-            container=self._container(),
+            container=self._container(model, heads),
             lossless=all(technique.lossless for technique in self.techniques),
             copy_requirements=self.component,
             containers=self._containers(jobs),
@@ -119,15 +143,18 @@ class _Planner:
         of_jobs += [recipe.training_image] if any(job.trains for job in jobs) else []
         pinned = recipe.server is not None and recipe.server.container_version is not None
         fixed = pinned or self.served_by_hub or recipe.is_served_by_job_image
+        name, tuning = recipe.tuning
         return Lock(
+            tuning={name: tuning} if name else {},
             jobs={choice.name: choice.image.name for choice in of_jobs if choice.image is not None},
             servers={} if fixed else {recipe.serving_image.name: self.image.name},
         )
 
-    def _source(self) -> HubSource | S3Source:
-        model = self.recipe.model
+    def _source(self, model: Model) -> ModelSource:
         if model.kind == "s3":
             return S3Source(uri=model.uri, accept_eula=model.accept_eula, encryption_key_arn=model.encryption_key_arn)
+        if model.kind == "huggingface":
+            return HuggingFaceSource(model_id=model.model_id, revision=str(self.recipe.revision(model)))
         return HubSource(
             model_id=model.model_id,
             version=model.version,
@@ -135,7 +162,64 @@ class _Planner:
             configuration=next((t.config for t in self.techniques if isinstance(t, PreOptimized)), None),
         )
 
-    def _job(self, stage: Stage, members: list[Technique], before: list[JobPlan]) -> JobPlan:
+    def _in_store(self, source: ModelSource) -> Source:
+        """The copy of a model of Hugging Face; any other source itself."""
+        return ArtifactSource(job=[*self.copied].index(source)) if source in self.copied else source
+
+    def _copy(self, model: Model) -> JobPlan:
+        """The job that copies a model of Hugging Face into the store."""
+        source, host = self._source(model), self.host
+        assert isinstance(source, HuggingFaceSource)  # noqa: S101 - the others are not copied
+        image = self.recipe.copying_image.image
+        assert image is not None  # noqa: S101 - the catalog has one
+        compute = model.compute or TrainingCompute()
+        settings = {"allow_pickle": model.allow_pickle, "allow_code": model.allow_code}
+        recipe_key = sha256(canonical({"schema": KEY_SCHEMA, "copy": COPY_VERSION, **settings}))
+        token = None
+        if model.token_secret_arn is not None:
+            token = TokenSecret(arn=model.token_secret_arn, encryption_key_arn=model.encryption_key_arn)
+        secret = {"TOKEN_SECRET_ARN": token.arn} if token is not None else {}
+        environment = {**secret, **(compute.environment or {})}
+        request = {
+            "AlgorithmSpecification": {
+                "ContainerArguments": [_COPY_SCRIPT],
+                "ContainerEntrypoint": ["/bin/bash", "-c", _START_COPYING],
+                "TrainingImage": f"{host}/{image.name}",
+                "TrainingInputMode": "File",
+            },
+            **({"Environment": environment} if environment else {}),
+            "HyperParameters": {
+                "model_id": source.model_id,
+                "revision": source.revision,
+                **{name: as_text(value) for name, value in settings.items()},
+            },
+            "ResourceConfig": {
+                "InstanceCount": 1,
+                "InstanceType": compute.instance_type or _COPYING_INSTANCE,
+                "VolumeSizeInGB": max(compute.volume_size_gb, self._copied_gb(model)),
+            },
+            "StoppingCondition": {"MaxRuntimeInSeconds": self.recipe.max_runtime_seconds or _COPYING_SECONDS},
+        }
+        return JobPlan(
+            kind="TrainingJob",
+            name=f"copy-{_NO_NAME.sub('-', source.model_id.lower()).strip('-')}",
+            recipe_key=recipe_key,
+            artifact_key=artifact_key(recipe_key, source.identity),
+            image=image.name,
+            source=source,
+            deployment_hash=sha256(f"{recipe_key}\n{source.identity}")[:8],
+            request=request,
+            token=token,
+        )
+
+    def _copied_gb(self, model: Model) -> int:
+        """The storage for a copy, in GB: twice the weights, or enough for most models where their size is not known."""
+        row = self.recipe.row(model)
+        if row is None or row.parameters_billion is None:
+            return _UNKNOWN_GB
+        return math.ceil(2 * (row.stored_gb or row.parameters_billion * row.weight_bits / 8))
+
+    def _job(self, stage: Stage, members: list[Technique], source: Source, before: list[JobPlan]) -> JobPlan:
         """The job of a stage, with all its techniques."""
         runtime = self.recipe.max_runtime_seconds or stage.runtime_seconds
         training = next((t for t in members if isinstance(t, TrainedTechnique)), None)
@@ -145,15 +229,14 @@ class _Planner:
         )
         techniques = [[t.kind, t.name, t.deciding_settings()] for t in members]
         recipe_key = sha256(canonical({"schema": KEY_SCHEMA, "techniques": techniques, **decides}))
-        source: Source = self.source
         key, declared = None, f"{self.recipe.model.model_id}@{self.recipe.model.version}"
-        if before:
-            previous = before[-1]
-            source, declared = ArtifactSource(job=len(before) - 1), previous.deployment_hash
+        if isinstance(source, ArtifactSource):
+            previous = before[source.job]
+            declared = previous.deployment_hash
             key = previous.artifact_key and artifact_key(recipe_key, f"artifact:{previous.artifact_key}")
         elif isinstance(source, S3Source):
             declared = self.identity(source.uri)
-        elif source.version is not None:
+        elif isinstance(source, HubSource) and source.version is not None:
             # A hub's versions never change: the source's exact bytes are known now.
             key = artifact_key(recipe_key, f"hub:{source.hub_name}/{source.model_id}@{source.version}")
         reads = tuple(S3Source(uri=uri) for t in members for uri in t.reads())
@@ -240,11 +323,8 @@ class _Planner:
             "model_channel": training.model_channel,
         }
 
-    def _container(self) -> ContainerPlan:
+    def _container(self, model: Source, heads: int) -> ContainerPlan:
         techniques = self.techniques
-        # Heads are served beside the model; every other job's artifact is the served model.
-        artifacts = [index for index, stage in enumerate(self.stages) if stage.makes_model]
-        heads = next((index for index, stage in enumerate(self.stages) if not stage.makes_model), 0)
         provider = next((t.draft_provider for t in techniques if t.draft_provider), None)
         environment = {} if self.served_by_hub else self._serving_environment()
         return ContainerPlan(
@@ -252,13 +332,20 @@ class _Planner:
             inference_ami_version=self.image.ami_version if not self.served_by_hub else None,
             environment={**environment, **(self.recipe.environment or {})},
             network_isolation=all(t.network_isolation for t in techniques),
-            model=ArtifactSource(job=artifacts[-1]) if artifacts else self.source,
-            channels=tuple(channel for t in techniques if (channel := t.channel(self.source, heads)) is not None),
+            model=model,
+            channels=tuple(self._channels(heads)),
             tags={_PROVIDER_TAG: provider} if provider is not None else {},
             component=self.component if any(t.inference_component for t in techniques) else None,
             max_concurrent_requests=batch_size(self.recipe),
             loads_adapters=engine_setting(self.recipe, "enable_lora") == "true",
         )
+
+    def _channels(self, heads: int) -> Iterator[ChannelPlan]:
+        for technique in self.techniques:
+            if technique.beside is not None:
+                yield ChannelPlan(name=technique.name, source=self._in_store(self._source(technique.beside)))
+            elif (channel := technique.channel(self.source, heads)) is not None:
+                yield channel
 
     def _serving_environment(self) -> dict[str, str]:
         """The variables of the container, the user's own aside."""
@@ -272,9 +359,8 @@ class _Planner:
         if longest is not None and longest.shortened is not None:
             # The server would not start with the model's maximum (OPT053 warns about it).
             arguments["max_model_len"] = longest.shortened
-        for technique in self.techniques:
-            arguments |= technique.engine_arguments()
-        environment = server.environment(arguments | server.arguments())
+        environment = server.environment(arguments | self.recipe.engine_arguments | arguments | server.arguments())
+        environment |= self.recipe.tuning[1].environment
         for technique in self.techniques:
             environment |= technique.serving_environment()
         return environment

@@ -7,70 +7,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Any, TypeVar
 
 from .catalog import images, instances, models
 from .catalog.lock import Lock
-from .servers import LmiServer, ServerSettings, by_name
-from .settings import Settings
-from .techniques import Medusa, Technique, TrainedTechnique, TrainingCompute
-from .tokens import is_token
+from .compute import TrainingCompute
+from .model import Model
+from .servers import LmiServer, ServerSettings, VllmServer, by_name
+from .techniques import Medusa, Technique, TrainedTechnique
 
 _Technique = TypeVar("_Technique", bound=Technique)
-TRAINING = "training"
-"""What the image of a training job makes."""
-
-
-class Model(Settings):
-    """A model to optimize, created by :meth:`jumpstart` or :meth:`s3`."""
-
-    kind: Literal["hub", "s3"]
-    model_id: str = ""
-    version: str | None = None
-    uri: str = ""
-    accept_eula: bool = False
-    encryption_key_arn: str | None = None
-
-    @staticmethod
-    def jumpstart(model_id: str, *, version: str | None = None, accept_eula: bool = False) -> Model:
-        """A model of SageMaker JumpStart, resolved in the public hub when the stack is deployed.
-
-        Args:
-            model_id: for instance ``meta-textgeneration-llama-3-70b-instruct``.
-            version: for instance ``2.25.0``. Default: the newest when the stack is first deployed; pin it, so that
-                every stack builds the same artifact.
-            accept_eula: whether you have read and accept the model's licence. Default: you do not.
-
-        Raises:
-            RecipeError: for an argument of another type.
-        """
-        return Model(kind="hub", model_id=model_id, version=version, accept_eula=accept_eula)
-
-    @staticmethod
-    def s3(uri: str, *, accept_eula: bool = False, encryption_key_arn: str | None = None) -> Model:
-        """Uncompressed model files (Hugging Face layout) under an S3 prefix.
-
-        Args:
-            uri: for instance ``s3://bucket/models/llama/``; may be or contain a token.
-            accept_eula: passed on for sources that demand it. Default: it is not.
-            encryption_key_arn: the customer managed KMS key that the files are encrypted with; may be a token. Default:
-                S3's own keys.
-
-        Raises:
-            RecipeError: for an argument of another type.
-        """
-        return Model(kind="s3", uri=uri, accept_eula=accept_eula, encryption_key_arn=encryption_key_arn)
-
-    @property
-    def served_name(self) -> str | None:
-        """The name by which requests may name it: its id, or the last folder of its prefix; None for a token."""
-        name = self.model_id or self.uri.rstrip("/").rpartition("/")[2]
-        return name if name and not is_token(self.uri) else None
-
-    def __str__(self) -> str:
-        if self.kind == "s3":
-            return "a model in S3" if is_token(self.uri) else str(self.uri)
-        return f"{self.model_id} {self.version}" if self.version else f"{self.model_id} (newest version)"
+TRAINING, COPYING = "training", "copying"
+"""What the image of a training job makes, and that of a job that copies a model."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +41,22 @@ class Recipe:
     containers: Lock = field(default_factory=Lock)
     server: ServerSettings | None = None
 
+    @cached_property
+    def served_model(self) -> Model:
+        """The model that jobs start from and that is served: a technique's ready-made checkpoint, or the model."""
+        checkpoints = (technique.ready_made for _, technique in self.located_techniques)
+        return next((checkpoint for checkpoint in checkpoints if checkpoint is not None), self.model)
+
+    @cached_property
+    def located_models(self) -> list[tuple[str, Model]]:
+        """The model, ready-made checkpoints and what is served beside them, with their locations."""
+        located = [("model", self.model)] if isinstance(self.model, Model) else []
+        for location, technique in self.located_techniques:
+            for setting, model in (("checkpoint", technique.ready_made), ("model", technique.beside)):
+                if model is not None:
+                    located.append((f"{location}.{setting}", model))
+        return located
+
     @property
     def hub_model(self) -> Model | None:
         """The model, if it is a JumpStart model."""
@@ -105,8 +69,21 @@ class Recipe:
 
     @cached_property
     def model_row(self) -> models.ModelRow | None:
-        """The catalog's row of a JumpStart model."""
-        return models.find(self.hub_model.model_id) if self.hub_model is not None else None
+        """What the catalog and the lock file know of the served model, or of the model that it is a checkpoint of."""
+        if not isinstance(self.model, Model):
+            return None
+        rows = [self.row(model) for model in (self.served_model, self.model)]
+        return next((row for row in rows if row is not None), None)
+
+    def row(self, model: Model) -> models.ModelRow | None:
+        """What the catalog and the lock file know of a model."""
+        known = models.by_id() if model.kind == "hub" else models.of_hugging_face()
+        return self.containers.row(model.name, known.get(model.name))
+
+    def revision(self, model: Model) -> str | None:
+        """The commit of a model of Hugging Face: its own, or the recorded one."""
+        recorded = self.containers.models.get(model.model_id)
+        return model.revision or (recorded.revision if recorded is not None else None)
 
     @cached_property
     def instance(self) -> instances.InstanceRow | None:
@@ -153,16 +130,20 @@ class Recipe:
 
     def runs_on(self, technique: Technique, row: instances.InstanceRow) -> bool:
         """Whether a technique's kernels and jobs support an instance type."""
-        if row.kind != technique.accelerators or not row.runs_optimization:
+        has_job = technique.job_stage is not None
+        if row.kind != technique.accelerators or (has_job and not row.runs_optimization):
             return False
         lowest, highest = technique.compute_capability
         has_kernels = row.compute_capability is None or lowest <= row.compute_capability <= highest
+        if has_job and technique.makes and row.compute_capability is not None:
+            has_kernels &= any(image.runs_on(row.compute_capability) for image in images.making(technique.makes))
         return has_kernels and (row.sdk_lists or not technique.sdk_lists_only)
 
     @cached_property
     def makes(self) -> frozenset[str]:
         """What the image of the optimization jobs must be able to make."""
-        return frozenset(name for _, technique in self.located_techniques for name in technique.makes)
+        makers = (technique for _, technique in self.located_techniques if technique.job_stage is not None)
+        return frozenset(name for technique in makers for name in technique.makes)
 
     @cached_property
     def serves(self) -> frozenset[str]:
@@ -177,12 +158,23 @@ class Recipe:
     @cached_property
     def job_image(self) -> images.Choice:
         """The recorded or preferred image of the optimization jobs, in the recipe's region."""
-        return self._chosen(images.making(self.makes), images.requirement(self.makes), self.containers.jobs)
+        return self._chosen(self.job_images, images.requirement(self.makes), self.containers.jobs)
+
+    @cached_property
+    def job_images(self) -> list[images.ImageRow]:
+        """The images of any region that make the artifact on the accelerator, the preferred one first."""
+        capability = self.instance.compute_capability if self.instance is not None else None
+        return [image for image in images.making(self.makes) if capability is None or image.runs_on(capability)]
 
     @cached_property
     def training_image(self) -> images.Choice:
         """The recorded or preferred image of training jobs, in the recipe's region."""
         return self._chosen(images.making({TRAINING}), TRAINING, self.containers.jobs)
+
+    @cached_property
+    def copying_image(self) -> images.Choice:
+        """The recorded or preferred image of jobs that copy models, in the recipe's region."""
+        return self._chosen(images.making({COPYING}), COPYING, self.containers.jobs)
 
     @cached_property
     def serving_image(self) -> images.Choice:
@@ -195,15 +187,24 @@ class Recipe:
         recorded = self.containers.servers if self.server.container_version is None else {}
         return self._chosen(self.serving_images, f"{self.server.name}:{name}", recorded)
 
+    @property
+    def least_engine(self) -> str | None:
+        """The least release of vLLM that serves the model, by vLLM's recipe of it; None where none is named."""
+        row = self.model_row
+        return row.recipe.engine if row is not None and row.recipe is not None else None
+
     @cached_property
     def serving_images(self) -> list[images.ImageRow]:
         """The images of any region that serve the model, the newest of the preferred server first."""
         if self.is_served_by_job_image:
-            return images.making(self.makes)
+            return self.job_images
+        servers = [*by_name()] if not isinstance(self.server, ServerSettings) else [self.server.name]
+        if self.least_engine is not None and self.server is None:
+            servers = [VllmServer.name, LmiServer.name]
+        capable = [image for image in images.serving(self.serves, servers) if image.has_engine(self.least_engine)]
         if not isinstance(self.server, ServerSettings):
-            return images.serving(self.serves, by_name())
+            return capable
         version = self.server.container_version
-        capable = images.serving(self.serves, [self.server.name])
         if version is None or not capable:
             return capable
         pinned = [row for row in capable if row.has_version(version)]
@@ -220,6 +221,30 @@ class Recipe:
             return self.server
         image = self.serving_image.image
         return by_name()[image.server]() if image is not None and image.server is not None else LmiServer()
+
+    @cached_property
+    def tuning(self) -> tuple[str, models.Tuning]:
+        """The name that the arguments by vLLM's recipe of the model are recorded by, and the arguments.
+
+        Those that are recorded come before the catalog's. Without a name where there are none.
+        """
+        row = self.model_row
+        if row is None or row.recipe is None or self.serving_settings.name != VllmServer.name:
+            return "", models.Tuning()
+        generation = self.instance.generation if self.instance is not None else None
+        name = f"{row.model_id}@{generation}" if generation in row.recipe.generations else row.model_id
+        tuned = row.recipe.tuned(generation)
+        return name if tuned else "", self.containers.tuning.get(name, tuned)
+
+    @cached_property
+    def engine_arguments(self) -> dict[str, Any]:
+        """The engine's arguments by vLLM's names: of the model's recipe, the techniques, and the server's settings."""
+        arguments = dict(self.tuning[1].arguments)
+        if isinstance(self.model, Model) and self.served_model.allow_code:
+            arguments["trust_remote_code"] = True
+        for _, technique in self.located_techniques:
+            arguments |= technique.engine_arguments()
+        return {**arguments, **self.serving_settings.arguments()}
 
     def variable(self, argument: str) -> str:
         """The container's variable for an argument of the engine."""

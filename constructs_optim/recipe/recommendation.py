@@ -19,9 +19,10 @@ from . import pricing
 from .catalog import instances, models
 from .errors import RecipeError, Violation
 from .memory import DEFAULT_BATCH_SIZE, estimate
+from .model import Model
 from .plan_data import MemoryEstimate, Plan
 from .planning import plan
-from .recipe import Model, Recipe
+from .recipe import Recipe
 from .rules import all_rules, check
 from .techniques import REGISTRY
 from .techniques.parsing import parse

@@ -8,7 +8,7 @@ from typing import Any
 from .catalog import images, instances, models
 from .errors import Violation
 from .metrics import by_name as metrics_by_name
-from .plan_data import CODE_CHANNEL, ArtifactSource, HubDraftSource, Plan, S3Source, Source
+from .plan_data import CODE_CHANNEL, ArtifactSource, HubDraftSource, HuggingFaceSource, Plan, S3Source, Source
 from .planning import channel
 from .rules import all_rules
 
@@ -66,31 +66,37 @@ def refusal_report(violations: list[Violation]) -> dict[str, Any]:
 
 
 _COLUMNS = {
-    "models": ("model_id", "family", "gated", "parameters_billion", "weight_bits", "supports"),
+    "models": (
+        "model_id", "family", "gated", "parameters_billion", "active_parameters_billion", "weight_bits", "max_position",
+        "memory_gb", "supports", "ready_made",
+    ),
     "images": ("repository", "tag", "engine", "cuda", "makes", "serves"),
     "rules": ("id", "title", "reason", "link", "advisory"),
-}
+}  # fmt: skip
+_SETS = ("supports", "makes", "serves")
 
 
 def catalog_report(part: str) -> list[dict[str, Any]]:
     """The rows of ``models``, ``instances``, ``images``, ``metrics`` or ``rules``, with the columns for users."""
     if part in ("instances", "metrics"):
         return [asdict(row) for row in (instances.by_name() if part == "instances" else metrics_by_name()).values()]
-    rows = {"models": models.by_id().values(), "images": images.rows(), "rules": all_rules()}[part]
+    known = [row for row in (*models.by_id().values(), *models.of_hugging_face().values()) if not row.is_checkpoint]
+    rows = {"models": known, "images": images.rows(), "rules": all_rules()}[part]
     reports = [{column: getattr(row, column) for column in _COLUMNS[part]} for row in rows]
     for report in reports:
-        report |= {column: sorted(report[column]) for column in ("supports", "makes", "serves") if column in report}
+        report |= {column: sorted(report[column]) for column in _SETS if column in report}
     return reports
 
 
 def _request(plan: Plan, index: int) -> dict[str, Any]:
     job = plan.jobs[index]
     uri, output = _model_source(plan, job.source), _output(plan, index)
-    if job.model_channel is None:
+    if not job.trains:
         return {"ModelSource": {"S3": uri}, "OutputConfig": {"S3OutputLocation": output}, **job.request}
+    model = {"ChannelName": job.model_channel, "DataSource": {"S3DataSource": {**uri, "S3DataType": "S3Prefix"}}}
     channels = [
-        {"ChannelName": job.model_channel, "DataSource": {"S3DataSource": {**uri, "S3DataType": "S3Prefix"}}},
-        *job.request["InputDataConfig"],
+        *([model] if job.model_channel is not None else []),
+        *job.request.get("InputDataConfig", []),
         channel(CODE_CHANNEL, f"{_STORE}/code/"),
     ]
     return {
@@ -107,6 +113,8 @@ def _output(plan: Plan, index: int) -> str:
 def _model_source(plan: Plan, source: Source) -> dict[str, Any]:
     if isinstance(source, ArtifactSource):
         return {"S3Uri": _output(plan, source.job) + source.suffix}
+    if isinstance(source, HuggingFaceSource):
+        return {}
     if isinstance(source, S3Source):
         uri = source.uri
     else:

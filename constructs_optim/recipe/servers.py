@@ -17,6 +17,8 @@ from .settings import Group, Settings, UnknownSettingsError, as_text, settings_o
 
 MODEL_PATH = "/opt/ml/model"
 """Where SageMaker puts the model's files."""
+DRAFTED_TOKENS = 4
+"""The tokens that a draft model proposes at once, by LMI's default (``lmi_dist_rb_properties.py`` of djl-serving)."""
 EngineArguments = Mapping[str, Any]
 """Arguments of vLLM by their names with underscores: text, numbers, booleans, or data that is written as JSON."""
 
@@ -195,6 +197,13 @@ class LmiServer(_EngineSettings):
     def environment(self, arguments: EngineArguments) -> dict[str, str]:
         """The container's variables; vLLM's asynchronous engine where the rolling batch lacks the argument."""
         given = {name: value for name, value in arguments.items() if name != "served_model_name"}
+        config = given.get("speculative_config", {})
+        if config.get("method") == "draft_model":
+            # Only images with lmi-dist serve a draft model, and they have variables of their own for it.
+            del given["speculative_config"]
+            given["speculative_draft_model"] = config["model"]
+            if config["num_speculative_tokens"] != DRAFTED_TOKENS:
+                given["speculative_length"] = config["num_speculative_tokens"]
         engine: Mapping[str, str] = self.asynchronous if "speculative_config" in given else {}
         return {**super().environment(given), **engine}
 

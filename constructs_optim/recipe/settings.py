@@ -113,7 +113,7 @@ class Settings(BaseModel):
 
 
 # Other names of members.
-_SYNONYMS = {"int4": "awq", "int8": "smoothquant", "gptq": "awq", "float8": "fp8", "tgi": "text_generation_inference"}
+_SYNONYMS = {"int4": "awq", "int8": "smoothquant", "gptq": "w4a16", "float8": "fp8", "tgi": "text_generation_inference"}
 
 
 class Group(type):

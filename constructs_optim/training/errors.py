@@ -42,6 +42,10 @@ class InvalidSettings(SeveralProblems):
     """Hyperparameters that cannot be used."""
 
 
+class CopyError(TrainingError):
+    """A model that cannot be copied from the hub."""
+
+
 class UnusableModel(TrainingError):
     """A folder that holds no model this code can train, or not the one that was meant."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from .environment import TrainingEnvironment
 from .errors import Interrupted, TrainingError, describe_error, write_failure
 from .job_log import say
-from .settings import TrainingSettings
+from .settings import Hyperparameters
 
 # A shell's status of a process that SIGTERM ended; SageMaker counts such a job as stopped, not as failed.
 INTERRUPTED = 128 + signal.SIGTERM
@@ -27,7 +27,7 @@ _PORT = 29_500
 _RANK = "RANK"
 
 
-def run(script: Path, settings_type: type[TrainingSettings], module: str, function: str) -> int:
+def run(script: Path, settings_type: type[Hyperparameters], module: str, function: str) -> int:
     """Train as the job's environment says, and return the exit status.
 
     Args:

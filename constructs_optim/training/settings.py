@@ -20,6 +20,8 @@ from .errors import InvalidSettings
 
 CODE_VERSION = 1
 """Raised when the same settings, data and model come to other weights, for instance by another default."""
+COPY_VERSION = 1
+"""Raised when the same revision of a model comes to other files in the store."""
 
 # What the SageMaker training toolkit adds to a job's hyperparameters for itself.
 _TOOLKIT_PREFIX = "sagemaker_"
@@ -45,40 +47,8 @@ def _setting(
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingSettings:
-    """What both trainings have. Every field's default and range is in its metadata."""
-
-    learning_rate: float = _setting(1e-4, "the optimizer's learning rate", above=0, maximum=1)
-    learning_rate_schedule: str = _setting(
-        "constant", "how the learning rate changes after the warm-up", choices=("constant", "cosine", "linear")
-    )
-    warmup_ratio: float = _setting(0.0, "share of the steps in which the learning rate rises", minimum=0, maximum=1)
-    epochs: float = _setting(1.0, "passes over the training data", above=0, maximum=1000)
-    maximum_steps: int = _setting(0, "optimizer steps at most; 0: as many as the epochs have", minimum=0)
-    batch_size: int = _setting(4, "examples a step on each device", minimum=1)
-    gradient_accumulation_steps: int = _setting(4, "batches added up before the optimizer steps", minimum=1)
-    maximum_sequence_length: int = _setting(2048, "tokens of an example at most; the rest is cut off", minimum=8)
-    optimizer: str = _setting(
-        "auto", "auto: adamw_8bit where there is a GPU, else adamw", choices=("auto", "adamw", "adamw_8bit")
-    )
-    weight_decay: float = _setting(0.0, "AdamW's weight decay", minimum=0, maximum=1)
-    gradient_clipping: float = _setting(1.0, "largest norm of the gradients; 0: not clipped", minimum=0)
-    precision: str = _setting(
-        "auto",
-        "what matrices are multiplied in; auto: bfloat16 on GPUs that have it, else float32",
-        choices=("auto", "bfloat16", "float32"),
-    )
-    logging_steps: int = _setting(10, "steps between two lines of metrics", minimum=1)
-    checkpoint_steps: int = _setting(
-        100, "steps between two checkpoints; with validation data, it is evaluated then too", minimum=1
-    )
-    checkpoints_kept: int = _setting(2, "how many checkpoints are kept, the best among them", minimum=1)
-    early_stopping_patience: int = _setting(
-        3, "evaluations without a better loss before it stops, and the best is kept; 0: never", minimum=0
-    )
-    early_stopping_threshold: float = _setting(0.0, "how much lower a loss must be to be better", minimum=0)
-    train_on_prompts: bool = _setting(False, "whether the prompts' tokens are learned as well as the answers'")
-    seed: int = _setting(42, "seeds the order of the data and the random parts", minimum=0, maximum=2**32 - 1)
+class Hyperparameters:
+    """The base of a job's settings. Every field's default and range is in its metadata."""
 
     @classmethod
     def from_strings(cls, hyperparameters: Mapping[str, str]) -> Self:
@@ -121,6 +91,53 @@ class TrainingSettings:
     def to_json(self) -> dict[str, Any]:
         """Names and values."""
         return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopySettings(Hyperparameters):
+    """A copy of a model of Hugging Face."""
+
+    model_id: str = _setting("", "the model's id, for instance Qwen/Qwen3-32B")
+    revision: str = _setting("", "the commit, of 40 hexadecimal digits")
+    allow_pickle: bool = _setting(False, "whether pickle files are copied, which run code when they are loaded")
+    allow_code: bool = _setting(False, "whether Python files are copied")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings(Hyperparameters):
+    """What both trainings have."""
+
+    learning_rate: float = _setting(1e-4, "the optimizer's learning rate", above=0, maximum=1)
+    learning_rate_schedule: str = _setting(
+        "constant", "how the learning rate changes after the warm-up", choices=("constant", "cosine", "linear")
+    )
+    warmup_ratio: float = _setting(0.0, "share of the steps in which the learning rate rises", minimum=0, maximum=1)
+    epochs: float = _setting(1.0, "passes over the training data", above=0, maximum=1000)
+    maximum_steps: int = _setting(0, "optimizer steps at most; 0: as many as the epochs have", minimum=0)
+    batch_size: int = _setting(4, "examples a step on each device", minimum=1)
+    gradient_accumulation_steps: int = _setting(4, "batches added up before the optimizer steps", minimum=1)
+    maximum_sequence_length: int = _setting(2048, "tokens of an example at most; the rest is cut off", minimum=8)
+    optimizer: str = _setting(
+        "auto", "auto: adamw_8bit where there is a GPU, else adamw", choices=("auto", "adamw", "adamw_8bit")
+    )
+    weight_decay: float = _setting(0.0, "AdamW's weight decay", minimum=0, maximum=1)
+    gradient_clipping: float = _setting(1.0, "largest norm of the gradients; 0: not clipped", minimum=0)
+    precision: str = _setting(
+        "auto",
+        "what matrices are multiplied in; auto: bfloat16 on GPUs that have it, else float32",
+        choices=("auto", "bfloat16", "float32"),
+    )
+    logging_steps: int = _setting(10, "steps between two lines of metrics", minimum=1)
+    checkpoint_steps: int = _setting(
+        100, "steps between two checkpoints; with validation data, it is evaluated then too", minimum=1
+    )
+    checkpoints_kept: int = _setting(2, "how many checkpoints are kept, the best among them", minimum=1)
+    early_stopping_patience: int = _setting(
+        3, "evaluations without a better loss before it stops, and the best is kept; 0: never", minimum=0
+    )
+    early_stopping_threshold: float = _setting(0.0, "how much lower a loss must be to be better", minimum=0)
+    train_on_prompts: bool = _setting(False, "whether the prompts' tokens are learned as well as the answers'")
+    seed: int = _setting(42, "seeds the order of the data and the random parts", minimum=0, maximum=2**32 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)

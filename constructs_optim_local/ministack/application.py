@@ -26,7 +26,7 @@ from .signatures import sign_links
 
 _SERVED = (
     "s3,iam,sts,lambda,states,cloudformation,monitoring,logs,ssm,ecr,kms,events,dynamodb,tagging,ec2,sns,sqs,scheduler"
-    ",apigateway"
+    ",apigateway,secretsmanager"
 )
 
 # Seconds. What this machine itself needs does not shrink with the scale: 120 minutes are 30 seconds or more.

@@ -44,7 +44,16 @@ def test_the_server_is_chosen_with_its_settings() -> None:
 
 
 def test_a_wrong_server_is_reported_with_the_other_mistakes() -> None:
-    rules = refused("--model", "none", "--instance-type", "ml.none", "--technique", "awq", "--server", "tgi")
+    rules = refused(
+        "--model",
+        "meta-textgeneration-lama-3-70b",
+        "--instance-type",
+        "ml.none",
+        "--technique",
+        "awq",
+        "--server",
+        "tgi",
+    )
     assert {"OPT002", "OPT010", "OPT020", "OPT037"} <= {violation["rule"] for violation in rules}
     (server,) = [violation for violation in rules if violation["rule"] == "OPT037"]
     assert server["suggestion"].startswith("a server: vllm, ")
@@ -79,7 +88,7 @@ def test_a_custom_draft_is_an_additional_model_data_source_of_the_container() ->
     (source,) = made["container"]["additional_model_data_sources"]
     assert source["ChannelName"] == "draft_model"
     assert source["S3DataSource"]["S3Uri"] == "s3://drafts/one/"
-    assert made["container"]["image"].startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:")
+    assert made["container"]["image"].startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:")
     assert made["estimates"]["memory"]["weights_gb"] == 39.478
 
 

@@ -24,6 +24,7 @@ from constructs_optim.recipe import (
     plan,
 )
 from constructs_optim.recipe.catalog import models
+from constructs_optim.recipe.servers import Server, ServerSettings
 from constructs_optim.runtime.jobs.source import ResolvedSource
 
 RECORDED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("recorded/*.json")}
@@ -78,7 +79,9 @@ TECHNIQUES: dict[str, tuple[list[Technique], str]] = {
 LLAMA_31, LLAMA_2 = "meta-textgeneration-llama-3-1-70b", "meta-textgeneration-llama-2-7b"
 OF_LLAMA_2 = {"tensorrt_llm", "smoothquant_and_tensorrt_llm"}
 DRAFT_CASES = {"custom_draft", "awq_and_custom_draft"}
-REFUSED = {"smoothquant_alone": "OPT043", "tensorrt_llm_of_llama_3_1": "OPT023"}
+REFUSED = {"smoothquant_alone": "OPT043"}
+# What only the SDK's own list of models refuses.
+ADVISED = {"tensorrt_llm_of_llama_3_1": "OPT026"}
 
 every_recording = pytest.mark.parametrize("sdk", sorted(RECORDED))
 
@@ -90,7 +93,7 @@ def sharding_is_known_for_the_model() -> None:
     models.override(model_id, supports=models.by_id()[model_id].supports | {"fast_load"})
 
 
-def planned(case: str) -> Plan:
+def planned(case: str, server: ServerSettings | None = None) -> Plan:
     techniques, instance_type = TECHNIQUES[case]
     model_id, version = (LLAMA_2, "3.0.0") if case in OF_LLAMA_2 else (LLAMA_31, "2.16.2")
     return plan(
@@ -99,6 +102,7 @@ def planned(case: str) -> Plan:
             techniques=techniques,
             instance_type=instance_type,
             region="us-west-2",
+            server=server,
         )
     )
 
@@ -139,7 +143,7 @@ def test_the_override_environment_is_the_sdks_plus_the_tensor_parallel_degree(sd
 
 def test_recorded_sdks_fail_only_for_refused_recipes_and_drafts() -> None:
     failed = {(sdk, case) for sdk, r in RECORDED.items() for case, calls in r["cases"].items() if "error" in calls[0]}
-    refused = {(sdk, case) for sdk in RECORDED for case in (*REFUSED, "sharding_and_awq")}
+    refused = {(sdk, case) for sdk in RECORDED for case in (*REFUSED, *ADVISED, "sharding_and_awq")}
     assert refused <= failed
     assert failed - refused <= {("sagemaker-3", case) for case in DRAFT_CASES}
 
@@ -150,6 +154,13 @@ def test_a_recipe_the_sdk_refuses_is_refused(sdk: str, case: str) -> None:
     assert RECORDED[sdk]["cases"][case][0]["error"].startswith("ValueError")
     with pytest.raises(RecipeError, match=REFUSED[case]):
         planned(case)
+
+
+@every_recording
+@pytest.mark.parametrize("case", sorted(ADVISED))
+def test_a_model_that_the_sdk_does_not_list_is_warned_of(sdk: str, case: str) -> None:
+    assert RECORDED[sdk]["cases"][case][0]["error"].startswith("ValueError")
+    assert f"constructs-optim:{ADVISED[case]}" in {advice.id for advice in planned(case).warnings}
 
 
 def test_sharding_quantized_weights_takes_two_jobs() -> None:
@@ -170,7 +181,7 @@ def test_adding_a_draft_to_quantized_weights_does_not_change_the_job() -> None:
 @pytest.mark.parametrize("sdk", sorted(s for s, r in RECORDED.items() if "error" not in r["cases"]["custom_draft"][0]))
 def test_a_model_with_a_draft_equals_the_sdks_except_for_intended_differences(sdk: str) -> None:
     expected = theirs(sdk, "custom_draft", "CreateModel")["PrimaryContainer"]
-    container = planned("custom_draft").container
+    container = planned("custom_draft", Server.lmi()).container
     ours = [
         {
             "ChannelName": channel.name,

@@ -25,6 +25,8 @@ EXAMPLES = CHECKOUT / "examples"
 
 
 NAMES = ["app.py", *sorted(path.name for path in EXAMPLES.glob("*.py"))]
+# What a lock file records otherwise.
+CONTEXTS = {"huggingface.py": {"revision": "0123456789abcdef0123456789abcdef01234567"}}
 # Synthesized as the CDK CLI runs an app, with the CDK's own validation; make nightly does so with the others.
 VALIDATED = ["app.py", "production.py"]
 
@@ -32,14 +34,22 @@ VALIDATED = ["app.py", "production.py"]
 def templates_of(name: str, out: Path) -> dict[str, dict[str, Any]]:
     """The example's templates by stack name, synthesized in this process."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(aws_cdk, "App", lambda **options: App(outdir=str(out), **options))
+        context = CONTEXTS.get(name, {})
+        patched.setattr(aws_cdk, "App", lambda **options: App(outdir=str(out), context=context, **options))
         runpy.run_path(str(path_of(name)), run_name="__main__")
     return templates_in(out)
 
 
 def validated_templates_of(name: str, out: Path) -> dict[str, dict[str, Any]]:
     """The same, synthesized as by the CDK CLI, without violations from the CDK's own validation."""
-    environment = {**os.environ, "CDK_OUTDIR": str(out), "PYTHONPATH": str(CHECKOUT), "CDK_VALIDATION": "true"}
+    context = {"CDK_CONTEXT_JSON": json.dumps(CONTEXTS.get(name, {}))}
+    environment = {
+        **os.environ,
+        "CDK_OUTDIR": str(out),
+        "PYTHONPATH": str(CHECKOUT),
+        "CDK_VALIDATION": "true",
+        **context,
+    }
     subprocess.run([sys.executable, str(path_of(name))], env=environment, check=True, timeout=120)
     assert not violations_in(out)
     return templates_in(out)

@@ -258,9 +258,10 @@ def test_invalid_input_is_refused_with_all_violations_before_adding_resources() 
     assert template_of(scope).get("Resources", {}) == {}
 
 
-def test_an_unsupported_technique_is_refused() -> None:
+def test_quantizing_quantized_weights_is_refused() -> None:
+    model = Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", accept_eula=True)
     with pytest.raises(RecipeError, match="OPT023"):
-        endpoint(stack(), model=Model.jumpstart("huggingface-llm-falcon-180b-bf16"), instance_type="ml.p5.48xlarge")
+        endpoint(stack(), model=model, instance_type="ml.p5.48xlarge")
 
 
 def test_an_unaccepted_licence_is_refused_with_its_name() -> None:

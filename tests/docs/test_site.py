@@ -56,7 +56,7 @@ def test_rules_named_in_the_pages_exist() -> None:
 
 def test_each_technique_page_has_sections_on_use_cost_and_exclusions() -> None:
     techniques = [page for page in (DOCUMENTS / "techniques").glob("*.md") if page.name != "index.md"]
-    assert len(techniques) == 7
+    assert len(techniques) == 8
     for page in techniques:
         headings = re.findall(r"^## (.*)$", page.read_text(), flags=re.MULTILINE)
         assert headings == ["When to use it", "What it costs", "What it excludes"], page.name

@@ -36,7 +36,8 @@ def test_a_deployment_runs_the_job_and_serves_its_artifact(chat: DeployedStack, 
     assert [entry["status"] for entry in job["history"]] == ["STARTING", "INPROGRESS", "COMPLETED"]
     assert chat.endpoint["EndpointStatus"] == "InService"
     container = chat.served_container
-    assert container["Image"] == manifest["image"]
+    assert "/djl-inference:" in manifest["image"]
+    assert "/vllm:" in container["Image"]
     assert container["ModelDataSource"]["S3DataSource"]["S3Uri"] == manifest["model_data_uri"]
     assert manifest["source"]["identity"] == "hub:SageMakerPublicHub/meta-textgeneration-llama-2-70b@4.0.0"
     assert {"serving.properties", "config.json"} <= {file["name"] for file in manifest["files"]}

@@ -90,35 +90,35 @@ print(json.dumps(planned(containers=Lock(servers={{"awq": "{older.rpartition("/"
 
 
 def test_adding_a_technique_takes_a_class_and_an_image_capability(copy: Copy) -> None:
-    technique = '''class Nvfp4Quantization(_Quantization):
-    """NVFP4: 4-bit floating point. For GPUs."""
+    technique = '''class Int6Quantization(_JobQuantization):
+    """INT6: weights of 6 bits. For GPUs."""
 
-    name: ClassVar[str] = "nvfp4"
-    title: ClassVar[str] = "NVFP4 (blocks of {block_size})"
+    name: ClassVar[str] = "int6"
+    title: ClassVar[str] = "INT6 (blocks of {block_size})"
     support: ClassVar[str] = "quantization"
-    makes: ClassVar[frozenset[str]] = frozenset({"nvfp4"})
-    serves: ClassVar[frozenset[str]] = frozenset({"nvfp4"})
-    weight_bits: ClassVar[int | None] = 4
+    makes: ClassVar[frozenset[str]] = frozenset({"int6"})
+    serves: ClassVar[frozenset[str]] = frozenset({"int6"})
+    weight_bits: ClassVar[int | None] = 6
 
-    block_size: Annotated[Literal[16, 32], Option("OPTION_NVFP4_BLOCK_SIZE")] = 16
+    block_size: Annotated[Literal[16, 32], Option("OPTION_INT6_BLOCK_SIZE")] = 16
 
 
 '''
     copy.add("recipe/techniques/quantization.py", "class Quantization(", technique)
-    copy.add("recipe/techniques/quantization.py", "    awq = AwqQuantization", "    nvfp4 = Nvfp4Quantization\n")
+    copy.add("recipe/techniques/quantization.py", "    awq = AwqQuantization", "    int6 = Int6Quantization\n")
     image = (
-        '{"repository": "djl-inference", "tag": "nvfp4", "server": "lmi", "makes": ["nvfp4"], "serves": ["nvfp4"]},\n  '
+        '{"repository": "djl-inference", "tag": "int6", "server": "lmi", "makes": ["int6"], "serves": ["int6"]},\n  '
     )
     copy.add("recipe/catalog/images.json", '{"repository": "djl-inference"', image)
     program = """
-result = planned(Quantization.nvfp4(block_size=32))
+result = planned(Quantization.int6(block_size=32))
 (job,) = result.jobs
 print(json.dumps([result.artifact_key, str(job), [technique.label for technique in result.techniques]]))
 """
     key, job, labels = copy.run(program)
-    assert labels == ["NVFP4 (blocks of 32)"]
-    assert "'OPTION_QUANTIZE': 'nvfp4'" in job
-    assert "'OPTION_NVFP4_BLOCK_SIZE': '32'" in job
+    assert labels == ["INT6 (blocks of 32)"]
+    assert "'OPTION_QUANTIZE': 'int6'" in job
+    assert "'OPTION_INT6_BLOCK_SIZE': '32'" in job
     assert key != copy.run("print(json.dumps([planned().artifact_key]))")[0]
 
 

@@ -13,6 +13,7 @@ from constructs_optim.recipe import (
     Compilation,
     FineTune,
     Medusa,
+    Model,
     PreOptimized,
     Quantization,
     Sharding,
@@ -24,7 +25,7 @@ from constructs_optim.recipe.catalog.availability import WORKLOAD_CONFIG, is_mis
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import by_name
-from constructs_optim.recipe.techniques import REGISTRY
+from constructs_optim.recipe.techniques import REGISTRY, KvCache
 from tests.support.documents import CHECKOUT
 
 
@@ -36,7 +37,18 @@ def enum(operation: str, *path: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["models", "instances", "images", "jumpstart", "layers", "recommendations", "resource_types", "workload"]
+    "name",
+    [
+        "models",
+        "huggingface_models",
+        "instances",
+        "images",
+        "jumpstart",
+        "layers",
+        "recommendations",
+        "resource_types",
+        "workload",
+    ],
 )
 def test_every_catalog_file_names_its_source_and_date(name: str) -> None:
     assert load(name)["source"]
@@ -65,6 +77,7 @@ def test_every_instance_type_has_plausible_accelerators() -> None:
         assert 8_192 <= row.accelerator_memory_mib <= 300_000, row
 
 
+BLACKWELL = ("g7", "g7e", "p6-b200")
 TECHNIQUES = [
     Quantization.awq(),
     Quantization.fp8(),
@@ -78,6 +91,13 @@ TECHNIQUES = [
     Compilation.tensorrt_llm(),
     Sharding.fast_load(),
     PreOptimized(),
+    KvCache.fp8(),
+    Quantization.fp8_block(checkpoint=Model.s3("s3://models/fp8/")),
+    Quantization.w4a16(checkpoint=Model.s3("s3://models/w4a16/")),
+    Quantization.nvfp4(checkpoint=Model.s3("s3://models/nvfp4/")),
+    Quantization.mxfp4(checkpoint=Model.s3("s3://models/mxfp4/")),
+    SpeculativeDecoding.speculator(model=Model.s3("s3://models/heads/")),
+    SpeculativeDecoding.mtp(),
     FineTune(training_data="s3://data/train/"),
     Medusa(training_data="s3://data/train/"),
 ]
@@ -87,7 +107,8 @@ TECHNIQUES = [
 def test_every_technique_has_supported_models_instance_types_and_an_image(technique: Technique) -> None:
     recipe = Recipe(None, [technique], None)
     assert [row for row in instances.by_name().values() if row.sdk_lists and recipe.runs_on(technique, row)]
-    assert [row for row in models.by_id().values() if technique.support in row.supports]
+    if technique.job_member or technique.of_hub:
+        assert [row for row in models.by_id().values() if technique.support in row.supports]
     assert images.making(technique.makes)
     assert technique.served_by_job_image or images.serving(technique.serves, by_name())
 
@@ -100,18 +121,19 @@ def test_every_factory_is_registered_under_its_kind_and_method() -> None:
 
 def test_models_support_only_capabilities_of_techniques_or_the_service() -> None:
     known = {technique.support for of_kind in REGISTRY.values() for technique in of_kind.values()} | {"pre_compiled"}
-    assert {support for row in models.by_id().values() for support in row.supports} == known
+    assert {support for row in models.by_id().values() for support in row.supports} == known - {"kv_cache"}
 
 
 @pytest.mark.parametrize(
     ("technique", "families", "untested"),
     [
-        (Quantization.awq(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g4dn", "g6e", "p5e", "p5en"}),
-        (Quantization.fp8(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g6e", "p5e", "p5en"}),
+        (Quantization.awq(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g4dn", "g6e", "p5e", "p5en", *BLACKWELL}),
+        (Quantization.fp8(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g6e", "p5e", "p5en", *BLACKWELL}),
+        (KvCache.fp8(), {"g6", "p5"}, {"g6e", "p5e", "p5en", *BLACKWELL, "p6-b300"}),
         (Compilation.tensorrt_llm(), {"p4d", "p4de", "p5", "g5", "g6"}, set()),
         (Compilation.neuron(), {"inf2", "trn1", "trn1n"}, set()),
     ],
-    ids=["awq", "fp8", "tensorrt_llm", "neuron"],
+    ids=["awq", "fp8", "fp8_kv_cache", "tensorrt_llm", "neuron"],
 )
 def test_a_techniques_instance_families_are_derived_from_their_accelerators(
     technique: Technique, families: set[str], untested: set[str]
@@ -124,7 +146,7 @@ def test_a_techniques_instance_families_are_derived_from_their_accelerators(
 
 def test_every_image_has_a_known_server_or_is_for_training() -> None:
     for row in images.rows():
-        assert row.server in by_name() or row.makes == {"training"}, row.name
+        assert row.server in by_name() or row.makes in ({"training"}, {"copying"}), row.name
 
 
 def test_every_trainable_model_has_hidden_and_vocabulary_sizes() -> None:
@@ -136,10 +158,12 @@ def test_every_trainable_model_has_hidden_and_vocabulary_sizes() -> None:
         assert row.vocabulary_size, row.model_id
 
 
-def test_images_serve_draft_models_only_in_lmi_versions_with_lmi_dist() -> None:
+def test_only_lmi_with_lmi_dist_serves_drafts_of_sagemaker_and_vllm_all_other_drafts_too() -> None:
     for row in images.rows():
         generation = re.search(r"lmi(\d+)", row.tag)
-        assert ("draft_model" in row.serves) == (generation is not None and int(generation[1]) <= 14), row.tag
+        has_lmi_dist = generation is not None and int(generation[1]) <= 14
+        assert ("sagemaker_draft" in row.serves) == has_lmi_dist, row.tag
+        assert ("draft_model" in row.serves) == (has_lmi_dist or row.server == "vllm"), row.tag
         if "speculative_config" in row.serves:
             assert row.server == "vllm" or (generation is not None and int(generation[1]) >= 15), row.tag
 
@@ -213,7 +237,7 @@ def test_jobs_prefer_the_image_with_the_whole_toolkit_and_models_the_newest_engi
     newest, older, *_ = images.serving({"awq"}, by_name())
     assert newest.server == older.server == "vllm"
     assert newest.release > older.release
-    assert "lmi14" in images.serving({"awq", "draft_model"}, by_name())[0].tag
+    assert "lmi14" in images.serving({"awq", "sagemaker_draft"}, by_name())[0].tag
     assert images.serving({"awq"}, ["lmi"])[0].engine == "0.26.0"
     assert images.serving({"time_travel"}, by_name()) == []
 

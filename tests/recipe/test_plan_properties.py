@@ -31,7 +31,7 @@ quantizations = st.one_of(
     ),
 )
 drafts = st.one_of(
-    st.builds(SpeculativeDecoding.sagemaker_draft, speculative_length=st.none() | st.integers(1, 8)),
+    st.builds(SpeculativeDecoding.sagemaker_draft, speculative_tokens=st.integers(1, 8)),
     st.builds(SpeculativeDecoding.custom_draft, uri=st.sampled_from(["s3://drafts/one/", "s3://drafts/two/"])),
 )
 stacks: st.SearchStrategy[list[Technique]] = st.one_of(

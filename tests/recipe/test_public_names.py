@@ -10,7 +10,7 @@ import constructs_optim
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("Technique", "the techniques are Compilation, FineTune, Medusa, "),
+        ("Technique", "the techniques are Compilation, FineTune, KvCache, Medusa, "),
         ("OptimisedEndpoint", "there is OptimizedEndpoint"),
         ("quantization", "there is Quantization"),
         ("Xylophone", "dir(constructs_optim) lists all names"),

@@ -18,11 +18,12 @@ from constructs_optim.recipe import (
     RecipeError,
     Sharding,
     SpeculativeDecoding,
+    Technique,
     TrainingCompute,
     Violation,
 )
-from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.catalog.lock import Lock
+from constructs_optim.recipe.catalog import images, models
+from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.rules import all_rules, check, warnings
 from constructs_optim.recipe.servers import Server
 
@@ -61,6 +62,16 @@ def _on(**compute: Any) -> dict[str, Any]:
 
 _KEY = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef"
 
+_COMMIT = "0123456789abcdef0123456789abcdef01234567"
+_TOKEN = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
+_G7E: dict[str, Any] = {"instance_type": "ml.g7e.24xlarge"}
+_GATED = Lock(models={"meta-llama/Llama-3.1-8B": RecordedModel(revision=_COMMIT, gated=True)})
+
+
+def _nvfp4(checkpoint: Model) -> Technique:
+    return Quantization.nvfp4(checkpoint=checkpoint)
+
+
 GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT001": [{"model": Model.s3("s3://models/mine/")}],
     "OPT002": [{"model": Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")}],
@@ -71,6 +82,24 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"model": Model.s3("s3://models")},
         {"model": Model.s3("${Token[TOKEN.1]}")},
         {"model": Model.s3("s3://${Token[Bucket.Name.12]}/mine/")},
+    ],
+    "OPT008": [{"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT), **_G7E}],
+    "OPT017": [
+        {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT), **_G7E},
+        {"model": Model.huggingface("meta-llama/Llama-3.1-8B", token_secret_arn=_TOKEN), "containers": _GATED, **_G7E},
+    ],
+    "OPT018": [
+        {"model": Model.huggingface("meta-llama/Llama-3.1-8B", token_secret_arn=_TOKEN), "containers": _GATED, **_G7E},
+        {"model": Model.huggingface("meta-llama/Llama-3.1-8B", token_secret_arn="${Token[T.1]}"), "containers": _GATED},
+        {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT), **_G7E},
+    ],
+    "OPT028": [
+        {
+            "model": Model.huggingface(
+                "Qwen/Qwen3-32B", revision=_COMMIT, compute=TrainingCompute(instance_type="ml.c5.9xlarge")
+            ),
+            **_G7E,
+        }
     ],
     "OPT009": [
         {"model": Model.s3("s3://models/mine", encryption_key_arn=_KEY)},
@@ -86,7 +115,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {**_medusa(), "region": "us-gov-west-1"},
     ],
     "OPT016": [{"max_runtime_seconds": 1}, {"max_runtime_seconds": 28 * 86_400}, {"max_runtime_seconds": None}],
-    "OPT020": [{"techniques": (Quantization.awq(),)}],
+    "OPT020": [{"techniques": (Quantization.awq(),)}, {"techniques": [], "instance_type": "ml.p4d.24xlarge"}],
     "OPT022": [{"techniques": [Quantization.awq()]}],
     "OPT023": [{"model": Model.jumpstart("huggingface-llm-mistral-7b")}],
     "OPT024": [{"techniques": [Quantization.awq(tensor_parallel_degree=2)]}],
@@ -191,7 +220,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT001", {"model": LLAMA_70B}, "model", "Model.jumpstart"),
     ("OPT001", {"model": None}, "model", "Model.s3"),
     ("OPT002", {"model": Model.jumpstart("meta-textgeneration-lama-3-70b-instruct")}, "model", LLAMA_70B),
-    ("OPT002", {"model": Model.jumpstart("no-such-thing")}, "model", "Model.s3"),
+    ("OPT002", {"model": Model.jumpstart("no such thing")}, "model", "Model.s3"),
+    ("OPT002", {"model": Model.jumpstart("Qwen/Qwen3-32B")}, "model", 'Model.huggingface("Qwen/Qwen3-32B")'),
     ("OPT002", {"model": Model.jumpstart("${Token[TOKEN.7]}")}, "model", "known only when the stack is deployed"),
     ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="latest", accept_eula=True)}, "model.version", "2.25.0"),
     ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="*", accept_eula=True)}, "model.version", "list-hub"),
@@ -201,6 +231,19 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT005", {"model": Model.s3("s3:///model/")}, "model.uri", "bucket"),
     ("OPT005", {"model": Model.s3("s3://models/llama/model.tar.gz")}, "model.uri", "unpack"),
     ("OPT005", {"model": Model.s3("s3://models/" + "x" * 1100)}, "model.uri", "1024"),
+    ("OPT001", {"techniques": [_nvfp4(Model.jumpstart(LLAMA_70B))]}, "techniques[0].checkpoint", "Model.s3"),
+    ("OPT005", {"techniques": [_nvfp4(Model.s3("s3:///model/"))]}, "techniques[0].checkpoint.uri", "bucket"),
+    ("OPT008", {"model": Model.huggingface("Qwen3-32B", revision=_COMMIT), **_G7E}, "model", "did you mean Qwen/Qwen3-32B?"),
+    ("OPT008", {"model": Model.huggingface("a/b/c", revision=_COMMIT), **_G7E}, "model", "Qwen/Qwen3-32B"),
+    ("OPT008", {"model": Model.huggingface("${Token[T.1]}", revision=_COMMIT), **_G7E}, "model", "is a token"),
+    ("OPT017", {"model": Model.huggingface("Qwen/Qwen3-32B", revision="main"), **_G7E}, "model.revision", "lock --model Qwen/Qwen3-32B"),
+    ("OPT017", {"model": Model.huggingface("Qwen/Qwen3-32B"), **_G7E}, "model.revision", "no commit of Qwen/Qwen3-32B is recorded"),
+    ("OPT017", {"techniques": [_nvfp4(Model.huggingface("nvidia/Llama"))], **_G7E}, "techniques[0].checkpoint.revision", "lock --model nvidia/Llama"),
+    ("OPT018", {"model": Model.huggingface("meta-llama/Llama-3.1-8B"), "containers": _GATED, **_G7E}, "model.token_secret_arn", "accept the terms"),
+    ("OPT018", {"model": Model.huggingface("meta-llama/Llama-3.1-8B", token_secret_arn="hf_1"), "containers": _GATED, **_G7E}, "model.token_secret_arn", "secret.secret_arn"),
+    ("OPT023", {"model": Model.huggingface("Qwen/Qwen3-32B-FP8", revision=_COMMIT), "instance_type": "ml.p4d.24xlarge"}, "techniques[0]", "quantized already"),
+    ("OPT028", {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT, compute=TrainingCompute(instance_type="ml.m5.xlarg")), **_G7E}, "model.compute.instance_type", "ml.m5.xlarge"),
+    ("OPT037", {"model": Model.huggingface("Qwen/Qwen3.6-27B", revision=_COMMIT), "server": Server.lmi(container_version="0.36.0-lmi18"), **_G7E}, "server.container_version", "lmi28"),
     ("OPT009", {"model": Model.s3("s3://models/mine", encryption_key_arn="alias/m")}, "model.encryption_key_arn", "key_arn"),
     ("OPT010", {"instance_type": "ml.g5.12xlage"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT010", {"instance_type": "g5.12xlarge"}, "instance_type", "ml.g5.12xlarge"),
@@ -216,7 +259,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT015", {"server": Server.vllm(container_version="0.30"), "region": "cn-north-1"}, "region", "vllm:0.30.0"),
     ("OPT016", {"max_runtime_seconds": 28 * 86_400 + 1}, "jobs.max_runtime", "28 days"),
     ("OPT016", {"max_runtime_seconds": 0}, "jobs.max_runtime", "1 to"),
-    ("OPT020", {"techniques": []}, "techniques", "Quantization.awq()"),
     ("OPT020", {"techniques": Quantization.awq()}, "techniques", "techniques=[Quantization.awq()]"),
     ("OPT020", {"techniques": _DRAFT}, "techniques", "techniques=[SpeculativeDecoding.sagemaker_draft()]"),
     ("OPT020", {"techniques": "fp8"}, "techniques", "techniques=[Quantization.fp8()]"),
@@ -229,7 +271,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT020", {"techniques": [Medusa]}, "techniques[0]", "class of a technique"),
     ("OPT020", {"techniques": [object()]}, "techniques[0]", "not a technique"),
     ("OPT022", {"techniques": [Quantization.awq(), Quantization.awq(group_size=64)]}, "techniques[1]", "techniques[0]"),
-    ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16")}, "techniques[0]", "matrix"),
+    ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16"), "techniques": [_DRAFT]}, "techniques[0]", "publishes no sagemaker draft"),
     ("OPT024", {"techniques": [_awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
     ("OPT031", {"environment": ["A"]}, "environment", "mapping"),
     ("OPT031", {"environment": {"A-B": "c"}}, "environment", "SM_VLLM_MAX_MODEL_LEN"),
@@ -258,8 +300,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT025", {"techniques": [_awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=4)]}, "techniques[1].tensor_parallel_degree", "2 for all"),
     ("OPT012", {"techniques": [_NEURON], "instance_type": "ml.trn2.48xlarge"}, "instance_type", "trn1"),
     ("OPT012", {"techniques": [_NEURON]}, "instance_type", "inf2"),
-    ("OPT023", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-70b", accept_eula=True), "techniques": [Compilation.tensorrt_llm()]}, "techniques[0]", "does not list tensorrt_llm"),
-    ("OPT023", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", accept_eula=True)}, "techniques[0]", "fast_load"),
+    ("OPT023", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", accept_eula=True)}, "techniques[0]", "to 8 bits"),
     ("OPT030", {"techniques": [_NEURON, Compilation.tensorrt_llm()]}, "techniques", "image"),
     ("OPT040", {"techniques": [Compilation.tensorrt_llm(), _DRAFT]}, "techniques[1]", "one of the two"),
     ("OPT041", {"techniques": [Sharding.fast_load(), _DRAFT]}, "techniques[1]", "after quantization"),
@@ -312,7 +353,7 @@ WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
     (lambda: _awq(group_size="64"), "OPT021", "Quantization.awq.group_size", "as a number and not as text"),  # type: ignore[arg-type]
     (lambda: _awq(groupsize=64), "OPT021", "Quantization.awq.groupsize", "did you mean group_size?"),  # type: ignore[call-arg]
     (lambda: _awq(64), "OPT021", "Quantization.awq", "group_size=..."),  # type: ignore[misc]
-    (lambda: Quantization.fp8(bits=8), "OPT021", "Quantization.fp8.bits", "it has tensor_parallel_degree, scheme, "),  # type: ignore[call-arg]
+    (lambda: Quantization.fp8(bits=8), "OPT021", "Quantization.fp8.bits", "it has tensor_parallel_degree, checkpoint, "),  # type: ignore[call-arg]
     (lambda: Quantization.fp8(calibration_size=0), "OPT021", "Quantization.fp8.calibration_size", "1 or more"),
     (lambda: Quantization.fp8(scheme="fp8"), "OPT021", "Quantization.fp8.scheme", "'FP8' or 'FP8_DYNAMIC'"),  # type: ignore[arg-type]
     (lambda: _awq(ignored_layers=[1]), "OPT021", "Quantization.awq.ignored_layers.0", "text"),  # type: ignore[list-item]
@@ -410,6 +451,41 @@ def test_an_unpinned_model_version_gives_a_warning() -> None:
     (advice,) = warnings(Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"]))
     assert advice.id == "constructs-optim:OPT006"
     assert "version=" in advice.message
+
+
+def test_a_model_that_needs_a_newer_engine_is_refused_with_the_release() -> None:
+    models.override("acme/future", recipe=models.VllmRecipe(engine="99.0.0"))
+    arguments: dict[str, Any] = {"model": Model.huggingface("acme/future", revision=_COMMIT), "techniques": [], **_G7E}
+    (violation,) = check(Recipe(**recipe(**arguments)))
+    assert violation.rule == "OPT030"
+    assert "acme/future" in violation.reason
+    assert "needs vLLM 99.0.0 or newer" in violation.reason
+    (violation,) = check(Recipe(**recipe(server=Server.vllm(), **arguments)))
+    assert violation.rule == "OPT037"
+
+
+HUB = {"version": "1.0.0"}
+FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
+
+
+@pytest.mark.parametrize(
+    ("rule", "changed", "part"),
+    [
+        ("OPT007", {"model": Model.jumpstart("meta-textgeneration-llama-9-70b", **HUB)}, "Test it before"),
+        ("OPT007", {"model": Model.huggingface("acme/mine", revision=_COMMIT)}, "lock --model acme/mine"),
+        ("OPT007", {"model": Model.s3("s3://models/mine/")}, "lock --model s3://models/mine/"),
+        ("OPT019", {"model": Model.huggingface("Qwen/Qwen3.5-0.8B", revision=_COMMIT)}, "allow_code=True"),
+        ("OPT026", {"model": Model.jumpstart("huggingface-reasoning-qwen3-8b", **HUB)}, "does not list"),
+        ("OPT027", {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT)}, "Qwen/Qwen3-32B-AWQ"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.startswith("OPT") else "",
+)
+def test_what_nobody_vouches_for_gives_a_warning(rule: str, changed: dict[str, Any], part: str) -> None:
+    techniques = [] if rule == "OPT007" else [_awq(tensor_parallel_degree=1)]
+    arguments = recipe(techniques=techniques, **FLEET, **changed)
+    assert not check(Recipe(**arguments))
+    advice = {advice.id: advice.message for advice in warnings(Recipe(**arguments))}
+    assert part in advice[f"constructs-optim:{rule}"]
 
 
 def test_an_instance_family_that_aws_did_not_test_gives_a_warning() -> None:

@@ -28,6 +28,7 @@ from constructs_optim.recipe.plan_data import (
     HubSource,
     S3Source,
 )
+from constructs_optim.recipe.servers import Server
 
 from .recipes import LLAMA_70B, planned
 
@@ -52,13 +53,25 @@ def test_a_draft_model_with_quantization_takes_one_job_and_a_channel() -> None:
 
 
 def test_a_draft_model_without_quantization_takes_no_job() -> None:
-    draft = SpeculativeDecoding.custom_draft(uri="s3://drafts/one/", speculative_length=6)
+    draft = SpeculativeDecoding.custom_draft(uri="s3://drafts/one/", speculative_tokens=6)
     result = planned(techniques=[draft], instance_type="ml.p4d.24xlarge")
     assert result.jobs == ()
     assert result.artifact_key is None
     assert result.container.model == HubSource(model_id=LLAMA_70B, version="2.25.0", accept_eula=True)
     assert result.container.channels[0].source == S3Source(uri="s3://drafts/one/")
+    config = json.loads(result.container.environment["SM_VLLM_SPECULATIVE_CONFIG"])
+    assert config == {
+        "method": "draft_model",
+        "model": "/opt/ml/additional-model-data-sources/draft_model",
+        "num_speculative_tokens": 6,
+    }
+
+
+def test_lmi_takes_a_draft_model_by_variables_of_its_own() -> None:
+    draft = SpeculativeDecoding.custom_draft(uri="s3://drafts/one/", speculative_tokens=6)
+    result = planned(techniques=[draft], instance_type="ml.p4d.24xlarge", server=Server.lmi())
     assert result.container.environment["OPTION_SPECULATIVE_LENGTH"] == "6"
+    assert "OPTION_SPECULATIVE_CONFIG" not in result.container.environment
 
 
 def test_speculative_decoding_uses_an_image_that_supports_its_draft_model() -> None:

@@ -17,7 +17,13 @@ Part = Literal["models", "instances", "images", "metrics", "rules"]
 _USES = {"hosts_endpoints": "endpoints", "runs_optimization": "optimization jobs", "runs_training": "training jobs"}
 # The headings of each part's table, with the fields below them.
 _TABLES: dict[Part, dict[str, str]] = {
-    "models": {"model": "model_id", "family": "family", "params (B)": "parameters_billion", "supports": "supports"},
+    "models": {
+        "model": "model_id",
+        "params (B)": "parameters_billion",
+        "family": "family",
+        "supports": "supports",
+        "ready-made": "ready_made",
+    },
     "instances": {
         "instance type": "name",
         "accelerators": "accelerator_count",
@@ -32,6 +38,10 @@ _TABLES: dict[Part, dict[str, str]] = {
     "metrics": {"metric": "title", "statistic": "statistic", "unit": "shown_unit", "definition": "definition"},
     "rules": {"id": "id", "rule": "title", "why": "reason", "source": "link"},
 }
+
+
+# The last columns that have lines of their own in a narrow terminal.
+_LONG = {"images": 2, "instances": 2, "models": 3, "rules": 2}
 
 
 def catalog_command(
@@ -65,7 +75,7 @@ def catalog_command(
     for row in rows:
         row["uses"] = [use for field, use in _USES.items() if row.get(field)]
     cells = [[_cell(row[field]) for field in fields.values()] for row in rows]
-    print_table([*fields], cells, long=2 if part in ("images", "instances", "rules") else 1)
+    print_table([*fields], cells, long=_LONG.get(part, 1))
 
 
 def _cell(value: Any) -> str:
@@ -73,6 +83,6 @@ def _cell(value: Any) -> str:
         case float():
             return f"{value:g}"
         case list():
-            return ", ".join(str(item).replace("_", "-") for item in value)
+            return ", ".join(item if "/" in item else item.replace("_", "-") for item in map(str, value))
         case _:
             return str(value or "")

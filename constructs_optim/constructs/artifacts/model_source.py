@@ -13,7 +13,15 @@ from aws_cdk import CfnResource, Fn
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement, statements_of, sub
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.plan_data import ArtifactSource, HubDraftSource, HubSource, S3Source, Source
+from constructs_optim.recipe.plan_data import (
+    ArtifactSource,
+    HubDraftSource,
+    HubSource,
+    HuggingFaceSource,
+    S3Source,
+    Source,
+    TokenSecret,
+)
 from constructs_optim.recipe.tokens import is_token
 
 
@@ -75,6 +83,8 @@ def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyT
                 AcceptEula=source.accept_eula,
                 Configuration=(source.configuration or None) if isinstance(source, HubSource) else None,
             )
+        case HuggingFaceSource():
+            return {"Kind": source.kind, "ModelId": source.model_id, "Revision": source.revision}
         case S3Source():
             return drop_none(Kind="s3", S3Uri=source.uri, AcceptEula=source.accept_eula or None)
         case ArtifactSource():
@@ -91,7 +101,7 @@ def lookup_statements(*sources: Source) -> list[Statement]:
         if isinstance(source, S3Source):
             location = S3Location(source.uri)
             statements.append(location.list_statement("ListSource", location.folder))
-        elif not isinstance(source, ArtifactSource):
+        elif isinstance(source, HubSource | HubDraftSource):
             statements += statements_of("resolve hub content", Hub=source.hub_name, Model=source.model_id)
     return statements
 
@@ -111,6 +121,15 @@ def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Sta
             # As AWS KMS names the service (developer guide, "kms:ViaService"): amazonaws.com in every partition.
             condition = {"StringEquals": {"kms:ViaService": sub("s3.${AWS::Region}.amazonaws.com")}}
             statements.append(Statement("DecryptSource", ("kms:Decrypt",), (source.encryption_key_arn,), condition))
+    return statements
+
+
+def token_statements(token: TokenSecret) -> list[Statement]:
+    """The permissions to read a token of Hugging Face."""
+    statements = [Statement("ReadToken", ("secretsmanager:GetSecretValue",), (token.arn,))]
+    if token.encryption_key_arn is not None:
+        condition = {"StringEquals": {"kms:ViaService": sub("secretsmanager.${AWS::Region}.amazonaws.com")}}
+        statements.append(Statement("DecryptToken", ("kms:Decrypt",), (token.encryption_key_arn,), condition))
     return statements
 
 

@@ -126,16 +126,24 @@ class OptimizationJob(RecipeArtifact):
             job_role = jobs.role if jobs.role is not None else role
             self.job_role = UserRole.of(self, job_role) if job_role is not None else self._service.job_role
             in_vpc = self.network is not None
-            self.job_role.permit(job_statements(plan, self.artifact_store, self._registry, in_vpc=in_vpc))
-            if any(job.trains for job in plan.jobs):
-                self.job_role.permit(self._service.training_code.statements())
-            runner = self._service.job_runner(plan, self.artifact_store, role_arn=self.job_role.role_arn)
+            # A token of Hugging Face is for the job alone that copies the model.
+            copying = [job for job in plan.jobs if job.token is not None and job_role is None]
+            roles = {"PassExecutionRole": (self.job_role, [job for job in plan.jobs if job not in copying])}
+            if copying:
+                roles["PassCopyRole"] = (self._service.copy_role, copying)
+            for used, jobs_of_role in roles.values():
+                used.permit(job_statements(jobs_of_role, self.artifact_store, self._registry, in_vpc=in_vpc))
+                if any(job.trains for job in jobs_of_role):
+                    used.permit(self._service.training_code.statements())
+            role_arns = {sid: used.role_arn for sid, (used, its) in roles.items() if its}
+            runner = self._service.job_runner(plan, self.artifact_store, role_arns=role_arns)
             self.log_group_names = runner.handler.log_group_name, runner.watcher.log_group_name
             for index, job in enumerate(plan.jobs):
                 # A chain's later jobs have the technique in their ids; the first has the ids of one that is alone.
                 # CloudFormation never changes a resource's type: another kind of job has ids of its own.
                 prefix = job.name.title().replace("-", "") if index or job.kind != "OptimizationJob" else ""
-                artifact = self._run(job, runner, self.job_role, prefix, seconds if wait else None)
+                used = self._service.copy_role if job in copying else self.job_role
+                artifact = self._run(job, runner, used, prefix, seconds if wait else None)
                 self.artifacts = {**self.artifacts, index: artifact}
 
     def _run(self, job: JobPlan, runner: JobRunner, role: SageMakerRole, prefix: str, seconds: int | None) -> Artifact:
@@ -149,7 +157,7 @@ class OptimizationJob(RecipeArtifact):
         request = dict(job.request)
         if job.trains:
             code = {"ChannelName": CODE_CHANNEL, "DataSource": data_source(self._service.training_code.uri)}
-            request["InputDataConfig"] = [*request["InputDataConfig"], code]
+            request["InputDataConfig"] = [*request.get("InputDataConfig", []), code]
         if self.network is not None:
             request["VpcConfig"] = self.network.to_property("SecurityGroupIds")
         properties = drop_none(

@@ -16,7 +16,7 @@ from constructs import Construct
 from constructs_optim.constructs.stack.handler import MANAGE, Handler, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import Arn, Statement, pass_role_statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
-from constructs_optim.recipe.plan_data import Plan
+from constructs_optim.recipe.plan_data import Plan, sources_of
 
 from . import model_source
 from .artifact_store import IArtifactStore, store_statements
@@ -76,6 +76,11 @@ class OptimizationService(Construct):
         return ExecutionRole(self, "JobRole", description="What SageMaker may do for optimization and training jobs")
 
     @cached_property
+    def copy_role(self) -> ExecutionRole:
+        """The role of jobs that copy gated models, and the only one that may read their tokens."""
+        return ExecutionRole(self, "CopyRole", description="What SageMaker may do for jobs that copy gated models")
+
+    @cached_property
     def training_code(self) -> TrainingCode:
         """The code for training containers."""
         return TrainingCode(self, "TrainingCode")
@@ -86,8 +91,11 @@ class OptimizationService(Construct):
         context = StackContext.of(scope)
         return context.once(OptimizationService, lambda: OptimizationService(context.stack, "OptimizationService"))
 
-    def job_runner(self, plan: Plan, store: IArtifactStore, *, role_arn: Arn) -> JobRunner:
-        """The runner of ``plan``'s jobs, allowed to look up its sources, pass the role and use the store."""
+    def job_runner(self, plan: Plan, store: IArtifactStore, *, role_arns: Mapping[str, Arn]) -> JobRunner:
+        """The runner of ``plan``'s jobs, allowed to look up its sources, pass their roles and use the store.
+
+        ``role_arns`` are by the ids of the statements that allow to pass them.
+        """
         kinds = sorted({job.kind for job in plan.jobs})
         manage = [job_statement(_of_kind("ManageJobs", kind), kind, *MANAGE) for kind in kinds]
         describe = [job_statement(_of_kind("WatchJobs", kind), kind, "Describe") for kind in kinds]
@@ -106,10 +114,10 @@ class OptimizationService(Construct):
         self._jobs.handler.permit(
             [
                 *manage,
-                *model_source.lookup_statements(*plan.job_sources),
+                *model_source.lookup_statements(*sources_of(plan.jobs)),
                 *records,
                 *store_statements(store, "keep references"),
-                pass_role_statement("PassExecutionRole", role_arn),
+                *(pass_role_statement(sid, arn) for sid, arn in role_arns.items()),
             ]
         )
         self._jobs.watcher.permit([*describe, *records])

@@ -226,14 +226,15 @@ def _lock_file_of(scope: Construct) -> _LockFile:
 
 
 def record_containers(scope: Construct, containers: Lock) -> None:
-    """Record images that the app has from now on. Does nothing where no CDK CLI runs the app."""
+    """Record images and arguments that the app has from now on. Does nothing where no CDK CLI runs the app."""
     file = _lock_file_of(scope)
     if _WRITTEN_BY_CLI not in os.environ or containers.entries().keys() <= file.lock.entries().keys():
         return
     # Another stack of the app may have recorded them.
     lock = Lock.read(file.path)
     known = lock.entries()
-    added = [f"{name}: {image}" for name, image in containers.entries().items() if name not in known]
+    new = {name: entry for name, entry in containers.entries().items() if name not in known}
+    added = [f"{name}: {entry}" if isinstance(entry, str) else name for name, entry in new.items()]
     file.lock = lock.adding(containers)
     if not added:
         return

@@ -27,20 +27,24 @@ from constructs_optim.constructs.stack.permissions import (
 )
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
 from constructs_optim.recipe.keys import sha256
-from constructs_optim.recipe.plan_data import Plan
+from constructs_optim.recipe.plan_data import JobPlan, Plan, sources_of
 
 from . import model_source
 from .artifact_store import IArtifactStore, store_statements
 
 
-def job_statements(plan: Plan, store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool) -> list[Statement]:
-    """The permissions that a plan's jobs require."""
-    trains = any(job.trains for job in plan.jobs)
+def job_statements(
+    jobs: Sequence[JobPlan], store: IArtifactStore, registry: ContainerRegistry, *, in_vpc: bool
+) -> list[Statement]:
+    """The permissions that jobs require."""
+    trains = any(job.trains for job in jobs)
+    tokens = dict.fromkeys(job.token for job in jobs if job.token is not None)
     return [
-        *model_source.read_statements(*plan.job_sources),
+        *model_source.read_statements(*sources_of(jobs)),
+        *(statement for token in tokens for statement in model_source.token_statements(token)),
         *store_statements(store, "train models" if trains else "write models"),
         *(store_statements(store, "keep checkpoints") if trains else ()),
-        *_image_statements([job.image for job in plan.jobs], registry),
+        *_image_statements([job.image for job in jobs], registry),
         *running_statements(in_vpc=in_vpc),
     ]
 

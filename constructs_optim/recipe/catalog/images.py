@@ -13,6 +13,9 @@ from . import load
 
 # API reference, ProductionVariant.InferenceAmiVersion: driver 580, CUDA 13.0.
 _CUDA_13_AMI = "al2023-ami-sagemaker-inference-gpu-4-1"
+_BLACKWELL = 10.0
+_CUDA_OF_BLACKWELL = (12, 8)
+_VLLM = frozenset({"vllm", "lmi"})
 SERVING = "serving"
 """The lock file's name for an image that any model is served with."""
 
@@ -48,6 +51,16 @@ class ImageRow(BaseModel, frozen=True):
         """
         return _CUDA_13_AMI if self.cuda is not None and self.cuda.startswith("13.") else None
 
+    def runs_on(self, compute_capability: float) -> bool:
+        """Whether its CUDA release compiles for the accelerators: Blackwell's came with 12.8 (CUDA release notes)."""
+        return compute_capability < _BLACKWELL or self.cuda is None or _numbers(self.cuda) >= _CUDA_OF_BLACKWELL
+
+    def has_engine(self, least: str | None) -> bool:
+        """Whether its engine is known as a release of vLLM from ``least`` on, or is no vLLM."""
+        if least is None or self.server not in _VLLM:
+            return True
+        return self.engine is not None and _numbers(self.engine) >= _numbers(least)
+
     def has_version(self, version: str) -> bool:
         """Whether the tag is ``version``, or begins with it and a separator."""
         return self.tag == version or self.tag.startswith((f"{version}-", f"{version}."))
@@ -55,7 +68,11 @@ class ImageRow(BaseModel, frozen=True):
     @property
     def release(self) -> tuple[int, ...]:
         """The numbers of the tag: a newer image has greater ones."""
-        return tuple(map(int, re.findall(r"\d+", self.tag)))
+        return _numbers(self.tag)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 class Choice(NamedTuple):

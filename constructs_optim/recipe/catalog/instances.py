@@ -9,6 +9,9 @@ from types import MappingProxyType
 
 from . import load
 
+# By compute capability: H100 and H200; B200 and B300; RTX PRO 6000.
+_GENERATIONS = {9.0: "hopper", 10.0: "blackwell", 10.3: "blackwell", 12.0: "rtx_pro_6000"}
+
 
 @dataclass(frozen=True)
 class InstanceRow:
@@ -35,6 +38,11 @@ class InstanceRow:
     sdk_lists: bool
     compute_capability: float | None = None
     cores_per_accelerator: int = 1
+
+    @property
+    def generation(self) -> str | None:
+        """The generation of its GPUs, as vLLM's recipes name it; None where they name none."""
+        return _GENERATIONS.get(self.compute_capability or 0)
 
     @property
     def parallel_units(self) -> int:

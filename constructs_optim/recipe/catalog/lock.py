@@ -1,32 +1,74 @@
-"""The lock file of an app: the container images of its jobs and of its models, recorded on first use.
+"""The lock file of an app: the container images of its jobs and models, and what it knows of models.
 
-A newer release of the library may prefer newer images, which would give artifacts other keys and endpoints other
-engines: the file keeps artifacts and containers as they are until the app's owner changes it.
+A newer release of the library may prefer newer images and other arguments, which would give artifacts other keys and
+endpoints other engines: the file keeps artifacts and containers as they are until the app's owner changes it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
+from .models import License, ModelRow, Tuning
+
 LOCK_FILE = "optim.lock.json"
 """Its path in the app's folder, beside ``cdk.json``."""
+PARTS = ("jobs", "servers", "models", "tuning")
+"""The parts of the file."""
+
+
+class RecordedModel(BaseModel, frozen=True, extra="forbid"):
+    """What ``constructs-optim lock --model`` has found out about a model; columns as of :class:`ModelRow`.
+
+    ``revision`` is the commit of Hugging Face. ``license`` is the licence's name there.
+    """
+
+    revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
+    gated: bool | None = None
+    license: str | None = None
+    parameters_billion: float | None = None
+    weight_bits: int | None = None
+    layers: int | None = None
+    key_value_heads: int | None = None
+    head_dimension: int | None = None
+    hidden_size: int | None = None
+    vocabulary_size: int | None = None
+    tied_embeddings: bool | None = None
+    attention_heads: int | None = None
+    max_position: int | None = None
+    full_attention_layers: int | None = None
+    stored_gb: float | None = None
+
+    def row(self, name: str, known: ModelRow | None) -> ModelRow:
+        """The catalog's row of the model, or one without a family, with what is recorded."""
+        columns = self.model_dump(exclude_none=True, exclude={"revision", "license"})
+        licence = {"license": License(self.license, f"https://huggingface.co/{name}")} if self.license else {}
+        return replace(known or ModelRow(name, family=""), **columns, **licence)
+
+
+Entry = str | RecordedModel | Tuning
+"""The name of an image, what is known of a model, or arguments."""
 
 
 class Lock(BaseModel, frozen=True, extra="forbid"):
     """Images by what they make or serve: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
 
     ``jobs`` has the images that jobs run in, ``servers`` those that models are served with. ``awq@<region>`` is for a
-    region whose registry lacks that image.
+    region whose registry lacks that image. ``models`` has what has been looked up of models, by id or S3 URI, and
+    ``tuning`` the engine's arguments by vLLM's recipe of a model, by ``<id>`` or ``<id>@<generation of GPUs>``.
     """
 
     version: Literal[1] = 1
     jobs: dict[str, str] = Field(default_factory=dict)
     servers: dict[str, str] = Field(default_factory=dict)
+    models: dict[str, RecordedModel] = Field(default_factory=dict)
+    tuning: dict[str, Tuning] = Field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Lock:
@@ -44,29 +86,34 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
                 "it to choose the containers anew, which may rebuild artifacts and update endpoints"
             ) from None
 
+    def row(self, name: str, known: ModelRow | None) -> ModelRow | None:
+        """The catalog's row of a model with what is recorded of it; None where neither knows it."""
+        recorded = self.models.get(name)
+        return recorded.row(name, known) if recorded is not None else known
+
     def adding(self, more: Lock) -> Lock:
         """A lock with the entries of another one as well; existing entries stay."""
-        return Lock.of({**more.entries(), **self.entries()})
+        return self.with_entries({**more.entries(), **self.entries()})
 
-    def entries(self) -> dict[str, str]:
-        """The images by ``jobs.<requirement>`` and ``servers.<requirement>``."""
-        parts = {"jobs": self.jobs, "servers": self.servers}
-        return {f"{part}.{name}": image for part, images in parts.items() for name, image in images.items()}
+    def entries(self) -> dict[str, Entry]:
+        """What is recorded, by ``<part>.<name>``."""
+        return {f"{part}.{name}": entry for part in PARTS for name, entry in getattr(self, part).items()}
 
     @classmethod
-    def of(cls, entries: Mapping[str, str]) -> Lock:
+    def with_entries(cls, entries: Mapping[str, Entry]) -> Lock:
         """The lock with these :meth:`entries`."""
-        parts: dict[str, dict[str, str]] = {"jobs": {}, "servers": {}}
-        for entry, image in entries.items():
+        parts: dict[str, dict[str, Entry]] = {part: {} for part in PARTS}
+        for entry, recorded in sorted(entries.items()):
             part, _, name = entry.partition(".")
-            parts[part][name] = image
+            parts[part][name] = recorded
         return cls(**parts)  # pyright: ignore[reportArgumentType]
 
     def write(self, path: Path) -> None:
         """Replace the file in one step."""
-        content = Lock.of(dict(sorted(self.entries().items())))
+        content = Lock.with_entries(self.entries())
         with NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8") as file:
-            file.write(content.model_dump_json(indent=2) + "\n")
+            parts = content.model_dump(mode="json", exclude_none=True)
+            file.write(json.dumps({part: entries for part, entries in parts.items() if entries}, indent=2) + "\n")
         written = Path(file.name)
         written.chmod(0o644)
         written.replace(path)

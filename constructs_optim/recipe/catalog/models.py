@@ -1,10 +1,13 @@
-"""JumpStart models, the techniques they support, and the size of their weights and KV cache."""
+"""Models of JumpStart and of Hugging Face: what they support, their size, and how vLLM serves them best."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
 
 from . import load
 
@@ -17,9 +20,55 @@ class License:
     url: str
 
 
+class Tuning(BaseModel, frozen=True, extra="forbid"):
+    """Arguments of ``vllm serve`` by their names with underscores, and further variables."""
+
+    arguments: Mapping[str, Any] = {}
+    environment: Mapping[str, str] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.arguments or self.environment)
+
+    def __or__(self, other: Tuning) -> Tuning:
+        """Both, ``other`` where they differ."""
+        return Tuning(
+            arguments={**self.arguments, **other.arguments}, environment={**self.environment, **other.environment}
+        )
+
+
+class Checkpoint(NamedTuple):
+    """A ready-made quantized checkpoint of a model: ``nvfp4``, for instance. ``memory_gb`` is the least it needs."""
+
+    model_id: str
+    precision: str
+    memory_gb: float
+
+
+@dataclass(frozen=True)
+class VllmRecipe:
+    """What vLLM's own recipe of a model says.
+
+    ``engine`` is the least release of vLLM, None where none is named; ``needs_code`` whether the recipe runs code of
+    the model's repository. ``tuning`` is for all accelerators, and ``generations`` adds to it for some: ``hopper``,
+    ``blackwell``, ``rtx_pro_6000``. ``speculation`` has values of ``--speculative-config``, the recommended one first;
+    their ``model`` is a speculator of Hugging Face.
+    """
+
+    engine: str | None = None
+    needs_code: bool = False
+    tuning: Tuning = field(default_factory=Tuning)
+    generations: Mapping[str, Tuning] = field(default_factory=dict[str, Tuning])
+    speculation: tuple[Mapping[str, Any], ...] = ()
+
+    def tuned(self, generation: str | None) -> Tuning:
+        """The tuning for a generation of accelerators."""
+        return self.tuning | self.generations.get(generation or "", Tuning())
+
+
 @dataclass(frozen=True)
 class ModelRow:
-    """One JumpStart model. A column is None where the source leaves it blank.
+    """A model of JumpStart or Hugging Face. A column is None where the source leaves it blank.
 
     ``supports`` has the techniques that the sources list as supported, by their names there, and ``pre_compiled`` where
     SageMaker has the compiled artifact.
@@ -30,7 +79,8 @@ class ModelRow:
     layers only those of a short window. The size of prediction heads and embeddings follows from ``hidden_size`` and
     ``vocabulary_size``; embeddings are a single matrix where they are tied, two otherwise. ``attention_heads`` counts
     query heads, ``max_position`` is the maximum context length in tokens. ``active_parameters_billion`` is the number
-    of parameters per token of a mixture of experts.
+    of parameters per token of a mixture of experts. ``memory_gb`` is the least accelerator memory by vLLM's recipe.
+    ``is_checkpoint``: it is a ready-made checkpoint of another model.
     """
 
     model_id: str
@@ -51,6 +101,17 @@ class ModelRow:
     full_attention_layers: int | None = None
     stored_gb: float | None = None
     active_parameters_billion: float | None = None
+    memory_gb: float | None = None
+    checkpoints: tuple[Checkpoint, ...] = ()
+    recipe: VllmRecipe | None = None
+    is_checkpoint: bool = False
+
+    @property
+    def ready_made(self) -> list[str]:
+        """The ids of published checkpoints and speculators."""
+        speculation = self.recipe.speculation if self.recipe is not None else ()
+        speculators = [settings["model"] for settings in speculation if "model" in settings]
+        return [*(checkpoint.model_id for checkpoint in self.checkpoints), *speculators]
 
     @property
     def key_value_bytes_a_token(self) -> int | None:
@@ -75,21 +136,31 @@ class ModelRow:
 
 @cache
 def by_id() -> dict[str, ModelRow]:
-    """Every known model, with the changes of :func:`override`."""
+    """Every known model of JumpStart, with the changes of :func:`override`."""
     data = load("models")
     return {row["model_id"]: _row(row, data["families"]) for row in data["models"]}
 
 
+@cache
+def of_hugging_face() -> dict[str, ModelRow]:
+    """Every known model of Hugging Face by its id, ready-made checkpoints included."""
+    return {row.model_id: row for raw in load("huggingface_models")["models"] for row in _with_checkpoints(raw)}
+
+
 def find(model_id: str) -> ModelRow | None:
-    """The model of that id."""
-    return by_id().get(model_id)
+    """The model of that id, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face (``Qwen/Qwen3-8B``)."""
+    return _rows(model_id).get(model_id)
+
+
+def _rows(model_id: str) -> dict[str, ModelRow]:
+    return of_hugging_face() if "/" in model_id else by_id()
 
 
 def override(model_id: str, **columns: Any) -> ModelRow:
     """Add a model of your own, or change columns of a catalogued model, for the rest of the process.
 
     Args:
-        model_id: the hub's id.
+        model_id: the id, of JumpStart or Hugging Face.
         **columns: columns of :class:`ModelRow`; all other columns keep their values.
 
     Raises:
@@ -101,9 +172,10 @@ def override(model_id: str, **columns: Any) -> ModelRow:
         raise ValueError(f"a model has no column {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     if "supports" in columns:
         columns = {**columns, "supports": frozenset(columns["supports"])}
-    row = by_id().get(model_id, ModelRow(model_id, family="custom"))
-    by_id()[model_id] = replace(row, **columns)
-    return by_id()[model_id]
+    rows = _rows(model_id)
+    row = rows.get(model_id, ModelRow(model_id, family="custom"))
+    rows[model_id] = replace(row, **columns)
+    return rows[model_id]
 
 
 def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
@@ -111,3 +183,44 @@ def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
     supports = {*families[raw["family"]], *columns.pop("supports")} - {*columns.pop("lacks", ())}
     licence = columns.pop("license")
     return ModelRow(**columns, supports=frozenset(supports), license=License(**licence) if licence else None)
+
+
+def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
+    """The model, and each of its checkpoints as a model of its own."""
+    columns = dict(raw)
+    checkpoints, tuning = columns.pop("checkpoints", ()), _tuning(columns)
+    generations = _generations(columns)
+    recipe = VllmRecipe(
+        engine=columns.pop("engine", None),
+        needs_code=columns.pop("needs_code", False),
+        tuning=tuning,
+        generations=generations,
+        speculation=tuple(columns.pop("speculation", ())),
+    )
+    published = tuple(Checkpoint(each["model_id"], each["precision"], each["memory_gb"]) for each in checkpoints)
+    model = ModelRow(**columns, checkpoints=published, recipe=recipe)
+    return [model, *(_checkpoint(model, recipe, dict(each)) for each in checkpoints)]
+
+
+def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) -> ModelRow:
+    more = _generations(columns)
+    tuned = {
+        name: recipe.generations.get(name, Tuning()) | more.get(name, Tuning()) for name in {*recipe.generations, *more}
+    }
+    return replace(
+        model,
+        model_id=columns["model_id"],
+        weight_bits=columns["weight_bits"],
+        memory_gb=columns["memory_gb"],
+        checkpoints=(),
+        is_checkpoint=True,
+        recipe=replace(recipe, tuning=recipe.tuning | _tuning(columns), generations=tuned),
+    )
+
+
+def _tuning(columns: dict[str, Any]) -> Tuning:
+    return Tuning(arguments=columns.pop("arguments", {}), environment=columns.pop("environment", {}))
+
+
+def _generations(columns: dict[str, Any]) -> dict[str, Tuning]:
+    return {name: _tuning(dict(each)) for name, each in columns.pop("generations", {}).items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 from constructs_optim.recipe.catalog import availability
 from constructs_optim.recipe.hosting import CapacityReservation
-from constructs_optim.recipe.recipe import Model
+from constructs_optim.recipe.model import Model
 
 from .requirements import Requirements
 from .workload import Workload

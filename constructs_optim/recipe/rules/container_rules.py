@@ -55,6 +55,8 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("techniques", names, fix)
     elif not recipe.is_served_by_job_image and not images.serving(recipe.serves, by_name()):
         yield Finding("techniques", names, fix, "no container image serves the result of these techniques together")
+    elif recipe.server is None and not recipe.serving_images:
+        yield Finding("model", str(recipe.model), "another model, or a later release of this library", _too_old(recipe))
 
 
 @rule("OPT035", _IMAGES)
@@ -72,6 +74,10 @@ def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding
                 fix = f"no entry {name!r} in {part} of {LOCK_FILE}"
                 fix += f", and the next synthesis records {capable[0].name}" if capable else ""
                 yield Finding(f"{part}[{name!r}]", image, fix)
+
+
+def _too_old(recipe: Recipe) -> str:
+    return f"{recipe.served_model} needs vLLM {recipe.least_engine} or newer, and no catalogued image has it"
 
 
 @rule("OPT037", _IMAGES)
@@ -92,6 +98,8 @@ def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
         able = [f"Server.{row.server}()" for row in images.serving(recipe.serves, by_name())]
         reason = f"no image of {server.title} serves {' and '.join(names)}"
         yield Finding("server", server.display_name(), " or ".join(dict.fromkeys(able)) or "other techniques", reason)
+    elif not any(image.has_engine(recipe.least_engine) for image in images.serving(recipe.serves, [server.name])):
+        yield Finding("server", server.display_name(), "another server", _too_old(recipe))
     elif server.container_version is not None and not recipe.serving_images:
         able = ", ".join(row.tag for row in images.serving(recipe.serves, [server.name])[:_SHOWN])
         known = any(row.server == server.name and row.has_version(server.container_version) for row in images.rows())

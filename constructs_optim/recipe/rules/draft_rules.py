@@ -11,11 +11,10 @@ from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import PreOptimized, SpeculativeDecoding
 from constructs_optim.recipe.tokens import is_token, matches
 
-from .model_rules import ARCHIVES, VERSION
+from .model_rules import ARCHIVES, HUB_ID, VERSION
 from .registry import GUIDE, Finding, rule
 
 S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
-_MODEL_ID = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _CONFIGURATION = re.compile(r"[A-Za-z0-9][\w.-]{0,127}")
 _MOST_DRAFTS = 3
 # Variables that SageMaker's draft excludes, and the value that does; None: any.
@@ -37,7 +36,7 @@ def is_prefix(uri: str) -> bool:
 def _sagemaker_draft_needs_jumpstart(recipe: Recipe) -> Iterator[Finding]:
     """The model is JumpStart's: SageMaker's draft model fits only tokenizer and weights that JumpStart publishes."""
     for location, draft in (
-        recipe.techniques_of(SpeculativeDecoding.sagemaker_draft) if recipe.s3_model is not None else ()
+        recipe.techniques_of(SpeculativeDecoding.sagemaker_draft) if recipe.hub_model is None else ()
     ):
         yield Finding(location, draft.name, "Model.jumpstart(...), or SpeculativeDecoding.custom_draft(...)")
 
@@ -67,7 +66,7 @@ def _sagemaker_draft_excludes_code(recipe: Recipe) -> Iterator[Finding]:
 def _draft_has_an_id(recipe: Recipe) -> Iterator[Finding]:
     """A draft of the hub has a model id: the ids of the hub's models have letters, digits and hyphens."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.jumpstart_draft):
-        if not _MODEL_ID.fullmatch(draft.model_id):
+        if not HUB_ID.fullmatch(draft.model_id):
             yield Finding(f"{location}.model_id", draft.model_id, "for instance meta-textgeneration-llama-3-2-1b")
         if draft.version is not None and not VERSION.fullmatch(draft.version):
             reason = "a hub's model versions have three numbers"
@@ -115,7 +114,7 @@ def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
     for location, technique in recipe.techniques_of(PreOptimized):
         if not _CONFIGURATION.fullmatch(technique.config):
             yield Finding(f"{location}.config", technique.config, "for instance lmi-optimized")
-        if recipe.s3_model is not None:
+        if recipe.hub_model is None:
             yield Finding(
                 location, technique.name, "Model.jumpstart(...)", "only models of the hub have configurations"
             )

@@ -81,7 +81,7 @@ def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
     row = recipe.instance
     if row is None or row.sdk_lists:
         return
-    running = [technique for _, technique in recipe.located_techniques if recipe.runs_on(technique, row)]
+    running = [t for _, t in recipe.located_techniques if t.job_stage is not None and recipe.runs_on(t, row)]
     if running:
         tested = _tested_families(recipe, running) or "none"
         yield Finding("instance_type", recipe.instance_type, f"Tested families: {tested}")

@@ -6,9 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.errors import close_matches
-from constructs_optim.recipe.recipe import Model, Recipe
+from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.catalog.lock import LOCK_FILE
+from constructs_optim.recipe.errors import close_matches, did_you_mean
+from constructs_optim.recipe.model import COMMIT, Model
+from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .registry import API, GUIDE, Finding, rule
@@ -19,6 +21,12 @@ VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
 _S3_URI = re.compile(r"s3://(?P<bucket>[^/\s]*)(?P<prefix>/\S*)?")
 _BUCKET = re.compile(r"(?!xn--)(?!\d+\.\d+\.\d+\.\d+$)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/\S+")
+_SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+")
+HUB_ID = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_DIGITS = re.compile(r"\d+")
+# huggingface_hub, validate_repo_id.
+_HUGGING_FACE_ID = re.compile(r"(?!.*(--|\.\.))[\w][\w.-]{0,95}/[\w][\w.-]{0,95}(?<![.-])")
+_HUGGING_FACE = "https://huggingface.co/docs/huggingface_hub/guides/download"
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 LONGEST_URI = 1024
 
@@ -34,12 +42,19 @@ def too_late(subject: str) -> str:
 def _model_is_a_model(recipe: Recipe) -> Iterator[Finding]:
     """The model is a Model: a Model says where the weights come from."""
     if not isinstance(recipe.model, Model):
-        yield Finding("model", recipe.model, 'Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")')
+        fix = (
+            'Model.huggingface("<owner>/<name>"), Model.jumpstart("<model id>") or Model.s3("s3://<bucket>/<prefix>/")'
+        )
+        yield Finding("model", recipe.model, fix)
+    for location, model in recipe.located_models:
+        if location != "model" and model.kind == "hub":
+            fix = "Model.huggingface(...) or Model.s3(...)"
+            yield Finding(location, str(model), fix, "checkpoints and speculators are files of Hugging Face or in S3")
 
 
 @rule("OPT002", f"{GUIDE}optimization-supported-models.html")
-def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
-    """The JumpStart model is known: SageMaker documents no inference optimization for a model of that id."""
+def _jumpstart_id_is_an_id(recipe: Recipe) -> Iterator[Finding]:
+    """A JumpStart model has an id of the hub: the hub has no model of that id."""
     model = recipe.hub_model
     if model is None or recipe.model_row is not None:
         return
@@ -48,8 +63,90 @@ def _jumpstart_id_is_known(recipe: Recipe) -> Iterator[Finding]:
         yield Finding("model", model.model_id, fix, too_late("the model's id"))
         return
     near = close_matches(model.model_id, models.by_id())
-    meant = f"did you mean {' or '.join(near)}?" if near else "`constructs-optim catalog models` lists them."
-    yield Finding("model", model.model_id, f"{meant} For weights of your own use Model.s3(...)")
+    # A release that the catalog does not know has other numbers; a misspelt id has the same.
+    misspelt = [known for known in near if _DIGITS.findall(known) == _DIGITS.findall(model.model_id)]
+    if "/" in model.model_id:
+        fix = f'Model.huggingface("{model.model_id}")'
+        yield Finding("model", model.model_id, fix, "this is an id of Hugging Face")
+    elif misspelt or not HUB_ID.fullmatch(model.model_id):
+        known = misspelt or near
+        meant = f"did you mean {' or '.join(known)}?" if known else "`constructs-optim catalog models` lists them."
+        yield Finding("model", model.model_id, f"{meant} For weights of your own use Model.s3(...)")
+
+
+@rule("OPT007", f"{GUIDE}optimization-supported-models.html", advisory=True)
+def _model_is_known(recipe: Recipe) -> Iterator[Finding]:
+    """The model is in the catalog: nobody vouches that it fits the memory and that the server reads it."""
+    if not isinstance(recipe.model, Model) or recipe.model_row is not None:
+        return
+    looks_up = f"`constructs-optim lock --model {recipe.model.name}` records what its config.json says"
+    fix = looks_up if recipe.hub_model is None and not is_token(recipe.model.uri) else "Test it before you depend on it"
+    yield Finding("model", str(recipe.model), fix)
+
+
+@rule("OPT008", _HUGGING_FACE)
+def _hugging_face_id_is_an_id(recipe: Recipe) -> Iterator[Finding]:
+    """A model of Hugging Face has an owner and a name: ids of Hugging Face look like Qwen/Qwen3-32B."""
+    for location, model in recipe.located_models:
+        if model.kind == "huggingface" and not _HUGGING_FACE_ID.fullmatch(model.model_id):
+            near = [known for known in models.of_hugging_face() if known.endswith(f"/{model.model_id}")]
+            fix = f"did you mean {near[0]}?" if near else "an id such as 'Qwen/Qwen3-32B'"
+            reason = too_late("the model's id") if is_token(model.model_id) else None
+            yield Finding(location, model.model_id, fix, reason)
+
+
+@rule("OPT017", _HUGGING_FACE)
+def _revision_is_a_commit(recipe: Recipe) -> Iterator[Finding]:
+    """A revision is a commit: branches and tags move, and an artifact is of exactly one commit."""
+    for location, model in recipe.located_models:
+        # A ready-made checkpoint takes the model's place.
+        if model is recipe.model and recipe.served_model is not model:
+            continue
+        if model.kind == "huggingface" and not COMMIT.fullmatch(recipe.revision(model) or ""):
+            fix = (
+                f"`constructs-optim lock --model {model.model_id}` looks it up and records it in {LOCK_FILE}; or "
+                f'revision="<40 hexadecimal digits>" of https://huggingface.co/{model.model_id}/commits'
+            )
+            reason = f"no commit of {model.model_id} is recorded" if model.revision is None else None
+            yield Finding(f"{location}.revision", model.revision, fix, reason)
+
+
+@rule("OPT018", "https://huggingface.co/docs/hub/models-gated")
+def _gated_models_have_a_secret(recipe: Recipe) -> Iterator[Finding]:
+    """A gated model of Hugging Face has a secret: only those who have accepted its terms get its files."""
+    for location, model in recipe.located_models:
+        row = recipe.row(model) if model.kind == "huggingface" else None
+        secret = model.token_secret_arn
+        if row is not None and row.gated and secret is None:
+            fix = (
+                f"accept the terms at https://huggingface.co/{model.model_id}, store a token as a secret of Secrets "
+                "Manager, and pass token_secret_arn=secret.secret_arn"
+            )
+            yield Finding(f"{location}.token_secret_arn", None, fix)
+        elif secret is not None and not matches(_SECRET, secret):
+            fix = "secret.secret_arn, or an ARN such as 'arn:aws:secretsmanager:us-west-2:111122223333:secret:hub'"
+            yield Finding(f"{location}.token_secret_arn", "(not shown)", fix, "this is not the ARN of a secret")
+
+
+@rule("OPT019", "https://huggingface.co/docs/transformers/models#custom-models", advisory=True)
+def _code_of_the_model_is_allowed(recipe: Recipe) -> Iterator[Finding]:
+    """The model's own code is allowed: vLLM's recipe runs Python files of the model's repository."""
+    row = recipe.model_row
+    needs_code = row is not None and row.recipe is not None and row.recipe.needs_code
+    if needs_code and recipe.served_model.kind == "huggingface" and not recipe.served_model.allow_code:
+        fix = "If the server does not start without them, read them and declare Model.huggingface(..., allow_code=True)"
+        yield Finding("model.allow_code", False, fix)
+
+
+@rule("OPT028", f"{API}API_ResourceConfig.html")
+def _copies_run_on_instance_types(recipe: Recipe) -> Iterator[Finding]:
+    """A copying job has an instance type: SageMaker has no instance type of that name."""
+    for location, model in recipe.located_models:
+        name = model.compute.instance_type if model.compute is not None else None
+        if name is not None and instances.find(name) is None and name not in instances.other_names():
+            yield Finding(
+                f"{location}.compute.instance_type", name, did_you_mean(name, instances.other_names(), "ml.m5.2xlarge")
+            )
 
 
 @rule("OPT003", f"{API}DescribeHubContent.html")
@@ -68,7 +165,7 @@ def _version_is_valid(recipe: Recipe) -> Iterator[Finding]:
 def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
     """A gated model's licence is accepted in the code: only you can accept the licence of its weights."""
     row = recipe.model_row
-    if row is None or not row.gated or recipe.model.accept_eula:
+    if recipe.hub_model is None or row is None or not row.gated or recipe.model.accept_eula:
         return
     name, url = (row.license.name, row.license.url) if row.license else ("end-user licence agreement", _LICENCES)
     version = f'version="{recipe.model.version}", ' if recipe.model.version is not None else ""
@@ -80,36 +177,37 @@ def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT005", f"{API}OptimizationJobModelSourceS3.html")
 def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
     """An S3 model is a prefix of uncompressed files: optimization jobs read uncompressed files under an S3 prefix."""
-    model = recipe.s3_model
-    if model is None or is_token(model.uri):
-        return
-    fix, reason = "a URI such as 's3://my-bucket/models/llama/'", None
-    uri = _S3_URI.fullmatch(model.uri)
-    if uri is None:
-        reason = "this is not an S3 URI"
-    elif not _BUCKET.fullmatch(uri["bucket"]):
-        reason = f"{uri['bucket']!r} cannot name a bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
-        fix = f"{fix}; see {_BUCKETS}"
-    elif model.uri.lower().endswith(ARCHIVES):
-        fix = "unpack the archive to a prefix, and name the prefix"
-    elif len(model.uri) > LONGEST_URI:
-        fix, reason = f"a URI of at most {LONGEST_URI} characters", "the URI is too long"
-    else:
-        return
-    yield Finding("model.uri", model.uri, fix, reason)
+    for location, model in recipe.located_models:
+        if model.kind != "s3" or is_token(model.uri):
+            continue
+        fix, reason = "a URI such as 's3://my-bucket/models/llama/'", None
+        uri = _S3_URI.fullmatch(model.uri)
+        if uri is None:
+            reason = "this is not an S3 URI"
+        elif not _BUCKET.fullmatch(uri["bucket"]):
+            reason = f"{uri['bucket']!r} cannot name a bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
+            fix = f"{fix}; see {_BUCKETS}"
+        elif model.uri.lower().endswith(ARCHIVES):
+            fix = "unpack the archive to a prefix, and name the prefix"
+        elif len(model.uri) > LONGEST_URI:
+            fix, reason = f"a URI of at most {LONGEST_URI} characters", "the URI is too long"
+        else:
+            continue
+        yield Finding(f"{location}.uri", model.uri, fix, reason)
 
 
 @rule("OPT009", "https://docs.aws.amazon.com/kms/latest/developerguide/cmks-in-iam-policies.html")
 def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
     """A model's encryption key is named by its ARN: in an IAM policy, an alias or an id of a KMS key allows nothing."""
-    key = recipe.model.encryption_key_arn if isinstance(recipe.model, Model) else None
-    if key is not None and not matches(_KMS_KEY, key):
-        fix = "key.key_arn, or an ARN such as 'arn:aws:kms:us-west-2:111122223333:key/...'"
-        yield Finding("model.encryption_key_arn", key, fix)
+    for location, model in recipe.located_models:
+        key = model.encryption_key_arn
+        if key is not None and not matches(_KMS_KEY, key):
+            fix = "key.key_arn, or an ARN such as 'arn:aws:kms:us-west-2:111122223333:key/...'"
+            yield Finding(f"{location}.encryption_key_arn", key, fix)
 
 
 @rule("OPT006", f"{API}DescribeHubContent.html", advisory=True)
 def _version_is_pinned(recipe: Recipe) -> Iterator[Finding]:
     """A version is pinned: without a version, each stack takes the newest one when it is first deployed."""
-    if recipe.model_row is not None and recipe.model.version is None:
+    if recipe.hub_model is not None and recipe.model_row is not None and recipe.model.version is None:
         yield Finding("model.version", None, f'Pin it: Model.jumpstart("{recipe.model.model_id}", version="...")')

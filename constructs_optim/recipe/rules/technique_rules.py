@@ -12,10 +12,12 @@ from constructs_optim.recipe.techniques.parsing import call_of, in_code, parse
 
 from .registry import GUIDE, Finding, rule
 
+_WHOLE = 16
+
 
 @rule("OPT020", f"{GUIDE}model-optimize.html")
-def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
-    """There is at least one technique: an optimized endpoint applies a technique to its model."""
+def _techniques_are_techniques(recipe: Recipe) -> Iterator[Finding]:
+    """Techniques are techniques: a recipe is a model with a list of techniques, which may be empty."""
     techniques = recipe.techniques
     if isinstance(techniques, str) or not isinstance(techniques, Sequence):
         named = techniques.display_name() if isinstance(techniques, Technique) else techniques
@@ -23,8 +25,6 @@ def _there_is_a_technique(recipe: Recipe) -> Iterator[Finding]:
         fix = f"techniques=[{meant or 'Quantization.awq()'}]"
         yield Finding("techniques", techniques, fix, "techniques are a list")
         return
-    if not techniques:
-        yield Finding("techniques", techniques, "techniques=[Quantization.awq()]")
     for index, technique in enumerate(techniques):
         if not isinstance(technique, Technique):
             reason, fix = _reason_and_fix(technique)
@@ -83,21 +83,49 @@ def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT023", f"{GUIDE}optimization-supported-models.html")
 def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
-    """The model supports the technique: SageMaker's matrix of supported models does not list it."""
+    """The model supports the technique: the technique has nothing to work on."""
     row = recipe.model_row
+    for location, technique in recipe.located_techniques if row is not None else ():
+        assert row is not None  # noqa: S101 - for the type checker
+        if isinstance(technique, TrainedTechnique) and technique.support not in row.supports:
+            reason = f"{technique.name} needs a Llama or Mistral model in 16 bits, and {row.model_id} is none"
+            fix = "a model that `constructs-optim catalog models --supports trainable` lists"
+        elif _quantizes(technique) and row.weight_bits < _WHOLE and technique.support not in row.supports:
+            reason = f"the weights of {row.model_id} are quantized already, to {row.weight_bits} bits"
+            fix = "the model without this technique, or a model in 16 bits"
+        elif recipe.hub_model is not None and technique.of_hub and technique.support not in row.supports:
+            reason = f"JumpStart publishes no {technique.name.replace('_', ' ')} for {row.model_id}"
+            fix = f"a model that `constructs-optim catalog models --supports {technique.support}` lists"
+        else:
+            continue
+        yield Finding(location, technique.name, fix, reason)
+
+
+def _quantizes(technique: Technique) -> bool:
+    return technique.kind == "quantization" and technique.job_stage is not None
+
+
+@rule("OPT026", f"{GUIDE}optimization-supported-models.html", advisory=True)
+def _sagemaker_lists_techniques(recipe: Recipe) -> Iterator[Finding]:
+    """SageMaker lists the technique for the model: its matrix of supported models does not."""
+    row = recipe.model_row if recipe.hub_model is not None else None
     for location, technique in recipe.located_techniques:
-        if row is not None and technique.support not in row.supports:
+        if row is not None and technique.job_member and not technique.of_hub and technique.support not in row.supports:
             supported = sorted(other.name for other in _registered() if other.support in row.supports)
             reason = f"SageMaker's matrix of supported models does not list {technique.name} for {row.model_id}"
-            if isinstance(technique, TrainedTechnique):
-                reason = f"{technique.name} needs a Llama or Mistral model in 16 bits, and {row.model_id} is none"
-            yield Finding(
-                location,
-                technique.name,
-                f"this model supports {', '.join(supported) or 'no technique'}; for another kind of model see "
-                "`constructs-optim catalog models`",
-                reason,
-            )
+            yield Finding(location, technique.name, f"It lists {', '.join(supported) or 'no technique'}", reason)
+
+
+@rule("OPT027", f"{GUIDE}model-optimize.html", advisory=True)
+def _no_checkpoint_is_published(recipe: Recipe) -> Iterator[Finding]:
+    """A quantization job is needed: a checkpoint of the model is published that needs no job."""
+    row = recipe.model_row
+    for location, technique in recipe.techniques_of(Technique):
+        if _quantizes(technique) and row is not None:
+            published = " or ".join(each.model_id for each in row.checkpoints if each.precision in technique.precisions)
+            if published:
+                call = f"{technique.display_name()}(checkpoint=Model.huggingface(...)), of {published}"
+                yield Finding(location, technique.name, call)
 
 
 @rule("OPT024", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")

@@ -3,8 +3,9 @@
 ``REGISTRY`` has all classes by kind and name; users write them as members of groups, such as ``Quantization.awq``.
 """
 
-from .base import REGISTRY, Stage, Technique, TrainingCompute
+from .base import REGISTRY, Stage, Technique
 from .compilation import Compilation
+from .kv_cache import KvCache
 from .pre_optimized import PreOptimized
 from .quantization import Quantization
 from .sharding import Sharding
@@ -15,6 +16,7 @@ __all__ = [
     "REGISTRY",
     "Compilation",
     "FineTune",
+    "KvCache",
     "Medusa",
     "PreOptimized",
     "Quantization",
@@ -23,5 +25,4 @@ __all__ = [
     "Stage",
     "Technique",
     "TrainedTechnique",
-    "TrainingCompute",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from constructs_optim.recipe.plan_data import ChannelPlan, HubSource, S3Source
+from constructs_optim.recipe.model import Model
+from constructs_optim.recipe.plan_data import ChannelPlan, ModelSource
 from constructs_optim.recipe.settings import Settings, as_text
 
 Names = Annotated[Sequence[str], AfterValidator(tuple)]
@@ -37,32 +38,6 @@ class Stage:
 
 OPTIMIZE = Stage(2)
 """Quantization and compilation."""
-
-
-class TrainingCompute(Settings):
-    """The compute resources of a training job.
-
-    Attributes:
-        instance_type: for instance ``ml.g5.12xlarge``. Default: the endpoint's.
-        instance_count: instances that train together; each of their accelerators has the whole model. Default: 1.
-        volume_size_gb: storage in GB, where the instance type has no disks of its own. Default: 100.
-        spot: whether it runs on spot capacity, which costs less and may be interrupted; the job resumes from its last
-            checkpoint. Default: no.
-        spot_wait_seconds: with ``spot``, the maximum time of waiting for capacity, in addition to the runtime. Default:
-            86,400 (a day).
-        keep_alive_seconds: how long the instances are kept for another job of the same kind (a warm pool, which is
-            charged for); at most 21,600. Default: none.
-        environment: variables of the container, for instance ``PIP_INDEX_URL`` of a mirror that a VPC reaches. The
-            template shows them: no secrets. Default: none.
-    """
-
-    instance_type: str | None = None
-    instance_count: int = Field(default=1, ge=1, le=64)
-    volume_size_gb: int = Field(default=100, ge=1, le=16_384)
-    spot: bool = False
-    spot_wait_seconds: int = Field(default=86_400, ge=1, le=2_419_200)
-    keep_alive_seconds: int | None = Field(default=None, ge=1, le=21_600)
-    environment: Mapping[str, str] | None = None
 
 
 REGISTRY: dict[str, dict[str, type[Technique]]] = {}
@@ -100,7 +75,7 @@ class Technique(Settings):
     sdk_lists_only: ClassVar[bool] = False
     """Whether it runs only on the instance families that the SageMaker SDK lists."""
     stage: ClassVar[Stage | None] = None
-    """The job that it needs; None where it changes only the serving of the model."""
+    """The job that makes its artifact, where one does."""
     order_in_job: ClassVar[int] = 0
     """Its position among the techniques of that job."""
     job_member: ClassVar[str] = ""
@@ -121,10 +96,29 @@ class Technique(Settings):
     """Whether it is written as a member of its group, for instance ``Quantization.awq``."""
     hub_configuration: ClassVar[bool] = False
     """Whether the hub's configuration defines the serving of the model."""
+    of_hub: ClassVar[bool] = False
+    """Whether the hub publishes what it needs for each model."""
+    precisions: ClassVar[frozenset[str]] = frozenset()
+    """The precisions of ready-made checkpoints that are made as its own (``huggingface_models.json``)."""
     draft_provider: ClassVar[str] = ""
     """Who provides its draft: sagemaker, jumpstart or custom, as the SageMaker SDK tags models; empty without one."""
 
     tensor_parallel_degree: int | None = Field(default=None, ge=1)
+
+    @property
+    def ready_made(self) -> Model | None:
+        """The checkpoint that is served instead of the model, without a job; None where there is none."""
+        return None
+
+    @property
+    def beside(self) -> Model | None:
+        """Files of another model that the container needs beside the model, in a channel of the technique's name."""
+        return None
+
+    @property
+    def job_stage(self) -> Stage | None:
+        """The job that it needs; None where it has a checkpoint, or changes only the serving of the model."""
+        return self.stage if self.ready_made is None else None
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -172,7 +166,7 @@ class Technique(Settings):
         """Variables of the container that serves the result, where they are of one server only."""
         return {}
 
-    def channel(self, served: HubSource | S3Source, job: int) -> ChannelPlan | None:
+    def channel(self, served: ModelSource, job: int) -> ChannelPlan | None:
         """Files that the container needs beside the model; ``job`` is the index of the job that trains heads."""
         return None
 

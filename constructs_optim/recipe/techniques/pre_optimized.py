@@ -17,6 +17,7 @@ class PreOptimized(Technique):
     title = "pre-optimized ({config})"
     in_group = False
     hub_configuration = True
+    of_hub = True
     # The provider may have quantized it.
     lossless = False
 

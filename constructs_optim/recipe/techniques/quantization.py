@@ -6,10 +6,11 @@ TensorRT-LLM user guide for SmoothQuant.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.settings import Group
 
 from .base import OPTIMIZE, Names, Option, Technique
@@ -19,16 +20,32 @@ _WITH_DRAFT = "speculative_decoding=sagemaker_draft"
 
 class _Quantization(Technique):
     kind = "quantization"
+    lossless = False
+    # vLLM's Marlin kernels read what the accelerator has no instructions for (compute capability 8.0 and later).
+    compute_capability = (8.0, 12.0)
+
+
+class _JobQuantization(_Quantization):
     stage = OPTIMIZE
     job_member = "ModelQuantizationConfig"
-    lossless = False
+
+    checkpoint: Model | None = None
+
+    @property
+    def ready_made(self) -> Model | None:
+        """The checkpoint."""
+        return self.checkpoint
+
+    def deciding_settings(self) -> dict[str, Any]:
+        """Those of its job."""
+        return {name: value for name, value in super().deciding_settings().items() if name != "checkpoint"}
 
     def job_environment(self) -> dict[str, str]:
         """``OPTION_QUANTIZE``, and the settings that differ from the container's own."""
         return {"OPTION_QUANTIZE": self.name, **self.options()}
 
 
-class AwqQuantization(_Quantization):
+class AwqQuantization(_JobQuantization):
     """AWQ: activation-aware quantization of the weights to INT4, activations as they are. For GPUs.
 
     Three of the container's settings have only one value that works, and are no settings here: 4 bits, a zero point
@@ -37,6 +54,7 @@ class AwqQuantization(_Quantization):
     Attributes:
         group_size: weights that share a scale: 32, 64 or 128. Default: 128.
         ignored_layers: names of layers left as they are. Default: none.
+        checkpoint: a ready-made AWQ checkpoint of the model, which needs no job. Default: none.
     """
 
     name = "awq"
@@ -45,15 +63,16 @@ class AwqQuantization(_Quantization):
     makes = frozenset({"awq"})
     serves = frozenset({"awq"})
     # INT4 kernels need compute capability 7.5.
-    compute_capability = (7.5, 9.0)
+    compute_capability = (7.5, 12.0)
     recommended = ("", _WITH_DRAFT)
     weight_bits = 4
+    precisions = frozenset({"int4"})
 
     group_size: Annotated[Literal[32, 64, 128], Option("OPTION_AWQ_BLOCK_SIZE")] = 128
     ignored_layers: Annotated[Names, Option("OPTION_AWQ_IGNORE_LAYERS")] = ()
 
 
-class Fp8Quantization(_Quantization):
+class Fp8Quantization(_JobQuantization):
     """FP8: weights and activations in 8-bit floating point. For GPUs.
 
     Attributes:
@@ -61,6 +80,7 @@ class Fp8Quantization(_Quantization):
         ignored_layers: names of layers left as they are. Default: ``lm_head``.
         calibration_size: samples to calibrate on. Default: 512.
         calibration_length: tokens of a sample. Default: 2048.
+        checkpoint: a ready-made FP8 checkpoint of the model, which needs no job. Default: none.
     """
 
     name = "fp8"
@@ -68,6 +88,7 @@ class Fp8Quantization(_Quantization):
     serves = frozenset({"fp8"})
     recommended = ("", _WITH_DRAFT, "compilation=tensorrt_llm")
     weight_bits = 8
+    precisions = frozenset({"fp8"})
 
     scheme: Annotated[Literal["FP8", "FP8_DYNAMIC"], Option("OPTION_FP8_SCHEME")] = "FP8"
     ignored_layers: Annotated[Names, Option("OPTION_FP8_IGNORE")] = ("lm_head",)
@@ -80,7 +101,7 @@ class Fp8Quantization(_Quantization):
         return "FP8" if self.scheme == "FP8" else "FP8 (dynamic activations)"
 
 
-class SmoothQuantization(_Quantization):
+class SmoothQuantization(_JobQuantization):
     """SmoothQuant: weights and activations in INT8, with the outliers of the activations moved into the weights.
 
     For GPUs, together with ``Compilation.tensorrt_llm()`` only.
@@ -95,6 +116,7 @@ class SmoothQuantization(_Quantization):
     name = "smoothquant"
     title = "SmoothQuant INT8 (alpha {alpha})"
     makes = frozenset({"smoothquant"})
+    compute_capability = (8.0, 9.0)
     sdk_lists_only = True
     recommended = ("compilation=tensorrt_llm",)
     weight_bits = 8
@@ -105,9 +127,76 @@ class SmoothQuantization(_Quantization):
     calibration_size: Annotated[int, Option("OPTION_CALIB_SIZE")] = Field(default=512, ge=1, le=100_000)
 
 
+class _ReadyMadeQuantization(_Quantization):
+    support = "quantization"
+
+    checkpoint: Model
+
+    @property
+    def ready_made(self) -> Model:
+        """The checkpoint."""
+        return self.checkpoint
+
+
+class W4A16Quantization(_ReadyMadeQuantization):
+    """W4A16: weights in INT4, activations in 16 bits, as GPTQ and AWQ of llm-compressor write them. For GPUs.
+
+    Attributes:
+        checkpoint: a ready-made checkpoint of the model.
+    """
+
+    name = "w4a16"
+    title = "W4A16"
+    serves = frozenset({"w4a16"})
+    weight_bits = 4
+
+
+class Fp8BlockQuantization(_ReadyMadeQuantization):
+    """FP8 with a scale for each block of 128 by 128 weights; activations are scaled at run time. For GPUs.
+
+    Attributes:
+        checkpoint: a ready-made checkpoint of the model.
+    """
+
+    name = "fp8_block"
+    title = "FP8 (blocks)"
+    serves = frozenset({"fp8"})
+    weight_bits = 8
+
+
+class Nvfp4Quantization(_ReadyMadeQuantization):
+    """NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell computes in it; other GPUs in 16 bits.
+
+    Attributes:
+        checkpoint: a ready-made checkpoint of the model.
+    """
+
+    name = "nvfp4"
+    title = "NVFP4"
+    serves = frozenset({"nvfp4"})
+    weight_bits = 4
+
+
+class Mxfp4Quantization(_ReadyMadeQuantization):
+    """MXFP4: 4-bit floating point with a scale for each 32 weights, as of gpt-oss. For GPUs.
+
+    Attributes:
+        checkpoint: a ready-made checkpoint of the model.
+    """
+
+    name = "mxfp4"
+    title = "MXFP4"
+    serves = frozenset({"mxfp4"})
+    weight_bits = 4
+
+
 class Quantization(metaclass=Group):
     """Less precise weights: less accelerator memory, and more of it for the KV cache."""
 
     awq = AwqQuantization
     fp8 = Fp8Quantization
+    fp8_block = Fp8BlockQuantization
+    w4a16 = W4A16Quantization
+    nvfp4 = Nvfp4Quantization
+    mxfp4 = Mxfp4Quantization
     smoothquant = SmoothQuantization

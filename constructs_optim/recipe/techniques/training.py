@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from constructs_optim.recipe.catalog.models import ModelRow
+from constructs_optim.recipe.compute import TrainingCompute
 from constructs_optim.recipe.settings import as_text
 from constructs_optim.training.errors import SeveralProblems
 from constructs_optim.training.job_log import fine_tuning_metrics, head_training_metrics
 from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
 
-from .base import Stage, Technique, TrainingCompute
+from .base import Stage, Technique
 
 # Bytes of an accelerator's memory for each weight: 4 bits; 16 bits; float32, its gradient and 8-bit AdamW.
 _BYTES_A_WEIGHT = {"qlora": 0.5, "lora": 2.0, "full": 10.0}

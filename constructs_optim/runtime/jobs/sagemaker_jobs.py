@@ -154,10 +154,11 @@ class TrainingJobKind(ArtifactJobKind):
     def request(
         self, name: str, key: str, output: str, props: JobProperties, source: ResolvedSource, store: ArtifactStore
     ) -> dict[str, object]:
-        """The body of CreateTrainingJob; the model's channel comes before the plan's."""
+        """The body of CreateTrainingJob; the model's channel, if it has one, comes before the plan's."""
         model = {**source.data_source, "S3DataDistributionType": "FullyReplicated"}
         model.pop("CompressionType")
         channel = {"ChannelName": props.model_channel, "DataSource": {"S3DataSource": model}}
+        channels = [channel] if props.model_channel is not None else []
         events = {
             "LocalPath": "/opt/ml/output/tensorboard",
             "S3OutputPath": f"s3://{store.bucket}/artifacts/{key}/tensorboard/",
@@ -165,7 +166,7 @@ class TrainingJobKind(ArtifactJobKind):
         request = dict(props.request)
         members: dict[str, object] = {
             "TrainingJobName": name,
-            "InputDataConfig": [channel, *list_in(request.pop("InputDataConfig", None))],
+            "InputDataConfig": [*channels, *list_in(request.pop("InputDataConfig", None))],
             "OutputDataConfig": {"CompressionType": "NONE", "S3OutputPath": output, **_encryption(props)},
             "CheckpointConfig": {"S3Uri": f"s3://{store.bucket}/checkpoints/{key}/"},
             "TensorBoardOutputConfig": events,

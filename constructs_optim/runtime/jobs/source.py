@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from ..errors import DeploymentError, code_of
-from ..requests.properties import ArtifactSource, HubSource, S3Source, Source
+from ..requests.properties import ArtifactSource, HubSource, HuggingFaceSource, S3Source, Source
 from ..store.json_records import objects
 from .hub_document import LONGEST_STARTUP, HubDocument, hub_content
 
@@ -57,6 +57,8 @@ def resolve(source: Source, *, sagemaker: SageMakerClient, s3: S3Client) -> Reso
             return _from_hub(source, sagemaker)
         case S3Source():
             return _from_s3(source, s3)
+        case HuggingFaceSource():
+            return ResolvedSource(f"huggingface:{source.model_id}@{source.revision}", uri="", accept_eula=False)
         case ArtifactSource():
             return ResolvedSource(identity=f"artifact:{source.artifact_key}", uri=source.uri, accept_eula=False)
 

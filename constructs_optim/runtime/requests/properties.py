@@ -35,7 +35,7 @@ _WAIT_HANDLE_HOST = re.compile(
     r"(amazonaws\.com(\.cn)?|amazonaws\.eu|c2s\.ic\.gov|cloud\.adc-e\.uk|csp\.hci\.ic\.gov|sc2s\.sgov\.gov)"
 )
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-SOURCE_KINDS = frozenset({"hub", "hub_draft", "s3", "artifact"})
+SOURCE_KINDS = frozenset({"hub", "hub_draft", "s3", "huggingface", "artifact"})
 
 
 def _checked_wait_handle(url: str) -> str:
@@ -189,6 +189,14 @@ class S3Source(Properties):
         return bucket, prefix
 
 
+class HuggingFaceSource(Properties):
+    """A model of Hugging Face at a commit, which the job itself copies."""
+
+    kind: Literal["huggingface"] = "huggingface"
+    model_id: Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}")]
+    revision: Annotated[str, pattern("[0-9a-f]{40}")]
+
+
 class ArtifactSource(Properties):
     """The output of another job, or a folder of it."""
 
@@ -203,7 +211,7 @@ class ArtifactSource(Properties):
         return f"{self.s3_uri}{self.suffix}"
 
 
-Source = Annotated[HubSource | S3Source | ArtifactSource, Field(discriminator="kind")]
+Source = Annotated[HubSource | S3Source | HuggingFaceSource | ArtifactSource, Field(discriminator="kind")]
 
 
 class StoreProperties(Properties):
@@ -229,7 +237,7 @@ class JobProperties(StoreProperties, WatchedProperties):
     source: Source
     # Further inputs of the job.
     reads: Annotated[tuple[S3Source, ...], Field(max_length=20)] = ()
-    # The training job's input channel for the source.
+    # The training job's input channel for the source; none where the job fetches it.
     model_channel: _Channel | None = None
     # The job's request without the members that the handler sets, validated by botocore.
     request: dict[str, Any]

@@ -1,0 +1,104 @@
+"""What there is to know of a model before it is deployed: its commit, size and geometry."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+
+from constructs_optim.recipe.catalog.lock import RecordedModel
+from constructs_optim.recipe.catalog.model_config import ModelConfig
+
+from ..aws import Account, errors_explained
+
+_CONFIG = "config.json"
+_WEIGHTS = ".safetensors"
+_SECOND_LAYOUT = "consolidated"
+
+
+def look_up(name: str, revision: str) -> RecordedModel:
+    """What is recorded of a model: an id of Hugging Face at a revision, or an S3 prefix.
+
+    A gated model without a token has its commit and its size only.
+    """
+    return _in_s3(name) if name.startswith("s3://") else _of_hugging_face(name, revision)
+
+
+def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
+    try:
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import (
+            GatedRepoError,
+            HfHubHTTPError,
+            HFValidationError,
+            RemoteEntryNotFoundError,
+            RepositoryNotFoundError,
+            RevisionNotFoundError,
+        )
+    except ModuleNotFoundError:
+        raise typer.BadParameter('Hugging Face is looked up with: pip install "constructs-optim[cli]"') from None
+    hub, config = HfApi(), None
+    try:
+        found = hub.model_info(model_id, revision=revision, files_metadata=True)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                path = hub.hf_hub_download(model_id, _CONFIG, revision=found.sha, local_dir=folder)
+                config = _config(model_id, Path(path).read_bytes())
+            except (GatedRepoError, RemoteEntryNotFoundError):
+                config = None
+    except (HFValidationError, RepositoryNotFoundError):
+        raise typer.BadParameter(
+            f"Hugging Face has no model {model_id}, or it is private: check the id, or set HF_TOKEN"
+        ) from None
+    except RevisionNotFoundError:
+        raise typer.BadParameter(f"{model_id} has no revision {revision}") from None
+    except (HfHubHTTPError, OSError) as error:
+        raise typer.BadParameter(f"{hub.endpoint} cannot be asked for {model_id}: {error}") from None
+    sizes = {file.rfilename: file.size or 0 for file in found.siblings or ()}
+    card = found.card_data.to_dict() if found.card_data is not None else {}
+    total = found.safetensors.total if found.safetensors is not None else None
+    known = {"revision": found.sha, "gated": bool(found.gated), "license": card.get("license")}
+    return RecordedModel(**{**known, **_columns(config, sizes, total)})
+
+
+def _in_s3(uri: str) -> RecordedModel:
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
+    with errors_explained():
+        s3 = Account(None, None).client("s3")
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        sizes = {item["Key"].removeprefix(prefix): item["Size"] for page in pages for item in page.get("Contents", ())}
+        if _CONFIG not in sizes:
+            raise typer.BadParameter(f"there is no {_CONFIG} under {uri}")
+        content = s3.get_object(Bucket=bucket, Key=prefix + _CONFIG)["Body"].read()
+    return RecordedModel(**_columns(_config(uri, content), sizes, None))
+
+
+def _config(name: str, content: bytes) -> ModelConfig:
+    try:
+        return ModelConfig.model_validate_json(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "the file"
+        raise typer.BadParameter(f"{_CONFIG} of {name} is not a model's: {where}: {problem['msg']}") from None
+
+
+def _columns(config: ModelConfig | None, sizes: dict[str, int], parameters: int | None) -> dict[str, Any]:
+    columns = config.columns if config is not None else {}
+    stored = _stored(sizes.items())
+    if not stored:
+        return columns
+    bits = columns.get("weight_bits", 16)
+    billions = (parameters if parameters is not None and bits >= 16 else stored * 8 / bits) / 1e9
+    return {**columns, "stored_gb": round(stored / 1e9, 3), "parameters_billion": round(billions, 3)}
+
+
+def _stored(sizes: Iterable[tuple[str, int]]) -> int:
+    """Bytes of weights, in one of the layouts."""
+    weights = {name: size for name, size in sizes if name.endswith(_WEIGHTS)}
+    first = {name: size for name, size in weights.items() if not name.startswith(_SECOND_LAYOUT)}
+    return sum((first or weights).values())

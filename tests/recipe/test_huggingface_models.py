@@ -1,0 +1,206 @@
+"""Models of Hugging Face: copies into the artifact store, ready-made checkpoints, speculators, and vLLM's recipes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe import Model, Plan, Quantization, Recipe, SpeculativeDecoding, TrainingCompute, plan
+from constructs_optim.recipe.catalog import instances, load, models
+from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.plan_data import ArtifactSource, HuggingFaceSource
+from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.servers import Server
+from constructs_optim.recipe.techniques import KvCache
+
+COMMIT, OTHER = "a" * 40, "b" * 40
+QWEN = Model.huggingface("Qwen/Qwen3-32B", revision=COMMIT)
+NVFP4 = Quantization.nvfp4(checkpoint=Model.huggingface("nvidia/Qwen3-32B-NVFP4", revision=COMMIT))
+SPECULATOR = SpeculativeDecoding.speculator(
+    model=Model.huggingface("RedHatAI/Qwen3-32B-speculator.eagle3", revision=COMMIT)
+)
+GEOMETRY = {"layers": 64, "key_value_heads": 8, "head_dimension": 128, "max_position": 131_072, "stored_gb": 65.5}
+
+
+def planned(model: Model = QWEN, *techniques: Any, instance_type: str = "ml.g7e.12xlarge", **changed: Any) -> Plan:
+    return plan(Recipe(model, techniques, instance_type, "us-west-2", **changed))
+
+
+def environment(result: Plan) -> dict[str, str]:
+    return result.container.environment
+
+
+def test_one_job_copies_the_model_which_is_then_served_from_the_store() -> None:
+    result = planned()
+    (job,) = result.jobs
+    assert job.name == "copy-qwen-qwen3-32b"
+    assert job.kind == "TrainingJob"
+    assert job.source == HuggingFaceSource(model_id="Qwen/Qwen3-32B", revision=COMMIT)
+    assert job.artifact_key is not None
+    assert result.container.model == ArtifactSource(job=0)
+    assert result.container.network_isolation
+    assert job.request["HyperParameters"] == {
+        "model_id": "Qwen/Qwen3-32B",
+        "revision": COMMIT,
+        "allow_pickle": "false",
+        "allow_code": "false",
+    }
+
+
+def test_the_key_of_a_copy_is_of_commit_and_files_alone() -> None:
+    key = planned().jobs[0].artifact_key
+    same = Model.huggingface(
+        "Qwen/Qwen3-32B",
+        revision=COMMIT,
+        token_secret_arn="arn:aws:secretsmanager:us-west-2:111122223333:secret:hub",
+        compute=TrainingCompute(instance_type="ml.m5.xlarge", volume_size_gb=500),
+    )
+    assert planned(same, instance_type="ml.p5.48xlarge").jobs[0].artifact_key == key
+    for changed in ({"revision": OTHER}, {"allow_pickle": True}, {"allow_code": True}):
+        other = Model.huggingface("Qwen/Qwen3-32B", **{"revision": COMMIT, **changed})
+        assert planned(other).jobs[0].artifact_key != key
+
+
+def test_a_checkpoint_and_a_speculator_are_copied_and_nothing_else_runs() -> None:
+    result = planned(QWEN, NVFP4, SPECULATOR, KvCache.fp8())
+    assert [job.name for job in result.jobs] == [
+        "copy-nvidia-qwen3-32b-nvfp4",
+        "copy-redhatai-qwen3-32b-speculator-eagle3",
+    ]
+    assert result.container.model == ArtifactSource(job=0)
+    (channel,) = result.container.channels
+    assert (channel.name, channel.source) == ("speculator", ArtifactSource(job=1))
+    assert environment(result)["SM_VLLM_SERVED_MODEL_NAME"] == "Qwen/Qwen3-32B"
+    assert environment(result)["SM_VLLM_KV_CACHE_DTYPE"] == "fp8"
+    assert json.loads(environment(result)["SM_VLLM_SPECULATIVE_CONFIG"]) == {
+        "method": "eagle3",
+        "model": "/opt/ml/additional-model-data-sources/speculator",
+        "num_speculative_tokens": 3,
+    }
+
+
+def test_a_quantization_job_starts_from_the_copy() -> None:
+    copy, job = planned(QWEN, Quantization.fp8()).jobs
+    assert job.source == ArtifactSource(job=0)
+    assert copy.artifact_key == planned().jobs[0].artifact_key
+    assert job.artifact_key is not None
+
+
+def test_a_copy_has_storage_for_the_model_and_for_one_of_unknown_size() -> None:
+    sizes = {
+        name: planned(Model.huggingface(name, revision=COMMIT), instance_type=kind).jobs[0].request["ResourceConfig"]
+        for name, kind in (("Qwen/Qwen3-32B", "ml.p5.48xlarge"), ("acme/mine", "ml.p5.48xlarge"))
+    }
+    assert sizes["Qwen/Qwen3-32B"] == {"InstanceCount": 1, "InstanceType": "ml.m5.2xlarge", "VolumeSizeInGB": 128}
+    assert sizes["acme/mine"]["VolumeSizeInGB"] == 1000
+
+
+def test_a_token_is_named_by_its_secret_and_never_by_its_text() -> None:
+    secret = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
+    (job,) = planned(Model.huggingface("meta-llama/Llama-3.1-8B", revision=COMMIT, token_secret_arn=secret)).jobs
+    assert job.token is not None
+    assert job.token.arn == secret
+    assert job.request["Environment"] == {"TOKEN_SECRET_ARN": secret}
+
+
+def test_a_recorded_commit_and_geometry_serve_a_model_that_the_catalog_does_not_know() -> None:
+    model = Model.huggingface("acme/mine")
+    recorded = Lock(models={"acme/mine": RecordedModel(revision=OTHER, parameters_billion=32.8, **GEOMETRY)})
+    result = planned(model, containers=recorded, instance_type="ml.p5.48xlarge")
+    assert result.jobs[0].source == HuggingFaceSource(model_id="acme/mine", revision=OTHER)
+    assert result.memory is not None
+    assert result.memory.weights_gb == 65.5
+    assert "constructs-optim:OPT007" not in {advice.id for advice in result.warnings}
+    small = Recipe(
+        model, [], "ml.g5.12xlarge", "us-west-2", containers=recorded, environment={"SM_VLLM_MAX_MODEL_LEN": "131072"}
+    )
+    assert [violation.rule for violation in check(small)] == ["OPT052"]
+
+
+def test_a_kv_cache_in_fp8_has_room_for_twice_the_tokens() -> None:
+    recorded = Lock(models={"acme/mine": RecordedModel(revision=OTHER, parameters_billion=32.8, **GEOMETRY)})
+    sizes = [
+        planned(Model.huggingface("acme/mine"), *techniques, containers=recorded, instance_type="ml.p5.48xlarge").memory
+        for techniques in ([], [KvCache.fp8()])
+    ]
+    half, full = (size.kv_cache_gb for size in sizes if size is not None)
+    assert half == pytest.approx(2 * (full or 0), rel=1e-3)
+
+
+def test_the_models_recipe_sets_arguments_that_the_server_and_the_environment_override() -> None:
+    assert environment(planned())["SM_VLLM_TOOL_CALL_PARSER"] == "hermes"
+    chosen = planned(server=Server.vllm(tool_call_parser="qwen3_xml"))
+    assert environment(chosen)["SM_VLLM_TOOL_CALL_PARSER"] == "qwen3_xml"
+    own = planned(environment={"SM_VLLM_TOOL_CALL_PARSER": "pythonic"})
+    assert environment(own)["SM_VLLM_TOOL_CALL_PARSER"] == "pythonic"
+
+
+def test_the_models_recipe_has_arguments_for_a_generation_of_gpus() -> None:
+    model = Model.huggingface("MiniMaxAI/MiniMax-M2.5", revision=COMMIT)
+    hopper = environment(planned(model, instance_type="ml.p5en.48xlarge"))
+    blackwell = environment(planned(model, instance_type="ml.p6-b200.48xlarge"))
+    assert hopper["SM_VLLM_MOE_BACKEND"] == "triton"
+    assert hopper["VLLM_USE_DEEP_GEMM"] == "0"
+    assert "SM_VLLM_MOE_BACKEND" not in blackwell
+
+
+def test_recorded_arguments_stay_when_a_newer_catalog_has_others() -> None:
+    result = planned()
+    assert list(result.containers.tuning) == ["Qwen/Qwen3-32B"]
+    models.override("Qwen/Qwen3-32B", recipe=models.VllmRecipe(tuning=models.Tuning(arguments={"max_num_seqs": 3})))
+    assert planned(containers=result.containers) == result
+    assert environment(planned())["SM_VLLM_MAX_NUM_SEQS"] == "3"
+
+
+def test_other_servers_do_not_get_arguments_of_vllm() -> None:
+    assert "SM_SGLANG_TOOL_CALL_PARSER" not in environment(planned(server=Server.sglang()))
+
+
+def test_code_of_the_model_runs_only_where_it_is_allowed() -> None:
+    allowed = Model.huggingface("Qwen/Qwen3-32B", revision=COMMIT, allow_code=True)
+    assert environment(planned(allowed))["SM_VLLM_TRUST_REMOTE_CODE"] == "true"
+    assert "SM_VLLM_TRUST_REMOTE_CODE" not in environment(planned())
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("acme/heads.dflash", "dflash"),
+        ("acme/dspark-heads", "dspark"),
+        ("acme/heads", "eagle3"),
+        ("a/b.medusa", "medusa"),
+    ],
+)
+def test_the_method_of_a_speculator_follows_from_its_name(name: str, method: str) -> None:
+    technique = SpeculativeDecoding.speculator(model=Model.huggingface(name, revision=COMMIT))
+    assert technique.engine_arguments()["speculative_config"]["method"] == method
+
+
+def test_at_least_150_models_are_catalogued_with_their_size() -> None:
+    assert len(models.by_id()) + len(models.of_hugging_face()) >= 300
+    for row in models.of_hugging_face().values():
+        assert row.parameters_billion, row.model_id
+        assert row.memory_gb, row.model_id
+        assert row.weight_bits in (4, 8, 16), row.model_id
+        for checkpoint in row.checkpoints:
+            assert checkpoint.model_id in models.of_hugging_face(), row.model_id
+
+
+def is_planned_cleanly(recipe: Recipe) -> bool:
+    """Whether no rule refuses the recipe, and nothing is advised but to read the model's own code."""
+    return not check(recipe) and {advice.id for advice in warnings(recipe)} <= {"constructs-optim:OPT019"}
+
+
+RECIPES = {row["model_id"]: row for row in load("huggingface_models")["models"]}
+
+
+@pytest.mark.parametrize("model_id", sorted(RECIPES))
+def test_every_model_of_hugging_face_is_planned_on_an_instance_type(model_id: str) -> None:
+    ids = [model_id, *(checkpoint.model_id for checkpoint in models.of_hugging_face()[model_id].checkpoints)]
+    hosts = [row.name for row in instances.by_name().values() if row.hosts_endpoints and row.kind == "gpu"]
+    recipes = (
+        Recipe(Model.huggingface(each, revision=COMMIT), [], host, "us-west-2") for each in ids for host in hosts
+    )
+    assert any(is_planned_cleanly(recipe) for recipe in recipes)

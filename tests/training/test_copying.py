@@ -1,0 +1,126 @@
+"""Copies of models, with huggingface_hub's own client and a hub on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from ..support.model_hub import HubModel, ModelHub, serving
+
+COMMIT, SECRET = "c" * 40, "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
+TRAINING = Path(__file__).parents[2] / "constructs_optim" / "training"
+WEIGHTS = bytes(range(256)) * 273
+FILES = {
+    "config.json": b'{"model_type": "llama"}',
+    "tokenizer/vocabulary.json": b"{}",
+    "model[1].safetensors": WEIGHTS,
+    "consolidated.safetensors": b"the same weights in another layout",
+    "pytorch_model.bin": b"a pickle",
+    "modeling_own.py": b"print('code')",
+    "original/consolidated.00.pth": b"a pickle",
+    "model.gguf": b"for another engine",
+    ".gitattributes": b"",
+}
+
+
+@pytest.fixture
+def hub() -> Iterator[ModelHub]:
+    with serving({"acme/llama": HubModel(COMMIT, FILES)}) as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copying job's container: what it wrote, and the reason of its failure."""
+
+    status: int
+    files: dict[str, bytes]
+    failure: str
+
+
+def copied(hub: ModelHub, root: Path, *, environment: dict[str, str] | None = None, **settings: str) -> Copy:
+    """Run the job's program in a folder that stands for ``/opt/ml``."""
+    configuration = root / "input" / "config"
+    configuration.mkdir(parents=True)
+    (root / "model").mkdir()
+    hyperparameters = {"model_id": "acme/llama", "revision": COMMIT, **settings}
+    (configuration / "hyperparameters.json").write_text(json.dumps(hyperparameters))
+    variables = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(root),
+        "HF_ENDPOINT": hub.url,
+        "SAGEMAKER_BASE_DIR": str(root),
+        **(environment or {}),
+    }
+    program = [sys.executable, str(TRAINING / "copy_model.py")]
+    ended = subprocess.run(program, env=variables, capture_output=True, text=True, timeout=120, check=False)
+    failure = root / "output" / "failure"
+    written = {
+        str(path.relative_to(root / "model")): path.read_bytes()
+        for path in sorted((root / "model").rglob("*"))
+        if path.is_file()
+    }
+    return Copy(ended.returncode, written, failure.read_text() if failure.exists() else "")
+
+
+def test_what_an_engine_reads_is_copied_with_its_hashes(hub: ModelHub, tmp_path: Path) -> None:
+    copy = copied(hub, tmp_path)
+    assert copy.failure == ""
+    source = json.loads(copy.files.pop("source.json"))
+    kept = ("config.json", "model[1].safetensors", "tokenizer/vocabulary.json")
+    assert copy.files == {name: FILES[name] for name in kept}
+    hashes = {name: hashlib.sha256(FILES[name]).hexdigest() for name in kept}
+    assert source == {"model_id": "acme/llama", "revision": COMMIT, "sha256": hashes}
+    assert sorted(hub.downloads) == sorted(f"acme/llama/{name}" for name in kept)
+
+
+def test_pickles_and_code_are_copied_where_they_are_allowed(hub: ModelHub, tmp_path: Path) -> None:
+    copy = copied(hub, tmp_path, allow_pickle="true", allow_code="true")
+    assert {"pytorch_model.bin", "modeling_own.py"} <= copy.files.keys()
+    assert "original/consolidated.00.pth" not in copy.files
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"files": {**FILES, "model[1].safetensors": WEIGHTS}, "damaged": frozenset({"config.json"})}, "config.json: "),
+        ({"damaged": frozenset({"model[1].safetensors"})}, f"not {hashlib.sha256(WEIGHTS).hexdigest()}"),
+        ({"files": {"config.json": b"{}", "pytorch_model.bin": b"a"}}, "pickle files only"),
+        ({"files": {"config.json": b"{}", "README.md": b"a"}}, "has no weights"),
+        ({"files": {"model.safetensors": b"a"}}, "has no config.json"),
+        ({"commit": "d" * 40}, "has no commit cccc"),
+        ({"token": "hf_secret"}, "is gated: accept its terms at https://huggingface.co/acme/llama"),
+    ],
+)
+def test_a_model_that_cannot_be_copied_fails_with_the_reason(
+    hub: ModelHub, tmp_path: Path, changed: dict[str, object], reason: str
+) -> None:
+    hub.models["acme/llama"] = replace(hub.models["acme/llama"], **changed)  # type: ignore[arg-type]
+    copy = copied(hub, tmp_path)
+    assert copy.status == 1
+    assert reason in copy.failure
+
+
+def test_a_model_that_the_hub_does_not_have_fails_with_the_reason(hub: ModelHub, tmp_path: Path) -> None:
+    copy = copied(hub, tmp_path, model_id="acme/lama")
+    assert "Hugging Face has no model acme/lama, or it is private" in copy.failure
+
+
+def test_a_token_of_the_machine_is_not_used(hub: ModelHub, tmp_path: Path) -> None:
+    hub.models["acme/llama"] = replace(hub.models["acme/llama"], token="hf_secret")
+    copy = copied(hub, tmp_path, environment={"HF_TOKEN": "hf_secret"})
+    assert "is gated" in copy.failure
+
+
+def test_a_secret_that_cannot_be_read_fails_with_the_permission_it_needs(hub: ModelHub, tmp_path: Path) -> None:
+    environment = {"TOKEN_SECRET_ARN": SECRET, "AWS_EC2_METADATA_DISABLED": "true"}
+    copy = copied(hub, tmp_path, environment=environment)
+    assert "secretsmanager:GetSecretValue" in copy.failure

@@ -1,0 +1,227 @@
+"""Write the catalog's models of Hugging Face: what vLLM's own recipes say of them, and the speculators there are.
+
+    git clone https://github.com/vllm-project/recipes
+    git clone https://github.com/vllm-project/speculators
+    python tooling/huggingface_models.py recipes speculators
+
+For newer models, change the commits, run it, and review the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+RECIPES, DATE = "8959cf64189c71d36e11c6a30335f923f261b1f7", "2026-08-21"
+SPECULATORS = "c05b95b303f7d4f21e8d7624e0ffa1c2d9b4d73b"
+_DATA = Path(__file__).parent.parent / "constructs_optim" / "recipe" / "catalog" / "huggingface_models.json"
+_SOURCE = (
+    f"Written by tooling/huggingface_models.py from vllm-project/recipes (Apache-2.0) at {RECIPES[:8]}: its text "
+    "models, without what is for AMD, Ascend, Intel and CPUs only. Arguments are those of `vllm serve` by name. Left "
+    "out: tensor_parallel_size, which a plan decides; quantization of a checkpoint, whose config.json declares it; "
+    "trust_remote_code, which is needs_code here; plugins, templates and loaders that the container lacks; "
+    "gpu_memory_utilization, which the memory check assumes. Further speculators: README.md of "
+    f"vllm-project/speculators (Apache-2.0) at {SPECULATORS[:8]}. Neither has licences or the models' geometry."
+)
+_TASK = "text"
+_BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "int8": 8, "nvfp4": 4, "mxfp4": 4, "fp4": 4, "int4": 4}
+_UNITS = {"M": 1e-3, "B": 1.0, "T": 1e3}
+_COUNT = re.compile(r"([\d.]+)([MBT])")
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+# The recipes' names of accelerators that SageMaker has, by the catalog's names of their generations.
+_GENERATIONS = {"hopper": "hopper", "blackwell": "blackwell", "rtx_pro_6000": "rtx_pro_6000", "nvidia": None}
+_NVIDIA = frozenset({"h100", "h200", "b200", "b300", "rtx_pro_6000"})
+_LEFT_OUT = frozenset(
+    {
+        "chat_template",
+        "gpu_memory_utilization",
+        "host",
+        "load_format",
+        "model",
+        "port",
+        "served_model_name",
+        "tensor_parallel_size",
+        "trust_remote_code",
+    }
+)
+_SPECULATOR = re.compile(r"https://huggingface\.co/(RedHatAI/([\w.-]+?)(?:-speculator)?\.(eagle3|dflash|dspark))\"")
+_NOT_FOR_GPUS = re.compile(r"ROCM|AITER|HIP_|HCCL|NPU|VLLM_CPU|XPU|PYTHONNOUSERSITE|OMP_")
+
+
+def main() -> None:
+    """Read the clones that are the arguments, and write the file."""
+    clone, speculators = sys.argv[1:]
+    names = _git(clone, "ls-tree", "-r", "--name-only", RECIPES, "models/").split()
+    recipes = [yaml.safe_load(_git(clone, "show", f"{RECIPES}:{name}")) for name in names if name.endswith(".yaml")]
+    rows = [_row(recipe) for recipe in recipes if _TASK in recipe["meta"].get("tasks", ())]
+    of_their_own = {row["model_id"] for row in rows}
+    published = _SPECULATOR.findall(_git(speculators, "show", f"{SPECULATORS}:README.md"))
+    for row in rows:
+        others = [each for each in row.pop("checkpoints", ()) if each["model_id"] not in of_their_own]
+        known = {settings.get("model") for settings in row.get("speculation", ())}
+        more = [
+            {"method": method, "model": speculator}
+            for speculator, model, method in published
+            if model == row["model_id"].partition("/")[2] and speculator not in known
+        ]
+        row |= _filled({"checkpoints": others, "speculation": [*row.pop("speculation", ()), *more]})
+    lines = ",\n".join(f"  {json.dumps(row)}" for row in sorted(rows, key=lambda row: row["model_id"].lower()))
+    head = f' "date": {json.dumps(DATE)},\n "source": {json.dumps(_SOURCE)},\n'
+    _DATA.write_text(f'{{\n{head} "models": [\n{lines}\n ]\n}}\n', encoding="utf-8")
+
+
+def _git(clone: str, *arguments: str) -> str:
+    command = ["git", "-C", clone, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _row(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    model, features = recipe["model"], recipe.get("features") or {}
+    own, *others = _checkpoints(recipe)
+    base = [*model.get("base_args", ()), *own.pop("args")]
+    enabled = [arg for name in ("reasoning", "tool_calling") for arg in features.get(name, {}).get("args", ())]
+    version = _VERSION.fullmatch(str(model["min_vllm_version"]))
+    return _filled(
+        {
+            "model_id": model["model_id"],
+            "family": recipe["meta"]["provider"],
+            "parameters_billion": _billions(model["parameter_count"]),
+            "active_parameters_billion": _billions(model.get("active_parameters")),
+            "weight_bits": _BITS[own["precision"]],
+            "memory_gb": own["memory_gb"],
+            "max_position": model.get("context_length"),
+            "engine": version.group() if version and not model.get("nightly_required") else None,
+            "needs_code": "--trust-remote-code" in base,
+            "arguments": _arguments([*base, *enabled]),
+            "environment": _environment({**model.get("base_env", {}), **own.pop("env")}),
+            "generations": _generations(recipe.get("hardware_overrides"), own.pop("overrides")),
+            "checkpoints": [_checkpoint(other) for other in others],
+            "speculation": list(_speculation(features.get("spec_decoding") or {})),
+        }
+    )
+
+
+def _checkpoints(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The recipe's variants that NVIDIA's accelerators serve, the model itself first."""
+    for name, variant in recipe["variants"].items():
+        hardware = set(variant.get("supported_hardware") or _NVIDIA)
+        if name != "default" and (not hardware & _NVIDIA or variant["precision"] not in _BITS):
+            continue
+        if name != "default" and variant.get("model_id") in (None, recipe["model"]["model_id"]):
+            continue
+        yield {
+            "model_id": variant.get("model_id"),
+            "precision": variant["precision"],
+            "memory_gb": variant["vram_minimum_gb"],
+            "args": variant.get("extra_args") or [],
+            "env": variant.get("extra_env") or {},
+            "overrides": variant.get("hardware_overrides"),
+        }
+
+
+def _checkpoint(variant: dict[str, Any]) -> dict[str, Any]:
+    arguments = _arguments(variant.pop("args"))
+    arguments.pop("quantization", None)
+    return _filled(
+        {
+            "model_id": variant["model_id"],
+            "precision": variant["precision"],
+            "weight_bits": _BITS[variant["precision"]],
+            "memory_gb": variant["memory_gb"],
+            "arguments": arguments,
+            "environment": _environment(variant["env"]),
+            "generations": _generations(variant["overrides"]),
+        }
+    )
+
+
+def _generations(*overrides: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for each in overrides:
+        for name, override in (each or {}).items():
+            targets = [_GENERATIONS[name]] if name in _GENERATIONS else []
+            for generation in ["hopper", "blackwell", "rtx_pro_6000"] if targets == [None] else targets:
+                settings = found.setdefault(str(generation), {"arguments": {}, "environment": {}})
+                settings["arguments"] |= _arguments(override.get("extra_args") or [])
+                settings["environment"] |= _environment(override.get("extra_env") or {})
+    return {name: filled for name, settings in sorted(found.items()) if (filled := _filled(settings))}
+
+
+def _speculation(feature: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The engine's settings of each way of speculating, the recommended one first."""
+    modes = feature.get("modes") or {"": feature}
+    default = feature.get("default_mode")
+    for name in sorted(modes, key=lambda name: name != default):
+        variants = modes[name].get("variants")
+        settings = _arguments(modes[name].get("args") or []).get("speculative_config")
+        if settings and not (variants and all("ascend" in variant for variant in variants)):
+            yield settings
+
+
+def _environment(variables: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in variables.items() if not _NOT_FOR_GPUS.search(name)}
+
+
+def _arguments(words: Sequence[str]) -> dict[str, Any]:
+    """Arguments by their names with underscores; those of a member of a setting (`--a.b c`) as data."""
+    found: dict[str, Any] = {}
+    for word in words:
+        if word.startswith("--"):
+            flag, _, text = word.removeprefix("--").partition("=" if "=" in word else " ")
+            path = [part.replace("-", "_") for part in flag.split(".")]
+            value: Any = _value(text) if text else True
+            if path[0].startswith("no_"):
+                path, value = [path[0].removeprefix("no_")], False
+            _set(found, path, value)
+            last = path
+        else:
+            value = _value(word)
+            current = _get(found, last)
+            several = current if isinstance(current, list) else [current]
+            _set(found, last, value if current is True else [*several, value])
+    for parser in ("reasoning_parser", "tool_call_parser"):
+        # A plugin is a file of the model's repository with code.
+        if found.pop(f"{parser}_plugin", None):
+            del found[parser]
+    if "tool_call_parser" not in found:
+        found.pop("enable_auto_tool_choice", None)
+    return {name: value for name, value in sorted(found.items()) if name not in _LEFT_OUT and value != "auto"}
+
+
+def _get(data: dict[str, Any], path: list[str]) -> Any:
+    return data[path[0]] if len(path) == 1 else _get(data[path[0]], path[1:])
+
+
+def _set(data: dict[str, Any], path: list[str], value: Any) -> None:
+    if len(path) == 1:
+        data[path[0]] = value
+    else:
+        _set(data.setdefault(path[0], {}), path[1:], value)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text.lower() if text in ("True", "False") else text)
+    except ValueError:
+        return text
+
+
+def _billions(text: str | None) -> float | None:
+    count = _COUNT.fullmatch(text or "")
+    return round(float(count[1]) * _UNITS[count[2]], 3) if count else None
+
+
+def _filled(row: dict[str, Any]) -> dict[str, Any]:
+    """Without what the recipe leaves out, and without what is the default."""
+    return {name: value for name, value in row.items() if value not in (None, False, {}, [])}
+
+
+if __name__ == "__main__":
+    main()
