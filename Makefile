@@ -33,7 +33,7 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 PYTEST = pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
-	@$(PYTEST) -m "(smoke or not e2e) and not exhaustive and not trains and not package" --ignore tests/docs \
+	@$(PYTEST) -m "(smoke or not e2e) and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py
 
 e2e: install ## the tests that deploy with the CDK CLI or run whole programs otherwise, but for those of make test
@@ -49,7 +49,7 @@ package: install ## the wheels and the source distributions, built into dist/ an
 	@pytest -m package tests/package
 
 unit: install ## the tests that need no local cloud
-	@pytest -m "not local and not e2e and not package and not exhaustive and not trains"
+	@pytest -m "not local and not e2e and not package and not engine and not exhaustive and not trains"
 
 docs: install ## the site of docs/, in site/, where a warning is an error; snippets are run, examples are checked
 	@uv venv --quiet --allow-existing .venv-docs
@@ -64,13 +64,14 @@ faults: install ## every fault at every step of a deployment, and the figures th
 explore: install ## millions of interleavings of handlers, watchers and prune, in memory (about five minutes)
 	@python -m tests.explore
 
-conformance: install ## what the SageMaker SDK asks for, recorded anew and compared
+conformance: install ## what the SageMaker SDK asks for, recorded anew and compared; every plan's arguments, asked of vLLM
 	@for sdk in 2 3; do \
 	  uv venv --quiet --allow-existing .venv-conformance-$$sdk; \
 	  uv pip sync --quiet --python .venv-conformance-$$sdk --require-hashes requirements/conformance-$$sdk.txt; \
 	  .venv-conformance-$$sdk/bin/python tests/conformance/record.py tests/conformance/recorded/sagemaker-$$sdk.json 2>/dev/null; \
 	done
 	@git diff --exit-code --stat tests/conformance/recorded
+	@tooling/install_engine.sh
 	@pytest --quiet tests/conformance
 
 lint: install models ## all static checks
@@ -109,6 +110,10 @@ lock: install ## look for newer versions of everything that is pinned
 	  uv pip compile --no-progress --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	    --python-version 3.11 requirements/copying.in --constraint requirements/dev.txt 2>/dev/null; \
 	} > constructs_optim/training/copying.txt
+	@# PyTorch's build for the CPU is that of requirements/models-torch-cpu.txt.
+	@uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+	  --python-platform x86_64-manylinux_2_28 requirements/engine.in --override requirements/engine-overrides.in \
+	  --excludes requirements/engine-excluded.txt --no-emit-package torch --output-file requirements/engine.txt
 	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
@@ -125,4 +130,4 @@ peer: install ## set .venv-peer up: the constructs that bench measures beside
 	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
 
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-conformance-* .venv-models .venv-peer .venv-docs dist site node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-conformance-* .venv-models .venv-peer .venv-docs .venv-engine dist site node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

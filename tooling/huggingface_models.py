@@ -52,6 +52,8 @@ _LEFT_OUT = frozenset(
     }
 )
 _SPECULATOR = re.compile(r"https://huggingface\.co/(RedHatAI/([\w.-]+?)(?:-speculator)?\.(eagle3|dflash|dspark))\"")
+# Members that vLLM 0.30 no longer has, by its own parser (make conformance).
+_REMOVED = (("attention_config", "use_fp4_indexer_cache"), ("compilation_config", "use_inductor"))
 _NOT_FOR_GPUS = re.compile(r"ROCM|AITER|HIP_|HCCL|NPU|VLLM_CPU|XPU|PYTHONNOUSERSITE|OMP_")
 
 
@@ -186,6 +188,10 @@ def _arguments(words: Sequence[str]) -> dict[str, Any]:
             current = _get(found, last)
             several = current if isinstance(current, list) else [current]
             _set(found, last, value if current is True else [*several, value])
+    for name, member in _REMOVED:
+        if isinstance(found.get(name), dict):
+            found[name].pop(member, None)
+            found = {key: value for key, value in found.items() if value != {}}
     for parser in ("reasoning_parser", "tool_call_parser"):
         # A plugin is a file of the model's repository with code.
         if found.pop(f"{parser}_plugin", None):

@@ -256,7 +256,8 @@ def _licences_are_accepted(policy: PlatformPolicy, sources: Sequence[Any]) -> It
 @_recipe_rule("POL021", "Models")
 def _versions_are_pinned(_: PlatformPolicy, sources: Sequence[Any]) -> Iterator[_Broken]:
     for index, source in enumerate(map(as_object, sources)):
-        if "ModelId" in source and source.get("Version") is None:
+        # A model of Hugging Face is always of a commit.
+        if "ModelId" in source and "Revision" not in source and source.get("Version") is None:
             reason = "it has no version, so the newest is taken when the stack is first deployed"
             yield f".{index}", source["ModelId"], reason, f'Model.jumpstart("{source["ModelId"]}", version="...")'
 

@@ -57,9 +57,11 @@ def _technique(name: str) -> str:
 def _license(pattern: str) -> str:
     licences = sorted({row.license.name for row in models.by_id().values() if row.license is not None})
     known = {name.lower(): name for name in (*licences, *models.by_id())}
-    if not pattern.startswith("s3://") and not any(matches(name, [pattern]) for name in known.values()):
+    # Ids of Hugging Face have a slash, and are more than anybody lists.
+    if "/" not in pattern and not any(matches(name, [pattern]) for name in known.values()):
         near = [known[name] for name in close_matches(pattern, known)]
-        raise _unknown(f"one of {', '.join(licences)}, a JumpStart model, a pattern of one, or an S3 URI", near)
+        kinds = "a JumpStart model, a pattern of one, an id of Hugging Face, or an S3 URI"
+        raise _unknown(f"one of {', '.join(licences)}, {kinds}", near)
     return pattern
 
 

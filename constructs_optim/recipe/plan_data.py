@@ -72,6 +72,9 @@ class HuggingFaceSource(_Data):
         """What identifies its files."""
         return f"huggingface:{self.model_id}@{self.revision}"
 
+    def __str__(self) -> str:
+        return f"{self.model_id}@{self.revision[:12]}"
+
 
 class ArtifactSource(_Data):
     """The output of a job of the same plan, or what is below ``suffix`` of it."""
@@ -162,6 +165,11 @@ class JobPlan(_Data):
     def trains(self) -> bool:
         """Whether it is a training job."""
         return self.kind == "TrainingJob"
+
+    @property
+    def copies(self) -> bool:
+        """Whether it copies a model of Hugging Face."""
+        return isinstance(self.source, HuggingFaceSource)
 
 
 def sources_of(jobs: Iterable[JobPlan]) -> tuple[HubSource | HubDraftSource | S3Source, ...]:
@@ -290,6 +298,16 @@ class Plan(_Data):
     def _container_text(self) -> str:
         return without_tokens(canonical(self.container.model_dump(mode="json")))
 
+    def description_of(self, job: JobPlan) -> dict[str, Any]:
+        """What a job makes, as in the manifest: of a copy, its model alone, which other recipes share."""
+        if isinstance(job.source, HuggingFaceSource):
+            return {"Model": str(job.source), "Techniques": []}
+        return self.description
+
+    def summary_of(self, job: JobPlan) -> str:
+        """What a job makes, in one line."""
+        return f"a copy of {job.source}" if isinstance(job.source, HuggingFaceSource) else self.summary
+
     @property
     def summary(self) -> str:
         """The recipe in one line."""
@@ -307,7 +325,7 @@ class Plan(_Data):
         if isinstance(source, HubSource):
             model = f"{source.model_id} {source.version or '(newest version)'}"
         elif isinstance(source, HuggingFaceSource):
-            model = f"{source.model_id}@{source.revision[:12]}"
+            model = str(source)
         else:
             model = "a model in S3" if is_token(source.uri) else source.uri
         return {

@@ -96,10 +96,10 @@ class _Planner:
         # The jobs' stages, in their order.
         self.stages = sorted({t.job_stage for t in self.techniques if t.job_stage is not None})
         self.source = self._source(recipe.served_model)
-        # Models of Hugging Face are copied into the store first: the model, and what is served beside it.
+        # Models of Hugging Face are copied into the store first: what is served beside the model, and the model.
         beside = [t.beside for t in self.techniques if t.beside is not None]
         self.copied = {
-            self._source(model): model for model in (recipe.served_model, *beside) if model.kind == "huggingface"
+            self._source(model): model for model in (*beside, recipe.served_model) if model.kind == "huggingface"
         }
         self.component = ComponentPlan(
             accelerators=degree,
@@ -140,10 +140,11 @@ class _Planner:
         """The images that a lock file records: all that nothing else fixes."""
         recipe = self.recipe
         of_jobs = [recipe.job_image] if any(job.image and not job.trains for job in jobs) else []
-        of_jobs += [recipe.training_image] if any(job.trains for job in jobs) else []
+        of_jobs += [recipe.copying_image] if any(job.copies for job in jobs) else []
+        of_jobs += [recipe.training_image] if any(job.trains and not job.copies for job in jobs) else []
         pinned = recipe.server is not None and recipe.server.container_version is not None
         fixed = pinned or self.served_by_hub or recipe.is_served_by_job_image
-        name, tuning = recipe.tuning
+        name, tuning = recipe.recommended
         return Lock(
             tuning={name: tuning} if name else {},
             jobs={choice.name: choice.image.name for choice in of_jobs if choice.image is not None},
@@ -360,7 +361,7 @@ class _Planner:
             # The server would not start with the model's maximum (OPT053 warns about it).
             arguments["max_model_len"] = longest.shortened
         environment = server.environment(arguments | self.recipe.engine_arguments | arguments | server.arguments())
-        environment |= self.recipe.tuning[1].environment
+        environment |= self.recipe.tuning.environment
         for technique in self.techniques:
             environment |= technique.serving_environment()
         return environment

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from .catalog import images, instances, models
+from .catalog import engine_arguments, images, instances, models
 from .catalog.lock import Lock
 from .compute import TrainingCompute
 from .model import Model
@@ -56,6 +56,11 @@ class Recipe:
                 if model is not None:
                     located.append((f"{location}.{setting}", model))
         return located
+
+    @property
+    def copies_models(self) -> bool:
+        """Whether a model of Hugging Face is copied into the store."""
+        return any(model.kind == "huggingface" for _, model in self.located_models)
 
     @property
     def hub_model(self) -> Model | None:
@@ -223,7 +228,7 @@ class Recipe:
         return by_name()[image.server]() if image is not None and image.server is not None else LmiServer()
 
     @cached_property
-    def tuning(self) -> tuple[str, models.Tuning]:
+    def recommended(self) -> tuple[str, models.Tuning]:
         """The name that the arguments by vLLM's recipe of the model are recorded by, and the arguments.
 
         Those that are recorded come before the catalog's. Without a name where there are none.
@@ -233,13 +238,26 @@ class Recipe:
             return "", models.Tuning()
         generation = self.instance.generation if self.instance is not None else None
         name = f"{row.model_id}@{generation}" if generation in row.recipe.generations else row.model_id
-        tuned = row.recipe.tuned(generation)
-        return name if tuned else "", self.containers.tuning.get(name, tuned)
+        tuned = self.containers.tuning.get(name, row.recipe.tuned(generation))
+        return name if tuned else "", tuned
+
+    @cached_property
+    def tuning(self) -> models.Tuning:
+        """The arguments by vLLM's recipe of the model that the engine's release has."""
+        _, tuned = self.recommended
+        known = engine_arguments.of_release(self.engine)
+        arguments = {name: value for name, value in tuned.arguments.items() if known is None or name in known}
+        return tuned.model_copy(update={"arguments": arguments})
+
+    @property
+    def engine(self) -> str | None:
+        """The release of the engine that serves the model; None where it is not known."""
+        return self.serving_image.image.engine if self.serving_image.image is not None else None
 
     @cached_property
     def engine_arguments(self) -> dict[str, Any]:
         """The engine's arguments by vLLM's names: of the model's recipe, the techniques, and the server's settings."""
-        arguments = dict(self.tuning[1].arguments)
+        arguments = dict(self.tuning.arguments)
         if isinstance(self.model, Model) and self.served_model.allow_code:
             arguments["trust_remote_code"] = True
         for _, technique in self.located_techniques:

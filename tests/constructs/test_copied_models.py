@@ -20,6 +20,7 @@ from constructs_optim import (
     RecipeError,
     SpeculativeDecoding,
 )
+from constructs_optim.policy import PlatformPolicy, check
 
 from ..support.construct_stacks import resource, resources, stack, template_of
 
@@ -138,3 +139,23 @@ def test_all_mistakes_about_a_model_are_reported_at_once() -> None:
     with pytest.raises(RecipeError) as refused:
         endpoint(stack(), Model.huggingface("Qwen3-32B", revision="main", token_secret_arn="hf_1"))
     assert {violation.rule for violation in refused.value.violations} == {"OPT008", "OPT017", "OPT018"}
+
+
+def test_a_copy_is_described_by_its_model_alone() -> None:
+    scope = stack()
+    endpoint(scope, techniques=[Quantization.fp8()])
+    template = template_of(scope)
+    (copy,) = resources(template, "Custom::TrainingJob")
+    assert copy["Description"] == {"Model": f"Qwen/Qwen3-32B@{COMMIT[:12]}", "Techniques": []}
+    (job,) = resources(template, "Custom::OptimizationJob")
+    assert job["Description"]["Techniques"] == ["FP8"]
+
+
+def test_policies_see_every_copied_model() -> None:
+    scope = stack()
+    speculator = Model.huggingface("RedHatAI/Qwen3-32B-speculator.eagle3", revision=COMMIT)
+    endpoint(scope, techniques=[SpeculativeDecoding.speculator(model=speculator)])
+    findings = check(PlatformPolicy(accepted_licenses=["Qwen/*"], pinned_model_versions=True), template_of(scope))
+    assert {(finding.rule, finding.value) for finding in findings} == {
+        ("POL020", "RedHatAI/Qwen3-32B-speculator.eagle3")
+    }

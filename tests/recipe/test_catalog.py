@@ -41,6 +41,7 @@ def enum(operation: str, *path: str) -> set[str]:
     [
         "models",
         "huggingface_models",
+        "engine_arguments",
         "instances",
         "images",
         "jumpstart",

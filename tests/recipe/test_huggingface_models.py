@@ -66,12 +66,13 @@ def test_the_key_of_a_copy_is_of_commit_and_files_alone() -> None:
 def test_a_checkpoint_and_a_speculator_are_copied_and_nothing_else_runs() -> None:
     result = planned(QWEN, NVFP4, SPECULATOR, KvCache.fp8())
     assert [job.name for job in result.jobs] == [
-        "copy-nvidia-qwen3-32b-nvfp4",
         "copy-redhatai-qwen3-32b-speculator-eagle3",
+        "copy-nvidia-qwen3-32b-nvfp4",
     ]
-    assert result.container.model == ArtifactSource(job=0)
+    assert result.container.model == ArtifactSource(job=1)
+    assert result.artifact_key == planned(QWEN, NVFP4).artifact_key
     (channel,) = result.container.channels
-    assert (channel.name, channel.source) == ("speculator", ArtifactSource(job=1))
+    assert (channel.name, channel.source) == ("speculator", ArtifactSource(job=0))
     assert environment(result)["SM_VLLM_SERVED_MODEL_NAME"] == "Qwen/Qwen3-32B"
     assert environment(result)["SM_VLLM_KV_CACHE_DTYPE"] == "fp8"
     assert json.loads(environment(result)["SM_VLLM_SPECULATIVE_CONFIG"]) == {
@@ -146,12 +147,24 @@ def test_the_models_recipe_has_arguments_for_a_generation_of_gpus() -> None:
     assert "SM_VLLM_MOE_BACKEND" not in blackwell
 
 
+def test_the_image_of_copies_is_recorded_apart_from_that_of_trainings() -> None:
+    assert list(planned().containers.jobs) == ["copying"]
+
+
 def test_recorded_arguments_stay_when_a_newer_catalog_has_others() -> None:
     result = planned()
     assert list(result.containers.tuning) == ["Qwen/Qwen3-32B"]
     models.override("Qwen/Qwen3-32B", recipe=models.VllmRecipe(tuning=models.Tuning(arguments={"max_num_seqs": 3})))
     assert planned(containers=result.containers) == result
     assert environment(planned())["SM_VLLM_MAX_NUM_SEQS"] == "3"
+
+
+def test_arguments_of_the_recipe_that_the_engine_lacks_are_left_out() -> None:
+    arguments = {"max_num_seqs": 3, "sse_keep_alive_interval": 5}
+    models.override("Qwen/Qwen3-32B", recipe=models.VllmRecipe(tuning=models.Tuning(arguments=arguments)))
+    newest, older = planned(), planned(server=Server.vllm(container_version="0.28.0"))
+    assert environment(newest).keys() - environment(older).keys() == {"SM_VLLM_SSE_KEEP_ALIVE_INTERVAL"}
+    assert older.containers.tuning["Qwen/Qwen3-32B"].arguments == arguments
 
 
 def test_other_servers_do_not_get_arguments_of_vllm() -> None:

@@ -109,7 +109,6 @@ def test_an_explicit_context_length_that_cannot_fit_is_refused() -> None:
         {"SM_VLLM_GPU_MEMORY_UTILIZATION": "0.95"},
         {"SM_VLLM_CPU_OFFLOAD_GB": "16"},
         {"SM_VLLM_PIPELINE_PARALLEL_SIZE": "2"},
-        {"SM_VLLM_SWAP_SPACE": "8"},
     ],
     ids=lambda setting: next(iter(setting)),
 )

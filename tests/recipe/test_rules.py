@@ -121,6 +121,23 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT024": [{"techniques": [Quantization.awq(tensor_parallel_degree=2)]}],
     "OPT025": [{"techniques": [_awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=2)]}],
     "OPT030": [{}],
+    "OPT029": [
+        {
+            "environment": {
+                "SM_VLLM_MAX_NUM_SEQS": "8",
+                "SM_VLLM_NO_ENABLE_PREFIX_CACHING": "true",
+                "NCCL_DEBUG": "INFO",
+            }
+        },
+        {
+            "environment": {"SM_VLLM_CALCULATE_KV_SCALES": "true"},
+            "server": Server.vllm(container_version="0.27.1"),
+        },
+        {
+            "environment": {"SM_VLLM_OF_THE_FUTURE": "1"},
+            "server": Server.vllm(container_version="9.9.9-gpu-py312-cu130-sagemaker"),
+        },
+    ],
     "OPT031": [
         {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}},
         {"environment": {"A": "${Token[T.1]}" + "x" * 2000}},
@@ -273,6 +290,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT022", {"techniques": [Quantization.awq(), Quantization.awq(group_size=64)]}, "techniques[1]", "techniques[0]"),
     ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16"), "techniques": [_DRAFT]}, "techniques[0]", "publishes no sagemaker draft"),
     ("OPT024", {"techniques": [_awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
+    ("OPT029", {"environment": {"SM_VLLM_MAX_NUM_SEQ": "8"}}, "environment.SM_VLLM_MAX_NUM_SEQ", "SM_VLLM_MAX_NUM_SEQS"),
+    ("OPT029", {"environment": {"SM_VLLM_SWAP_SPACE": "8"}}, "environment.SM_VLLM_SWAP_SPACE", "vLLM 0.30.0 has no argument --swap-space"),
+    ("OPT029", {"environment": {"SM_VLLM_SSE_KEEP_ALIVE_INTERVAL": "5"}, "server": Server.vllm(container_version="0.28")}, "environment.SM_VLLM_SSE_KEEP_ALIVE_INTERVAL", "vLLM 0.28.0"),
     ("OPT031", {"environment": ["A"]}, "environment", "mapping"),
     ("OPT031", {"environment": {"A-B": "c"}}, "environment", "SM_VLLM_MAX_MODEL_LEN"),
     ("OPT031", {"environment": {"A": 1}}, "environment.A", "'1'"),

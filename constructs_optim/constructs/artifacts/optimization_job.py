@@ -162,7 +162,7 @@ class OptimizationJob(RecipeArtifact):
             request["VpcConfig"] = self.network.to_property("SecurityGroupIds")
         properties = drop_none(
             **runner.properties,
-            Description=self.plan.description,
+            Description=self.plan.description_of(job),
             JobKind=job.kind if job.kind != "OptimizationJob" else None,
             RecipeKey=job.recipe_key,
             Source=model_source.properties(job.source, self.artifacts),

@@ -25,7 +25,7 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, errors, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.hosting import Hosting
-from constructs_optim.recipe.plan_data import HubSource, JobPlan, S3Source
+from constructs_optim.recipe.plan_data import HubSource, HuggingFaceSource, JobPlan, S3Source
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token
@@ -259,7 +259,7 @@ def shown(text: str) -> str:
 
 def add_job_metadata(resource: CfnResource, plan: Plan, job: JobPlan) -> None:
     """Add the recipe that a job is part of, and the key of its artifact."""
-    metadata = drop_none(Recipe=plan.summary, Job=job.name, **_ingredients(plan), ArtifactKey=job.artifact_key)
+    metadata = drop_none(Recipe=plan.summary_of(job), Job=job.name, **_ingredients(plan), ArtifactKey=job.artifact_key)
     resource.add_metadata(METADATA_KEY, metadata)
 
 
@@ -278,8 +278,11 @@ def _ingredients(plan: Plan) -> dict[str, Any]:
     """Models and techniques, each by the name that policies give it (``constructs_optim.policy``)."""
     models: list[dict[str, str]] = []
     # A draft model that ships with its model has that model's licence and version, and is left out.
-    for source in (plan.source, *plan.container.sources):
-        if isinstance(source, HubSource):
+    copied = [job.source for job in plan.jobs if job.copies]
+    for source in (plan.source, *copied, *plan.container.sources):
+        if isinstance(source, HuggingFaceSource):
+            models.append({"ModelId": source.model_id, "Revision": source.revision})
+        elif isinstance(source, HubSource):
             version = {"Version": str(source.version)} if source.version is not None else {}
             models.append({"ModelId": source.model_id, **version})
         elif isinstance(source, S3Source):

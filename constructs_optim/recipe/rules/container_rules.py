@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.catalog import engine_arguments, images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
-from constructs_optim.recipe.recipe import TRAINING, Recipe
-from constructs_optim.recipe.servers import ServerSettings, by_name, parse
+from constructs_optim.recipe.errors import close_matches
+from constructs_optim.recipe.recipe import COPYING, TRAINING, Recipe
+from constructs_optim.recipe.servers import ServerSettings, VllmServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.tokens import is_token
 
@@ -65,6 +66,8 @@ def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding
     parts = [("jobs", recipe.containers.jobs, recipe.job_image, images.making(recipe.makes))]
     if recipe.trained_techniques:
         parts.append(("jobs", recipe.containers.jobs, recipe.training_image, images.making({TRAINING})))
+    if recipe.copies_models:
+        parts.append(("jobs", recipe.containers.jobs, recipe.copying_image, images.making({COPYING})))
     pinned = isinstance(recipe.server, ServerSettings) and recipe.server.container_version is not None
     if not recipe.is_served_by_job_image and not pinned:
         parts.append(("servers", recipe.containers.servers, recipe.serving_image, recipe.serving_images))
@@ -137,6 +140,19 @@ def _variables_are_the_servers(recipe: Recipe) -> Iterator[Finding]:
                 own_name = f"{own.variable(other.argument(name))}, or " if own.prefix else ""
                 fix = f"{own_name}server={other.display_name()}()"
                 yield Finding(f"environment.{name}", recipe.variables[name], fix, f"{own.title} ignores it")
+
+
+@rule("OPT029", "https://docs.vllm.ai/en/latest/cli/serve/")
+def _variables_are_arguments_of_the_engine(recipe: Recipe) -> Iterator[Finding]:
+    """A variable is an argument of the engine's release: vLLM does not start with an argument that it does not know."""
+    known = engine_arguments.of_release(recipe.engine) if recipe.serving_settings.name == VllmServer.name else None
+    for name, value in recipe.variables.items() if known is not None else ():
+        argument = VllmServer.argument(name)
+        if name.startswith(VllmServer.prefix) and known is not None and argument.removeprefix("no_") not in known:
+            near = close_matches(argument, known)[:_SHOWN]
+            meant = f"did you mean {' or '.join(map(VllmServer.variable, near))}?" if near else "leave it out"
+            reason = f"vLLM {recipe.engine} has no argument --{argument.replace('_', '-')}"
+            yield Finding(f"environment.{name}", value, meant, reason)
 
 
 @rule("OPT031", f"{API}ContainerDefinition.html")

@@ -17,7 +17,7 @@ from constructs_optim.recipe.memory import (
     estimate,
     smallest_fit,
 )
-from constructs_optim.recipe.recipe import TRAINING, Recipe
+from constructs_optim.recipe.recipe import COPYING, TRAINING, Recipe
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token, is_whole
 
@@ -108,6 +108,7 @@ def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
     region = recipe.region if isinstance(recipe.region, str) else None
     needed = [(images.making(recipe.makes), recipe.job_image), (recipe.serving_images, recipe.serving_image)]
     needed += [(images.making({TRAINING}), recipe.training_image)] if recipe.trained_techniques else []
+    needed += [(images.making({COPYING}), recipe.copying_image)] if recipe.copies_models else []
     for image in dict.fromkeys(capable[0] for capable, choice in needed if capable and choice.image is None):
         fix = f"a region other than {', '.join(sorted(image.missing_in))}"
         yield Finding("region", region, fix, f"the registry of {region} has no {image.name}")

@@ -222,7 +222,7 @@ class Speculator(_Speculation):
     @property
     def label(self) -> str:
         """For instance ``speculator RedHatAI/Qwen3-32B-speculator.eagle3``."""
-        return f"speculator {self.model}"
+        return f"speculator {self.model.name}"
 
     def engine_arguments(self) -> dict[str, Any]:
         """The speculator beside the model."""

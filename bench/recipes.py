@@ -1,0 +1,49 @@
+"""How many text models of vLLM's recipes are planned without a refusal or a warning: ``python bench/recipes.py``.
+
+A model counts where it, or a ready-made checkpoint of it, is planned on at least one instance type; advice to read the
+model's own code is no warning here. Prints a table of what is refused, and by which rule, on the instance type with the
+most memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from constructs_optim.recipe import Model, Recipe
+from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.rules import check, warnings
+
+_COMMIT = "0" * 40
+_ADVICE = {"constructs-optim:OPT019"}
+
+
+def recipes_of(row: models.ModelRow) -> Iterator[Recipe]:
+    """The model and its checkpoints, on every instance type with GPUs, the largest first."""
+    hosts = [host for host in instances.by_name().values() if host.hosts_endpoints and host.kind == "gpu"]
+    hosts.sort(key=lambda host: -host.total_accelerator_memory_gb)
+    for name in (row.model_id, *(checkpoint.model_id for checkpoint in row.checkpoints)):
+        for host in hosts:
+            yield Recipe(Model.huggingface(name, revision=_COMMIT), [], host.name, "us-west-2")
+
+
+def is_clean(recipe: Recipe) -> bool:
+    """Whether nothing is refused and nothing but the model's own code is warned of."""
+    return not check(recipe) and {advice.id for advice in warnings(recipe)} <= _ADVICE
+
+
+def main() -> None:
+    """Plan all models and print the figures."""
+    rows = [row for row in models.of_hugging_face().values() if not row.is_checkpoint]
+    planned = sum(any(map(is_clean, recipes_of(row))) for row in rows)
+    print(f"{planned} of {len(rows)} text models are planned cleanly on at least one instance type")
+    refused: Counter[tuple[str, str]] = Counter()
+    for row in models.of_hugging_face().values():
+        first = next(recipes_of(row))
+        refused.update((violation.rule, f"{row.model_id}: {violation.reason}") for violation in check(first))
+    for (rule, reason), count in sorted(refused.items()):
+        print(f"{rule} {count} {reason}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Every plan of the catalog's models, as vLLM's own argument parser reads it (``make conformance`` installs vLLM)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe import KvCache, Model, Quantization, Recipe, RecipeError, SpeculativeDecoding, plan
+from constructs_optim.recipe.catalog import engine_arguments, images, instances, models
+from constructs_optim.recipe.servers import Server
+from constructs_optim.recipe.techniques import Technique
+
+pytestmark = pytest.mark.engine
+
+CHECKOUT = Path(__file__).parents[2]
+PYTHON = CHECKOUT / ".venv-engine" / "bin" / "python"
+COMMIT = "0" * 40
+# The least planned environments, so that a catalog that cannot be planned fails here.
+LEAST = 500
+
+
+def techniques_of(row: models.ModelRow) -> Iterator[list[Technique]]:
+    """What a model may be served with, without a job."""
+    yield []
+    yield [KvCache.fp8()]
+    yield [SpeculativeDecoding.ngram()]
+    for settings in row.recipe.speculation if row.recipe is not None else ():
+        tokens = settings.get("num_speculative_tokens", 3)
+        if "model" in settings:
+            speculator = Model.huggingface(settings["model"], revision=COMMIT)
+            yield [SpeculativeDecoding.speculator(model=speculator, speculative_tokens=tokens)]
+        elif "mtp" in settings.get("method", ""):
+            yield [SpeculativeDecoding.mtp(speculative_tokens=tokens)]
+
+
+def recipes() -> Iterator[tuple[str, Recipe]]:
+    """Every model on the smallest instance type of each generation of GPUs that it is planned on."""
+    hosts = [row for row in instances.by_name().values() if row.hosts_endpoints and row.kind == "gpu"]
+    hosts.sort(key=lambda row: row.total_accelerator_memory_gb)
+    for row in (*models.of_hugging_face().values(), *models.by_id().values()):
+        is_copied = "/" in row.model_id
+        model = (
+            Model.huggingface(row.model_id, revision=COMMIT, allow_code=True)
+            if is_copied
+            else Model.jumpstart(row.model_id, version="1.0.0", accept_eula=True)
+        )
+        stacks: list[list[Technique]] = [*techniques_of(row)] if is_copied else [[], [Quantization.awq()]]
+        for techniques in stacks:
+            done: set[str | None] = set()
+            for host in hosts:
+                recipe = Recipe(model, techniques, host.name, "us-west-2", server=Server.vllm())
+                if host.generation not in done and is_planned(recipe):
+                    done.add(host.generation)
+                    names = "+".join(technique.name for technique in techniques)
+                    yield f"{row.model_id} {names} {host.name}", recipe
+
+
+def is_planned(recipe: Recipe) -> bool:
+    try:
+        plan(recipe)
+    except RecipeError:
+        return False
+    return True
+
+
+def judged(environments: list[dict[str, Any]]) -> dict[str, Any]:
+    """What vLLM says of environments."""
+    program = [str(PYTHON), str(CHECKOUT / "tests" / "conformance" / "vllm_arguments.py")]
+    ended = subprocess.run(
+        program, input=json.dumps(environments), capture_output=True, text=True, timeout=900, check=False
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return json.loads(ended.stdout)
+
+
+def test_vllm_accepts_every_argument_of_every_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    environments = [{"name": name, "environment": plan(recipe).container.environment} for name, recipe in recipes()]
+    verdict = judged(environments)
+    accepted = len(environments) - len(verdict["refused"])
+    with capsys.disabled():
+        sys.stdout.write(f"\nvLLM {verdict['release']} accepts {accepted} of {len(environments)} plans\n")
+    assert verdict["refused"] == {}
+    assert len(environments) >= LEAST
+
+
+def test_the_engine_is_the_release_that_models_are_served_with() -> None:
+    newest = images.serving((), ["vllm"])[0].engine
+    assert judged([])["release"] == newest
+    assert engine_arguments.of_release(newest) is not None
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"SM_VLLM_OF_NO_RELEASE": "1"}, "unrecognized arguments: --of-no-release"),
+        ({"SM_VLLM_MAX_MODEL_LEN": "many"}, "--max-model-len"),
+        ({"SM_VLLM_KV_CACHE_DTYPE": "int3"}, "--kv-cache-dtype"),
+        ({"SM_VLLM_SPECULATIVE_CONFIG": '{"tokens": 3, "method": "mtp"}'}, "no tokens"),
+        ({"SM_VLLM_SPECULATIVE_CONFIG": '{"num_speculative_tokens": 3, "method": "guess"}'}, "no method guess"),
+        ({"SM_VLLM_REASONING_PARSER": "none_such"}, "not registered"),
+    ],
+)
+def test_vllm_refuses_what_it_does_not_know(environment: dict[str, str], reason: str) -> None:
+    (problem,) = judged([{"name": "one", "environment": environment}])["refused"]["one"]
+    assert reason in problem
