@@ -97,7 +97,7 @@ def test_a_second_stack_of_the_same_commits_runs_no_job(deployed: DeployedStack,
 def test_a_gated_model_is_copied_with_the_token_of_its_secret(copies: Copies, deployed: DeployedStack) -> None:
     commit = "d" * 40
     for name, token in ((CHECKPOINT, TOKEN), (SPECULATOR, None)):
-        copies.hub.models[name] = HubModel(commit, FILES, token=token)
+        copies.hub.models[f"{name}@{commit}"] = HubModel(commit, FILES, token=token)
     secret = copies.cloud.client("secretsmanager").create_secret(Name="hub", SecretString=TOKEN)["ARN"]
     stack = copies.stack("Gated", commit=commit, secret=secret)
     stack.deploy()
@@ -110,7 +110,7 @@ def test_a_gated_model_is_copied_with_the_token_of_its_secret(copies: Copies, de
 def test_a_gated_model_without_a_secret_fails_the_stack_with_the_reason(copies: Copies) -> None:
     commit = "e" * 40
     for name in (CHECKPOINT, SPECULATOR):
-        copies.hub.models[name] = HubModel(commit, FILES, token=TOKEN)
+        copies.hub.models[f"{name}@{commit}"] = HubModel(commit, FILES, token=TOKEN)
     stack = copies.stack("Refused", commit=commit)
     stack.deploy(fails=True)
     assert f"{CHECKPOINT} is gated: accept its terms" in stack.reasons
@@ -119,7 +119,7 @@ def test_a_gated_model_without_a_secret_fails_the_stack_with_the_reason(copies: 
 def test_the_example_is_deployed_from_a_mirror_of_the_hub(copies: Copies) -> None:
     commit = "f" * 40
     for name in ("nvidia/gemma-4-31B-it-NVFP4", "RedHatAI/gemma-4-31B-it-speculator.eagle3"):
-        copies.hub.models[name] = HubModel(commit, FILES)
+        copies.hub.models[f"{name}@{commit}"] = HubModel(commit, FILES)
     context = {"revision": commit, "mirror": copies.hub.url}
     stack = DeployedStack(copies.cloud, copies.output, "Copied", example="huggingface.py", context=context)
     stack.deploy()

@@ -53,7 +53,7 @@ def _blob(content: bytes) -> str:
 
 @dataclass
 class ModelHub:
-    """The hub: its models by id, its address, and the files that it was asked for."""
+    """The hub: its models by id, or by id and commit ("owner/name@commit"), its address, and what it was asked for."""
 
     models: dict[str, HubModel]
     url: str = ""
@@ -89,7 +89,7 @@ def serving(models: Mapping[str, HubModel]) -> Iterator[ModelHub]:
             if len(parts) < _SHORTEST:
                 return _refused(404, "RepoNotFound", "Repository not found")
             owner, name, verb, revision, *file = parts
-            model = hub.models.get(f"{owner}/{name}")
+            model = hub.models.get(f"{owner}/{name}@{revision}", hub.models.get(f"{owner}/{name}"))
             if model is None:
                 return _refused(401, "RepoNotFound", "Repository not found")
             if revision not in (model.commit, "main"):
