@@ -14,6 +14,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -25,6 +26,7 @@ from botocore.exceptions import NoCredentialsError
 
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
+from .bearer_token import bearer_token
 from .options import EvaluationError
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ _CONNECT_SECONDS = 30.0
 _IDLE_SECONDS, _AT_ONCE_SECONDS = 1.0, 0.5
 _CREDENTIALS_LAST_SECONDS = 120
 _LONGEST_MESSAGE = 300
+_TOKEN_SECONDS = 900
 
 
 def proxy_for(scheme: str, host: str) -> SplitResult | None:
@@ -100,10 +103,10 @@ class UrlTarget:
             **({"Authorization": f"Bearer {api_key}"} if api_key else {}),
         }
 
-    async def request(self, body: bytes, path: str) -> bytes:
+    async def request(self, body: bytes, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
         """A whole HTTP/1.1 request; ``path`` is the format's, for instance ``/chat/completions``."""
         whole_path = self._path if self._path.endswith((path, "/generate_stream")) else f"{self._path}{path}"
-        return _request("POST", whole_path, self._headers, body)
+        return _request("POST", whole_path, {**self._headers, **headers}, body)
 
 
 class SageMakerTarget:
@@ -152,7 +155,39 @@ class SageMakerTarget:
         return _request("POST", self._url.path, {"Host": self._url.netloc, **dict(signed.headers.items())}, body)
 
 
-Target = UrlTarget | SageMakerTarget
+class OpenAITarget:
+    """A SageMaker endpoint by its OpenAI-compatible path, with bearer tokens of the session's credentials."""
+
+    def __init__(
+        self,
+        session: Session,
+        endpoint_name: str,
+        *,
+        inference_component_name: str | None = None,
+        model: str | None = None,
+    ) -> None:
+        """Choose an endpoint, and one of its components."""
+        client: Any = session.client("sagemaker-runtime")
+        self._credentials: Any = session.get_credentials()
+        if self._credentials is None:
+            raise NoCredentialsError
+        self._region: str = client.meta.region_name
+        component = f"/inference-components/{inference_component_name}" if inference_component_name else ""
+        url = f"{client.meta.endpoint_url.rstrip('/')}/endpoints/{endpoint_name}{component}/openai/v1"
+        self._target = UrlTarget(url, model=model)
+        self.model, self.server = model, self._target.server
+        self._token, self._renewed = "", 0.0
+
+    async def request(self, body: bytes, path: str) -> bytes:
+        """A whole HTTP/1.1 request; a token serves all requests of a few minutes."""
+        if not self._token or time.monotonic() - self._renewed > _TOKEN_SECONDS / 2:
+            # Renewing credentials blocks on a service: not in the event loop that takes the times.
+            frozen = await asyncio.to_thread(self._credentials.get_frozen_credentials)
+            self._token, self._renewed = bearer_token(frozen, self._region, _TOKEN_SECONDS), time.monotonic()
+        return await self._target.request(body, path, {"Authorization": f"Bearer {self._token}"})
+
+
+Target = UrlTarget | SageMakerTarget | OpenAITarget
 
 
 @dataclass

@@ -64,6 +64,8 @@ class SideOptions(_Options):
     url: str | None = None
     variant: str | None = None
     inference_component: str | None = None
+    # By which path of the endpoint: InvokeEndpointWithResponseStream, or the OpenAI-compatible one.
+    api: Literal["invocations", "openai"] = "invocations"
     model: str | None = None
     label: str | None = None
     # By default the tokenizer among the files of the endpoint's model.

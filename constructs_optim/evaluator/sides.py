@@ -15,7 +15,7 @@ from constructs_optim.recipe.evaluation.result import Price, Subject
 from constructs_optim.runtime.errors import code_of, message_of
 from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 
-from .connection import SageMakerTarget, UrlTarget
+from .connection import OpenAITarget, SageMakerTarget, UrlTarget
 from .load import Sender
 from .options import EvaluationError, Options, SideOptions
 from .prompts import RANDOM_PROMPTS_NOTE, Prompt
@@ -73,6 +73,15 @@ def _described(sagemaker: Any, side: SideOptions, subject: Subject) -> tuple[Sub
     return subject.model_copy(update=described), model_data
 
 
+def _target(session: Session, side: SideOptions) -> SageMakerTarget | OpenAITarget:
+    name, component = side.endpoint_name or "", side.inference_component
+    if side.api == "invocations":
+        return SageMakerTarget(session, name, variant_name=side.variant, inference_component_name=component)
+    if side.variant is not None:
+        raise EvaluationError(f"{name},api=openai names no variant: leave out variant={side.variant}, or api=openai")
+    return OpenAITarget(session, name, inference_component_name=component, model=side.model)
+
+
 async def prepare(
     options: Options, side: SideOptions, prompts: Sequence[Prompt], session: Callable[[], Session]
 ) -> Side:
@@ -97,12 +106,7 @@ async def prepare(
                 raise EvaluationError(message_of(error)) from None
             # A role may be allowed to invoke an endpoint, but not to describe it.
             notes.append(f"The endpoint could not be described: {message_of(error)}")
-        target = SageMakerTarget(
-            session(),
-            side.endpoint_name or "",
-            variant_name=side.variant,
-            inference_component_name=side.inference_component,
-        )
+        target = _target(session(), side)
     price = _price(side, subject, session)
     if isinstance(price, str):
         state = f"state one with {side.endpoint_name or side.url},instance-price-per-hour=DOLLARS"
@@ -117,7 +121,9 @@ async def prepare(
             notes.append(f"The model's own tokenizer could not be used: {error}.")
     sender = Sender(target, ChatFormat, prompts, options.generation)
     as_text = all(prompt.inputs is not None for prompt in prompts)
-    formats = candidate_formats(options.format, sagemaker=side.url is None, as_text=as_text)
+    formats = candidate_formats(
+        options.format, sagemaker=side.url is None and side.api == "invocations", as_text=as_text
+    )
     try:
         await sender.choose_format(formats, options.loads[0].timeout_seconds)
     except EvaluationError as error:

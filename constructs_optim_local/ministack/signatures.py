@@ -48,6 +48,22 @@ def refusal(method: str, path: str, query: Query, headers: Mapping[str, str], bo
     return None if failure is None else _respond(*failure, _service(method, path, query, headers, body), headers)
 
 
+def signed_for_owner(query: Query, method: str, url: str, body: bytes) -> Mapping[str, str]:
+    """The headers of a request of SageMaker's that the owner of a verified, signed query sends."""
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+    from ministack.core import iam_evaluator
+    from ministack.core.router import extract_access_key_id
+
+    key, token = extract_access_key_id({}, dict(query)), _first(query, "X-Amz-Security-Token")
+    found: Any = iam_evaluator.resolve_credential(key, _account_of(key), token)
+    request = AWSRequest(method, url, data=body, headers={"Content-Type": "application/json"})
+    region = _first(query, "X-Amz-Credential").split("/")[2]
+    SigV4Auth(Credentials(key, found.secret_access_key, token or None), "sagemaker", region).add_auth(request)
+    return dict(request.headers.items())
+
+
 def sign_links() -> None:
     """Sign the URLs that Lambda returns for the code of functions and layers, once, before the first request.
 
@@ -64,7 +80,6 @@ def sign_links() -> None:
 def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes) -> tuple[str, str] | None:
     """AWS's code and message."""
     from ministack.core import iam_evaluator, sigv4
-    from ministack.core.responses import _account_from_sts_session
     from ministack.core.router import extract_access_key_id
 
     authorization = headers.get("authorization", "")
@@ -72,8 +87,7 @@ def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], b
     plain = dict(query)
     key = extract_access_key_id(dict(headers), plain)
     try:
-        account = key if re.fullmatch(r"\d{12}", key) else _account_from_sts_session(key)
-        account = account or iam_evaluator.find_iam_access_key_account(key) or ACCOUNT
+        account = _account_of(key)
     except iam_evaluator.AmbiguousAccessKeyError:
         return "InvalidClientTokenId", "The security token included in the request is invalid."
     if authorization.startswith("AWS ") or (not authorization and "AWSAccessKeyId" in query):
@@ -100,6 +114,15 @@ def _failure(method: str, path: str, query: Query, headers: Mapping[str, str], b
     return sigv4.header_signature_failure(
         signature, found.secret_access_key, method, path, plain, headers, body, presigned=not in_header
     )
+
+
+def _account_of(key: str) -> str:
+    """The account that a key is of."""
+    from ministack.core import iam_evaluator
+    from ministack.core.responses import _account_from_sts_session
+
+    account = key if re.fullmatch(r"\d{12}", key) else _account_from_sts_session(key)
+    return account or iam_evaluator.find_iam_access_key_account(key) or ACCOUNT
 
 
 def _late(signature: Any, query: Query, in_header: bool) -> tuple[str, str] | None:

@@ -6,6 +6,7 @@ models of ``sagemaker-runtime`` (rest-json) and of AWS event streams (messages o
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 import zlib
@@ -19,6 +20,10 @@ from .hosting.invocations import Completion, Invocation
 from .service import SageMaker
 
 _PATH = re.compile(r"/endpoints/(?P<name>[^/]+)/invocations(?P<stream>-response-stream)?")
+# Developer guide, "Invoke endpoints with OpenAI-compatible APIs", which has no other path.
+_CHAT = re.compile(
+    r"/endpoints/(?P<name>[^/]+)(/inference-components/(?P<component>[^/]+))?/openai/v1/chat/completions"
+)
 _STRING = 7
 Response = tuple[int, dict[str, str], bytes]
 
@@ -32,6 +37,8 @@ class SageMakerRuntime:
     def invocation(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Invocation | None:
         """What a request asks for; None where it is not for SageMaker Runtime."""
         found = _PATH.fullmatch(path)
+        if method == "POST" and (chat := _CHAT.fullmatch(path)) is not None:
+            return Invocation(endpoint=chat["name"], body=body, component=chat["component"], is_openai=True)
         if found is None or method != "POST":
             return None
         return Invocation(
@@ -47,14 +54,28 @@ class SageMakerRuntime:
         action = "InvokeEndpointWithResponseStream" if invocation.streams else "InvokeEndpoint"
         arn = f"arn:aws:sagemaker:{region}:{account}:endpoint/{invocation.endpoint.lower()}"
         yield Permission(f"sagemaker:{action}", arn)
+        if invocation.is_openai:
+            # "It does not support resource-level restrictions."
+            yield Permission("sagemaker:CallWithBearerToken", "*")
 
     def respond(self, invocation: Invocation, *, account: str, region: str) -> Response:
         """The response to an invocation."""
         try:
             found = self.sagemaker.ask(invocation, account=account, region=region)
         except ApiError as error:
-            return error.to_response()
+            return _of_container(error) if invocation.is_openai else error.to_response()
         return _streamed(found) if invocation.streams else _whole(found)
+
+
+def _of_container(error: ApiError) -> Response:
+    """A model's own error as its container writes it: "returns responses directly from the container"."""
+    status, headers, content = error.to_response()
+    document = json.loads(content)
+    if "OriginalStatusCode" not in document:
+        return status, headers, content
+    status = int(document["OriginalStatusCode"])
+    described = {"message": document["OriginalMessage"], "type": "BadRequestError", "param": None, "code": status}
+    return status, {"Content-Type": "application/json"}, json.dumps({"error": described}).encode()
 
 
 def _whole(completion: Completion) -> Response:

@@ -30,7 +30,7 @@ from constructs_optim_local.ministack.cloudwatch import MinistackAlarms, next_fi
 from constructs_optim_local.ministack.iam import EnforcedRoles
 from constructs_optim_local.ministack.patches import check_ministack
 from constructs_optim_local.ministack.scheduler import Scheduler
-from constructs_optim_local.ministack.signatures import refusal
+from constructs_optim_local.ministack.signatures import refusal, signed_for_owner
 from constructs_optim_local.ministack.stepfunctions import limit_history
 from constructs_optim_local.price_list import PriceList, hourly_price
 from constructs_optim_local.sagemaker.context import Context, Timing
@@ -141,7 +141,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         authorizations=authorizations,
         clock=clock,
     )
-    app: Any = Authentication(control, port=settings["port"], verify=refusal)
+    app: Any = Authentication(control, port=settings["port"], verify=refusal, sign=signed_for_owner)
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))
     await stop.wait()
     sagemaker.close()

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
+from . import bearer_tokens
+
 Message = dict[str, Any]
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -20,10 +22,18 @@ Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 Response = tuple[int, dict[str, str], bytes]
 Verify = Callable[[str, str, Mapping[str, list[str]], Mapping[str, str], bytes], Response | None]
 
+Sign = Callable[[Mapping[str, list[str]], str, str, bytes], Mapping[str, str]]
+
 _CAPABILITIES = ("/_ministack/cfn-response/", "/_ministack/cfn-signal/")
 """Where custom resources respond and wait conditions are signalled, by PUT: the URL is the permission, as a pre-signed
 URL of CloudFormation's is, and has a random UUID of its own."""
 _LARGE = 1_000_000
+# Assumed: the documentation has no example of a refused token.
+_INVALID_TOKEN: Response = (
+    403,
+    {"Content-Type": "application/json"},
+    b'{"message": "The bearer token included in the request is invalid."}',
+)
 
 
 class Authentication:
@@ -33,10 +43,11 @@ class Authentication:
         inner: the application that serves authenticated requests.
         port: the port that this cloud listens on.
         verify: returns the refusal of a request whose signature is missing or wrong, and None for any other.
+        sign: returns the headers of a request that the owner of a signed query sends.
     """
 
-    def __init__(self, inner: Asgi, *, port: int, verify: Verify) -> None:
-        self._inner, self._verify = inner, verify
+    def __init__(self, inner: Asgi, *, port: int, verify: Verify, sign: Sign) -> None:
+        self._inner, self._verify, self._sign = inner, verify, sign
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,6 +73,17 @@ class Authentication:
         if body is None:
             return
         check = (method, path, query, headers, body)
+        if bearer_tokens.is_openai(path) and "authorization" in headers:
+            # Verified as the request that the token holds, and signed for its owner.
+            signed_query = bearer_tokens.signed_query(headers)
+            if signed_query is None:
+                await _respond(send, _INVALID_TOKEN)
+                return
+            check = ("POST", "/", signed_query, {"host": bearer_tokens.HOST}, b"")
+            if (refusal := self._verify(*check)) is None:
+                signed = self._sign(signed_query, method, f"http://{headers['host']}{path}", body)
+                await self._inner({**scope, "headers": _with(scope, signed)}, _replay(body, receive), send)
+                return
         refusal = await asyncio.to_thread(self._verify, *check) if len(body) > _LARGE else self._verify(*check)
         if refusal is not None:
             await _respond(send, refusal)
@@ -86,6 +108,12 @@ def _headers(scope: Scope) -> dict[str, str]:
         text = value.decode(errors="replace")
         found[name] = f"{found[name]},{text}" if name in found else text
     return found
+
+
+def _with(scope: Scope, headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """The request's headers with others in their place."""
+    replaced = {name.lower().encode(): value.encode() for name, value in headers.items()}
+    return [*(item for item in scope["headers"] if item[0].lower() not in replaced), *replaced.items()]
 
 
 def _without_cors(send: Send) -> Send:

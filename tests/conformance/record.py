@@ -169,10 +169,28 @@ def _record_with_version_3(boto_session: Any, model: str, **case: Any) -> None:
     builder.optimize(**_OPTIONS, **case, sagemaker_session=session, region="us-west-2")
 
 
+# A token's moment, so that each run records the same signature.
+MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+
+
+def bearer_token() -> str | None:
+    """The token that the SDK makes of these credentials at that moment; None where it makes none."""
+    try:
+        from sagemaker.core.token_generator import generate_token
+    except ModuleNotFoundError:
+        return None
+    import botocore.auth
+
+    botocore.auth.get_current_datetime = lambda remove_tzinfo=True: MOMENT.replace(tzinfo=None)
+    return str(generate_token(region="eu-central-1", expiry=dt.timedelta(minutes=5)))
+
+
 def main() -> None:
     """Write what was recorded to the file named on the command line."""
     logging.disable(logging.CRITICAL)
-    recorded = {"sagemaker": version("sagemaker"), "cases": {n: record(c) for n, c in CASES.items()}}
+    recorded: dict[str, Any] = {"sagemaker": version("sagemaker")}
+    recorded["cases"] = {name: record(case) for name, case in CASES.items()}
+    recorded["bearer_token"] = bearer_token()
     Path(sys.argv[1]).write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
 
 

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.credentials import Credentials
 
+from constructs_optim.evaluator.bearer_token import bearer_token
 from constructs_optim.recipe import (
     Compilation,
     Model,
@@ -213,6 +216,13 @@ def comparable(request: dict[str, Any]) -> dict[str, Any]:
                 {member: {**{k: v for k, v in body.items() if k != "Image"}, "OverrideEnvironment": variables}}
             )
     return {**kept, "OptimizationConfigs": configs}
+
+
+def test_a_bearer_token_is_the_one_that_the_sdk_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC).replace(tzinfo=None)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: moment)
+    credentials = Credentials("nobody", "nothing")
+    assert bearer_token(credentials, "eu-central-1", 300) == RECORDED["sagemaker-3"]["bearer_token"]
 
 
 def test_every_intended_difference_has_its_reason_in_the_docs() -> None:

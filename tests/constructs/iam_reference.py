@@ -25,7 +25,9 @@ _AI = {
         "AIWorkloadConfig": "ai-workload-config",
     }.items()
 }
-UNLISTED = {
+# Developer guide, "Invoke endpoints with OpenAI-compatible APIs".
+_BEARER = {"sagemaker:CallWithBearerToken": frozenset[str]()}
+UNLISTED = _BEARER | {
     f"sagemaker:{verb}{name}": frozenset({arn})
     for name, arn in _AI.items()
     for verb in ("Create", "Delete", "Describe", "Stop")
@@ -149,7 +151,9 @@ def _resources(action: str) -> frozenset[str]:
 
 def _needs_one(action: str) -> bool:
     """Whether an action always has a resource, which a statement can therefore name."""
-    return action in UNLISTED or any(details["required"] for each, details in _resource_types(action).items() if each)
+    if action in UNLISTED:
+        return bool(UNLISTED[action])
+    return any(details["required"] for each, details in _resource_types(action).items() if each)
 
 
 @functools.cache

@@ -49,9 +49,25 @@ def test_imported_and_declared_endpoints_implement_the_same_interface() -> None:
 def test_grants_on_an_imported_endpoint_use_its_lowercase_arn() -> None:
     scope = stack()
     OptimizedEndpoint.from_endpoint_name(scope, "Chat", "Chat-70B").grant_invoke(caller(scope))
-    ((actions, on),) = granted(template_of(scope))
+    (actions, on), bearer = granted(template_of(scope))
     assert actions == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
     assert ":endpoint/chat-70b" in on
+    assert bearer == ("sagemaker:CallWithBearerToken", '"*"')
+
+
+def test_the_openai_base_url_names_region_endpoint_and_component() -> None:
+    scope = stack()
+    arn = "arn:aws:sagemaker:eu-west-1:111122223333:endpoint/chat"
+    imported = OptimizedEndpoint.from_endpoint_attributes(
+        scope, "Chat", endpoint_arn=arn, inference_component_name="Small"
+    )
+    resolved = json.dumps(scope.resolve(imported.openai_base_url))
+    assert "https://runtime.sagemaker.eu-west-1." in resolved
+    assert "/endpoints/chat/inference-components/Small/openai/v1" in resolved
+    own = json.dumps(scope.resolve(endpoint(scope, "Own").openai_base_url))
+    assert "runtime.sagemaker.us-west-2." in own
+    assert "/openai/v1" in own
+    assert "inference-components" not in own
 
 
 def test_an_endpoint_of_another_account_is_imported_by_its_arn() -> None:
@@ -71,7 +87,7 @@ def test_invoke_grants_include_an_imported_component_in_its_endpoints_region() -
         endpoint_arn="arn:aws:sagemaker:eu-west-1:111122223333:endpoint/chat",
         inference_component_name="Small",
     ).grant_invoke(caller(scope))
-    ((_, on),) = granted(template_of(scope))
+    (_, on), _ = granted(template_of(scope))
     assert "sagemaker:eu-west-1:111122223333:inference-component/small" in on
 
 

@@ -20,7 +20,7 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.stack.arguments import GRANTEE, unique_ids
-from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS
+from constructs_optim.constructs.stack.permissions import BEARER_ACTION, INVOKE_ACTIONS
 from constructs_optim.recipe import Plan
 from constructs_optim.recipe.tokens import is_token
 
@@ -50,15 +50,23 @@ class IOptimizedEndpoint(MeasuredResource):
         """
         return _grant(self, grantee, actions, [self.endpoint_arn])
 
+    @property
+    def openai_base_url(self) -> str:
+        """The ``base_url`` of OpenAI's clients: the URL of the path ``/openai/v1`` (docs/hosting.md); holds tokens.
+
+        Requests have a bearer token, and the container has to implement ``/v1/chat/completions``.
+        """
+        return openai_base_url(self, self.endpoint_name, self.inference_component_name)
+
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke this endpoint and its own inference component, with or without response streaming.
+        """Let ``grantee`` invoke this endpoint and its own inference component, also with bearer tokens.
 
         Raises:
             ValueError: for a principal of another account, whose requests cannot name this endpoint, or one that no
                 policy can be attached to.
         """
         component_arns = [self._component_arn] if self._component_arn is not None else []
-        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self.endpoint_arn, *component_arns])
+        return grant_invocations(self, grantee, [self.endpoint_arn, *component_arns])
 
     def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` queue requests for this endpoint (``async_inference``)."""
@@ -237,6 +245,22 @@ class ModelServer(MeasuredResource):
 def name_in_arn(name: str) -> str:
     """A name as ARNs have it, in lower case (Amazon SageMaker API reference, CreateEndpoint); tokens as they are."""
     return name if is_token(name) else name.lower()
+
+
+def openai_base_url(of: Resource, endpoint_name: str, component_name: str | None) -> str:
+    """The URL below which an endpoint or a component has ``/chat/completions``.
+
+    Source: developer guide, "Invoke endpoints with OpenAI-compatible APIs".
+    """
+    component = f"/inference-components/{component_name}" if component_name is not None else ""
+    host = f"runtime.sagemaker.{of.env.region}.{Stack.of(of).url_suffix}"
+    return f"https://{host}/endpoints/{endpoint_name}{component}/openai/v1"
+
+
+def grant_invocations(of: Resource, grantee: iam.IGrantable, arns: Sequence[str]) -> iam.Grant:
+    """Grant requests to an endpoint or a component, signed or with bearer tokens."""
+    signed = grant_by_name(of, grantee, INVOKE_ACTIONS, arns)
+    return signed.combine(_grant(of, grantee, [BEARER_ACTION], ["*"]))
 
 
 def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str], arns: Sequence[str]) -> iam.Grant:

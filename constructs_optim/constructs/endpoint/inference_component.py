@@ -23,7 +23,7 @@ from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import MEMORY, refuse
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
 from constructs_optim.constructs.stack.network import Network
-from constructs_optim.constructs.stack.permissions import INVOKE_ACTIONS, Statement
+from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.stack.stack_context import path_of, physical_name
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Violation
@@ -32,7 +32,7 @@ from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 
-from .endpoint_base import ModelServer, grant_by_name
+from .endpoint_base import ModelServer, grant_invocations, openai_base_url
 from .endpoint_configuration import EndpointConfiguration
 from .options import declare_alarms
 from .update_policy import component_deployment_config
@@ -160,8 +160,13 @@ class _ComponentResource(Resource):
         return resource
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` invoke this component, or the model with this adapter."""
-        return grant_by_name(self, grantee, INVOKE_ACTIONS, [self._endpoint.endpoint.ref, self.inference_component_arn])
+        """Let ``grantee`` invoke this component, or the model with this adapter, also with bearer tokens."""
+        return grant_invocations(self, grantee, [self._endpoint.endpoint.ref, self.inference_component_arn])
+
+    @property
+    def openai_base_url(self) -> str:
+        """The ``base_url`` of OpenAI's clients, as of an endpoint; holds tokens."""
+        return openai_base_url(self, self._endpoint.endpoint.attr_endpoint_name, self.inference_component_name)
 
 
 class InferenceComponent(_ComponentResource, ModelServer):

@@ -33,6 +33,9 @@ KNOWN_LATER = "which is known only when the stack is deployed"
 
 INVOKE_ACTIONS = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
 """The actions of requests to an endpoint, with and without response streaming."""
+BEARER_ACTION = "sagemaker:CallWithBearerToken"
+"""The action of requests with a bearer token, which "does not support resource-level restrictions" (developer guide,
+"Invoke endpoints with OpenAI-compatible APIs"): a token may do what its owner may."""
 
 MOST_INLINE_CHARACTERS = 10_240
 """Of all inline policies of a role together; IAM does not count white space."""

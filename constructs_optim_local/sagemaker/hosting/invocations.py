@@ -45,7 +45,8 @@ class Invocation:
         body: as it was sent.
         component: the inference component that was named.
         variant: the variant that was named.
-        streams: whether the completion is to come in parts.
+        streams: whether the completion is to come in parts, each a message of an event stream.
+        is_openai: whether it came by the OpenAI-compatible path, whose requests are chats.
     """
 
     endpoint: str
@@ -53,6 +54,7 @@ class Invocation:
     component: str | None = None
     variant: str | None = None
     streams: bool = False
+    is_openai: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Invocations:
             raise _model_error(400, "the request is not JSON") from None
         if not isinstance(request, dict):
             raise _model_error(400, "the request is not an object")
-        for form in (_chat, _generation):
+        for form in (_chat, _generation) if not invocation.is_openai else (_chat,):
             if (parsed := form(request)) is not None:
                 break
         else:

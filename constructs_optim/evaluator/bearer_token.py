@@ -1,0 +1,32 @@
+"""Bearer tokens for the OpenAI-compatible path of SageMaker endpoints, made of AWS credentials without a request.
+
+Source: Amazon SageMaker AI developer guide, "Invoke endpoints with OpenAI-compatible APIs"; the token generator of
+sagemaker-core, whose tokens these are (``make conformance`` compares them).
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+
+LONGEST_SECONDS = 43_200
+"""A token lasts 12 hours at most, and no longer than the credentials that have signed it."""
+_HOST = "sagemaker.amazonaws.com"
+
+
+def bearer_token(credentials: Any, region: str, seconds: int = LONGEST_SECONDS) -> str:
+    """A token for the endpoints of a region, as ``api_key`` of an OpenAI client.
+
+    Args:
+        credentials: botocore's, for instance ``boto3.Session().get_credentials().get_frozen_credentials()``. Their
+            owner needs ``sagemaker:InvokeEndpoint`` on the endpoint and ``sagemaker:CallWithBearerToken``.
+        region: the endpoint's region.
+        seconds: how long it lasts, 1 to 43,200.
+    """
+    request = AWSRequest("POST", f"https://{_HOST}/", headers={"host": _HOST}, params={"Action": "CallWithBearerToken"})
+    SigV4QueryAuth(credentials, "sagemaker", region, expires=seconds).add_auth(request)
+    signed = f"{str(request.url).removeprefix('https://')}&Version=1"
+    return f"sagemaker-api-key-{base64.b64encode(signed.encode()).decode()}"
