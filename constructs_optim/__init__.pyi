@@ -18,6 +18,8 @@ from .constructs.endpoint.inference_component import (
 from .constructs.endpoint.optimized_endpoint import OptimizedEndpoint as OptimizedEndpoint
 from .constructs.endpoint.options import (
     AsyncInference as AsyncInference,
+    ComponentOptions as ComponentOptions,
+    CoreDumps as CoreDumps,
     DataCapture as DataCapture,
     MonitoringOptions as MonitoringOptions,
     VariantOptions as VariantOptions,
@@ -64,7 +66,9 @@ from .recipe.hosting.alarms import (
 from .recipe.hosting.options import (
     CapacityReservation as CapacityReservation,
     Observability as Observability,
+    Placement as Placement,
     Routing as Routing,
+    ScaleIn as ScaleIn,
 )
 from .recipe.hosting.scaling import ScalingStep as ScalingStep
 from .recipe.servers import (

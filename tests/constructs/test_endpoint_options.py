@@ -19,7 +19,11 @@ from cfnlint.api import lint
 
 from constructs_optim import (
     AsyncInference,
+    CoreDumps,
     DataCapture,
+    MonitoringOptions,
+    NetworkOptions,
+    Observability,
     OptimizedEndpoint,
     RecipeError,
     UpdatePolicy,
@@ -163,6 +167,7 @@ def test_every_prop_alone_and_in_pairs_is_deployable_or_breaks_a_rule() -> None:
         ("encryption_key",),
         ("variant.max_instance_count",),
         ("variant.min_instance_count",),
+        ("variant.scale_in",),
         ("variant.volume_size",),
     ]
     assert refused["async_inference", "inference_component"] == ["OPT105"]
@@ -185,6 +190,45 @@ def test_data_capture_lets_the_execution_role_write_below_its_prefix_only() -> N
     (statement,) = [s for s in _statements(template) if s.get("Sid") == "WriteCaptures"]
     assert statement["Action"] == ["s3:PutObject"]
     assert json.dumps(statement["Resource"]).endswith(':s3:::bucket-of-mine/chat/*"]]}')
+
+
+def test_core_dumps_are_written_below_their_prefix_with_their_key() -> None:
+    scope = stack()
+    key = kms.Key.from_key_arn(scope, "Key", KEY)
+    dumps = CoreDumps(bucket=bucket(scope), prefix="crashes/", encryption_key=key)
+    endpoint(scope, variant=VariantOptions(core_dumps=dumps))
+    template = template_of(scope)
+    (variant,) = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"]
+    assert variant["CoreDumpConfig"] == {"DestinationS3Uri": "s3://bucket-of-mine/crashes", "KmsKeyId": KEY}
+    found = {s["Sid"]: s for s in _statements(template) if s.get("Sid", "").endswith("CoreDumps")}
+    assert json.dumps(found["WriteCoreDumps"]["Resource"]).endswith(':s3:::bucket-of-mine/crashes/*"]]}')
+    assert found["EncryptCoreDumps"]["Resource"] == KEY
+
+
+def test_sessions_need_a_container_that_is_not_isolated() -> None:
+    scope, sessions = stack(), VariantOptions(ssm_access=True)
+    with pytest.raises(RecipeError, match="OPT116"):
+        endpoint(scope, variant=sessions)
+    endpoint(scope, variant=sessions, network=NetworkOptions(isolation=False))
+    template = template_of(scope)
+    assert resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]["EnableSSMAccess"] is True
+    (statement,) = [s for s in _statements(template) if s.get("Sid") == "OpenSessions"]
+    assert "ssmmessages:OpenDataChannel" in statement["Action"]
+
+
+@pytest.mark.parametrize(
+    ("given", "written"), [({}, {}), ({"detailed": False}, {"EnableDetailedObservability": False})]
+)
+def test_detailed_metrics_are_left_to_the_service_unless_they_are_set(
+    given: dict[str, Any], written: dict[str, Any]
+) -> None:
+    scope = stack()
+    endpoint(scope, monitoring=MonitoringOptions(observability=Observability(frequency_seconds=10, **given)))
+    assert resource(template_of(scope), "AWS::SageMaker::EndpointConfig")["MetricsConfig"] == {
+        "EnableEnhancedMetrics": False,
+        "MetricPublishFrequencyInSeconds": 10,
+        **written,
+    }
 
 
 def test_statements_attached_to_an_existing_role_have_unique_sids() -> None:

@@ -15,12 +15,15 @@ from aws_cdk import aws_s3 as s3
 
 from constructs_optim import (
     Adapters,
+    ComponentOptions,
     Model,
     NetworkOptions,
     OptimizedEndpoint,
+    Placement,
     Pool,
     Quantization,
     RecipeError,
+    ScaleIn,
     Server,
     Sharding,
     SpeculativeDecoding,
@@ -58,6 +61,67 @@ def test_the_inference_component_option_serves_the_recipe_with_a_component() -> 
     variant = resource(template, "AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]
     assert "ModelName" not in variant
     assert created.component is not None
+
+
+ASKED = ComponentOptions(
+    cpu_cores=2.5,
+    max_memory=Size.gibibytes(192),
+    caching=True,
+    placement=Placement.binpack(max_zone_imbalance=2),
+)
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_the_options_of_a_component_are_members_of_its_specification(is_own: bool) -> None:
+    if is_own:
+        created = endpoint(stack(), inference_component=ASKED)
+    else:
+        created = shared()
+        created.add_component("Chat", model=small(), techniques=[Quantization.awq()], options=ASKED)
+    specification = resource(template_of(created.stack), COMPONENT)["Specification"]  # type: ignore[arg-type]
+    assert specification["ComputeResourceRequirements"] == {
+        "MaxMemoryRequiredInMb": 196_608,
+        "MinMemoryRequiredInMb": 98_304,
+        "NumberOfAcceleratorDevicesRequired": 4,
+        "NumberOfCpuCoresRequired": 2.5,
+    }
+    assert specification["DataCacheConfig"] == {"EnableCaching": True}
+    assert specification["SchedulingConfig"] == {
+        "AvailabilityZoneBalance": {"EnforcementMode": "PERMISSIVE", "MaxImbalance": 2},
+        "PlacementStrategy": "BINPACK",
+    }
+
+
+def test_components_of_several_types_have_the_options_on_each() -> None:
+    pools = [Pool(name, [Quantization.awq()]) for name in ("ml.g5.24xlarge", "ml.g5.12xlarge")]
+    created = endpoint(stack(), inference_component=ASKED, instance_pools=pools, instance_type=None, techniques=None)
+    specifications = resource(template_of(created.stack), COMPONENT)["Specifications"]  # type: ignore[arg-type]
+    assert [each["DataCacheConfig"] for each in specifications] == [{"EnableCaching": True}] * 2
+
+
+def test_copies_are_counted_by_the_vcpus_that_they_reserve() -> None:
+    created = shared()
+    greedy = ComponentOptions(cpu_cores=40)
+    created.add_component("Chat", model=small(), techniques=[SMALL], copies=2, options=greedy)
+    assert variant_of(created)["ManagedInstanceScaling"]["MinInstanceCount"] == 2
+    with pytest.raises(RecipeError, match="48 vCPUs"):
+        created.add_component("More", model=small(), techniques=[SMALL], options=ComponentOptions(cpu_cores=64))
+
+
+@pytest.mark.parametrize(
+    ("policy", "written"),
+    [
+        (ScaleIn.idle_release(), {"Strategy": "IDLE_RELEASE"}),
+        (
+            ScaleIn.consolidation(max_step_size=3),
+            {"CooldownInMinutes": 20, "MaximumStepSize": 3, "Strategy": "CONSOLIDATION"},
+        ),
+    ],
+)
+def test_managed_instances_are_released_as_the_policy_says(policy: ScaleIn, written: dict[str, Any]) -> None:
+    created = shared(variant=VariantOptions(scale_in=policy))
+    created.add_component("Chat", model=small(), techniques=[SMALL])
+    assert variant_of(created)["ManagedInstanceScaling"]["ScaleInPolicy"] == written
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,14 @@ def test_an_adapter_needs_its_base_component_in_service(sagemaker: Any) -> None:
         ([needing(1), needing(1)], "InstanceType of its own"),
         ([needing(1, InstanceType="ml.p5.48xlarge")], "no instances of type ml.p5.48xlarge"),
         ({**needing(1), "ModelName": "no-such-model"}, "Could not find model"),
+        (
+            {
+                "Container": {"Image": IMAGE},
+                "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024, "MaxMemoryRequiredInMb": 1023},
+            },
+            "must not be less than MinMemoryRequiredInMb",
+        ),
+        (needing(1, SchedulingConfig={"PlacementStrategy": "EVEN"}), "enum value set"),
         ({**adapter("steady"), **needing(1)}, "must be omitted"),
         ({"BaseInferenceComponentName": "steady"}, "ArtifactUrl"),
     ],

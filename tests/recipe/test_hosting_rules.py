@@ -20,7 +20,7 @@ from constructs_optim.recipe.hosting import (
     UpdateSettings,
     instances_for_copies,
 )
-from constructs_optim.recipe.hosting.options import Observability, Routing
+from constructs_optim.recipe.hosting.options import Observability, Placement, Routing, ScaleIn
 from constructs_optim.recipe.rules import all_rules, check, warnings
 from constructs_optim.recipe.servers import Adapters
 
@@ -35,8 +35,8 @@ def hosting(**overrides: Any) -> Hosting:
     return Hosting(**{"instance_types": [_G5], **overrides})
 
 
-def _component(accelerators: Any = 2, memory_mib: Any = 40_000, copies: Any = 1) -> Component:
-    return Component("add_component('Chat')", accelerators, memory_mib, copies)
+def _component(accelerators: Any = 2, memory_mib: Any = 40_000, copies: Any = 1, **more: Any) -> Component:
+    return Component("add_component('Chat')", accelerators, memory_mib, copies, **more)
 
 
 GOOD: dict[str, list[dict[str, Any]]] = {
@@ -44,7 +44,10 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT011": [{"has_model": False, **_SERVING}],
     "OPT100": [{"endpoint_name": "chat-70b", "variant_name": "Blue"}, {"endpoint_name": "${Token[T.1]}"}],
     "OPT101": [{"initial_instance_count": 3}, {"initial_instance_count": 0, "minimum_instance_count": 0, **_SERVING}],
-    "OPT102": [{"minimum_instance_count": 1, "maximum_instance_count": 4, **_SERVING}],
+    "OPT102": [
+        {"minimum_instance_count": 1, "maximum_instance_count": 4, **_SERVING},
+        {"scale_in": ScaleIn.consolidation(max_step_size=2), **_SERVING},
+    ],
     "OPT104": [{"capture_percentage": 0}, {"capture_percentage": 100}],
     "OPT105": [{"asynchronous": True, "concurrent_invocations": 1000}],
     "OPT106": [{"download_timeout_seconds": 60, "startup_timeout_seconds": 3600, "provision_timeout_seconds": 300}],
@@ -55,6 +58,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     ],
     "OPT109": [{"capacity_reservation": CapacityReservation(arn=_ARN)}],
     "OPT111": [{"pooled": True, "instance_types": [_P5, _G5]}],
+    "OPT116": [{"ssm_access": True, "network_isolation": False}],
     "OPT120": [
         {"update": UpdateSettings("CANARY", 50)},
         {"update": UpdateSettings("LINEAR", 10)},
@@ -69,7 +73,10 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"update": UpdateSettings("CANARY", 1, bake_seconds=3600, termination_wait_seconds=3600)},
         {"update": UpdateSettings("ROLLING", 5, bake_seconds=600)},
     ],
-    "OPT130": [{"components": [_component()], **_SERVING}],
+    "OPT130": [
+        {"components": [_component()], **_SERVING},
+        {"components": [_component(cpu_cores=48, max_memory_mib=40_000)], **_SERVING},
+    ],
     "OPT131": [{"components": [_component(copies=2)], "maximum_instance_count": 1, **_SERVING}],
     "OPT132": [{"techniques": [SpeculativeDecoding.sagemaker_draft()]}],
     "OPT133": [{"techniques": [Sharding.fast_load()]}, {"has_model": False}, {"techniques": [Quantization.awq()]}],
@@ -98,6 +105,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT102", {"minimum_instance_count": -1, **_SERVING}, "variant.min_instance_count", "from 0"),
     ("OPT102", {"minimum_instance_count": 2, "maximum_instance_count": 1, **_SERVING}, "variant.max_instance_count", "from 2"),
     ("OPT102", {"maximum_instance_count": 1, "initial_instance_count": 2, **_SERVING}, "variant.initial_instance_count", "to 1"),
+    ("OPT102", {"scale_in": ScaleIn.idle_release()}, "variant.scale_in", "auto_scale"),
     ("OPT104", {"capture_percentage": 101}, "data_capture.sampling_percentage", "100"),
     ("OPT105", {"asynchronous": True, **_SERVING}, "async_inference", "variant"),
     ("OPT105", {"asynchronous": True, "concurrent_invocations": 0}, "async_inference.max_concurrent_invocations_per_instance", "1000"),
@@ -112,6 +120,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT109", {"capacity_reservation": CapacityReservation(arn=_ARN), "pooled": True, "instance_types": [_P5, _G5]}, "variant.capacity_reservation", "one instance type"),
     ("OPT111", {"pooled": True, "instance_types": [_G5, _G5]}, "instance_pools[1].instance_type", "no earlier"),
     ("OPT111", {"pooled": True, "instance_types": []}, "instance_pools", "1 to 5"),
+    ("OPT116", {"ssm_access": True}, "variant.ssm_access", "isolation=False"),
+    ("OPT116", {"ssm_access": True, "network_isolation": False, **_SERVING}, "variant.ssm_access", "inference_component=False"),
     ("OPT120", {"update": UpdateSettings("CANARY", 51)}, "update_policy.size", "1 to 50"),
     ("OPT120", {"update": UpdateSettings("LINEAR", 5)}, "update_policy.size", "10 to 50"),
     ("OPT120", {"update": UpdateSettings("ROLLING", 0, "INSTANCE_COUNT")}, "update_policy.size", "from 1"),
@@ -129,6 +139,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT130", {"components": [_component(memory_mib=10**6)], **_SERVING}, "add_component('Chat').memory", "196608"),
     ("OPT130", {"components": [_component(memory_mib=1)], **_SERVING}, "add_component('Chat').memory", "128"),
     ("OPT130", {"components": [_component(copies=-1)], **_SERVING}, "add_component('Chat').copies", "from 0"),
+    ("OPT130", {"components": [_component(cpu_cores=49)], **_SERVING}, "add_component('Chat').options.cpu_cores", "48 vCPUs"),
+    ("OPT130", {"components": [_component(max_memory_mib=39_999)], **_SERVING}, "add_component('Chat').options.max_memory", "40000 MiB or more"),
     ("OPT131", {"components": [_component(copies=5)], "maximum_instance_count": 2, **_SERVING}, "variant.max_instance_count", "3"),
     ("OPT132", {"techniques": [SpeculativeDecoding.sagemaker_draft()], **_SERVING}, "inference_component", "False"),
     ("OPT133", {"components": [_component()], "inference_component": False}, "inference_component", "True"),
@@ -151,6 +163,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         (lambda: Routing.prefix_aware(concurrency_threshold=0), "Routing.concurrency_threshold", "1 or more"),
         (lambda: Observability(frequency_seconds=15), "Observability.frequency_seconds", "10, 30, 60"),  # type: ignore[arg-type]
         (lambda: Observability(enhanced="yes"), "Observability.enhanced", "True or False"),  # type: ignore[arg-type]
+        (lambda: ScaleIn.consolidation(max_step_size=101), "ScaleIn.max_step_size", "100 or less"),
+        (lambda: ScaleIn.consolidation(cooldown_minutes=4), "ScaleIn.cooldown_minutes", "5 or more"),
+        (lambda: Placement.binpack(max_zone_imbalance=101), "Placement.max_zone_imbalance", "100 or less"),
         (lambda: Adapters(max_loaded=0), "Adapters.max_loaded", "1 or more"),
         (lambda: Adapters(max_cached=0), "Adapters.max_cached", "1 or more"),
         (lambda: CapacityReservation(arn=7), "CapacityReservation.arn", "text"),  # type: ignore[arg-type]
@@ -196,6 +211,11 @@ def test_a_canary_update_of_a_single_instance_gives_a_warning() -> None:
     assert warnings(hosting(update=canary, initial_instance_count=2)) == ()
 
 
+def test_sessions_in_containers_give_a_warning() -> None:
+    open_to_sessions = hosting(ssm_access=True, network_isolation=False)
+    assert [advice.id for advice in warnings(open_to_sessions)] == ["constructs-optim:OPT117"]
+
+
 def test_startup_timeouts_beyond_the_cloudformation_limit_give_a_warning() -> None:
     hour: dict[str, Any] = {"download_timeout_seconds": 3600, "startup_timeout_seconds": 3600}
     for options in ({}, _SERVING, hour, {"startup_timeout_seconds": 3600, **_SERVING}):
@@ -210,6 +230,7 @@ _COPIES = st.builds(
     accelerators=st.integers(1, _ROW.parallel_units),
     memory_mib=st.integers(128, _ROW.memory_mib - 1),
     copies=st.integers(0, 6),
+    cpu_cores=st.none() | st.sampled_from([0.25, 1.5, 8, _ROW.vcpu]),
 )
 
 
@@ -222,6 +243,7 @@ def test_instances_for_copies_stay_between_total_resources_and_one_per_copy(comp
     assert taken <= copies
     assert taken * _ROW.parallel_units >= accelerators
     assert taken * _ROW.memory_mib >= memory
+    assert taken * _ROW.vcpu >= sum((component.cpu_cores or 0) * component.copies for component in components)
 
 
 @given(st.lists(_COPIES, min_size=1, max_size=4), st.integers(1, 30))

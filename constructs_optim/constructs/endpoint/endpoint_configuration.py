@@ -15,7 +15,7 @@ from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import Hosting
-from constructs_optim.recipe.hosting.options import Routing
+from constructs_optim.recipe.hosting.options import Routing, ScaleIn
 from constructs_optim.recipe.settings import Settings
 
 from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions
@@ -59,6 +59,7 @@ class EndpointConfiguration(Settings):
             initial_instance_count=1 if variant.initial_instance_count is None else variant.initial_instance_count,
             minimum_instance_count=variant.min_instance_count,
             maximum_instance_count=variant.max_instance_count,
+            scale_in=variant.scale_in,
             update=self.update_policy.settings,
             rollback_alarms=len(self.update_policy.rollback_alarms),
             capture_percentage=capture.sampling_percentage if capture is not None else None,
@@ -69,14 +70,15 @@ class EndpointConfiguration(Settings):
             provision_timeout_seconds=seconds_of(variant.instance_provision_timeout),
             volume_gib=int(variant.volume_size.to_gibibytes()) if variant.volume_size is not None else None,
             encrypted_volume=self.encryption_key is not None,
+            ssm_access=variant.ssm_access,
             ami_version=variant.inference_ami_version,
             capacity_reservation=variant.capacity_reservation,
             **of_the_endpoint,
         )
 
     def statements(self) -> Iterator[Statement]:
-        """The permissions of the execution role for capture and queue."""
-        for option in (self.data_capture, self.async_inference):
+        """The permissions of the execution role for capture, queue and variant."""
+        for option in (self.data_capture, self.async_inference, self.variant):
             yield from option.statements() if option is not None else ()
 
     def properties(self) -> dict[str, Any]:
@@ -108,10 +110,17 @@ class EndpointConfiguration(Settings):
             }
             if reservation is not None
             else None,
+            coreDumpConfig=options.core_dumps.to_property() if options.core_dumps is not None else None,
+            enableSsmAccess=True if options.ssm_access else None,
             inferenceAmiVersion=options.inference_ami_version or _needed_ami(models),
             initialInstanceCount=max(hosting.initial_instance_count, fewest),
             instanceType=hosting.instance_types[0] if not hosting.pooled else None,
-            managedInstanceScaling={"maxInstanceCount": most, "minInstanceCount": fewest, "status": "ENABLED"}
+            managedInstanceScaling={
+                "maxInstanceCount": most,
+                "minInstanceCount": fewest,
+                **({"scaleInPolicy": _scale_in(options.scale_in)} if options.scale_in is not None else {}),
+                "status": "ENABLED",
+            }
             if managed_range is not None
             else None,
             routingConfig=_routing(options.routing),
@@ -147,6 +156,12 @@ class EndpointConfiguration(Settings):
 def _needed_ami(models: Sequence[HostedModel]) -> str | None:
     """The machine image that a container of the models needs; rules refuse containers that need several."""
     return next(filter(None, (model.plan.container.inference_ami_version for model in models)), None)
+
+
+def _scale_in(policy: ScaleIn) -> dict[str, Any]:
+    return drop_none(
+        cooldownInMinutes=policy.cooldown_minutes, maximumStepSize=policy.max_step_size, strategy=policy.strategy
+    )
 
 
 def _routing(routing: Routing | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import MEMORY, refuse
-from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
+from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.constructs.stack.stack_context import path_of, physical_name
@@ -34,7 +34,7 @@ from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 
 from .endpoint_base import ModelServer, grant_invocations, openai_base_url
 from .endpoint_configuration import EndpointConfiguration
-from .options import declare_alarms
+from .options import ComponentOptions, declare_alarms
 from .update_policy import component_deployment_config
 
 if TYPE_CHECKING:
@@ -122,7 +122,13 @@ class EndpointResources:
 
 
 def requirements_of(
-    model: HostedModel, label: str, *, accelerators: int | None = None, memory: Size | None = None, copies: int = 1
+    model: HostedModel,
+    label: str,
+    options: ComponentOptions,
+    *,
+    accelerators: int | None = None,
+    memory: Size | None = None,
+    copies: int = 1,
 ) -> Component:
     """The resources that a copy of a model reserves: as set, or from the model's plan."""
     MEMORY.check(f"{label}.memory", memory)
@@ -132,6 +138,8 @@ def requirements_of(
         planned.accelerators if accelerators is None else accelerators,
         planned.memory_mib if memory is None else int(memory.to_mebibytes()),
         copies,
+        int(options.max_memory.to_mebibytes()) if options.max_memory is not None else None,
+        options.cpu_cores,
     )
 
 
@@ -186,11 +194,13 @@ class InferenceComponent(_ComponentResource, ModelServer):
         endpoint: EndpointResources,
         models: Sequence[HostedModel],
         requirements: Sequence[Component],
+        options: ComponentOptions,
     ) -> None:
         """Declare the component; use ``OptimizedEndpoint.add_component``.
 
         ``models`` and ``requirements`` of a copy are in the order of the endpoint's instance types.
         """
+        self._options = options
         self.requirements: tuple[Component, ...] = tuple(requirements)
         self.fewest_copies = self.most_copies = requirements[0].copies
         endpoint.check_copies(self, self.most_copies)
@@ -228,11 +238,14 @@ class InferenceComponent(_ComponentResource, ModelServer):
         alarm_names = [alarm.alarm_name for alarm in policy.rollback_alarms] + self.alarms.rollback_alarm_names
         specifications: list[dict[str, Any]] = [
             {
-                "computeResourceRequirements": {
-                    "minMemoryRequiredInMb": requirement.memory_mib,
-                    "numberOfAcceleratorDevicesRequired": requirement.accelerators,
-                },
+                "computeResourceRequirements": drop_none(
+                    maxMemoryRequiredInMb=requirement.max_memory_mib,
+                    minMemoryRequiredInMb=requirement.memory_mib,
+                    numberOfAcceleratorDevicesRequired=requirement.accelerators,
+                    numberOfCpuCoresRequired=requirement.cpu_cores,
+                ),
                 "modelName": model.model_name,
+                **self._options.to_property(),
                 "startupParameters": configuration.startup_parameters(model, longest=COMPONENT_STARTUP_SECONDS),
             }
             for model, requirement in zip(self.models, self.requirements, strict=True)

@@ -49,7 +49,14 @@ from constructs_optim.recipe.techniques import Technique
 from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn
 from .endpoint_configuration import EndpointConfiguration
 from .inference_component import EndpointResources, InferenceComponent, requirements_of
-from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions, declare_alarms
+from .options import (
+    AsyncInference,
+    ComponentOptions,
+    DataCapture,
+    MonitoringOptions,
+    VariantOptions,
+    declare_alarms,
+)
 from .update_policy import UpdatePolicy, deployment_config, watch_statements
 
 if TYPE_CHECKING:
@@ -95,7 +102,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         artifact_key: str | None = None,
         environment: Mapping[str, str] | None = None,
         server: ServerSettings | None = None,
-        inference_component: bool | None = None,
+        inference_component: bool | ComponentOptions | None = None,
         variant: VariantOptions | None = None,
         jobs: JobOptions | None = None,
         monitoring: MonitoringOptions | None = None,
@@ -127,7 +134,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             environment: further environment variables of the model's container. Default: none.
             server: what serves the model, with its settings. Default: vLLM, unless a technique needs another server.
             inference_component: whether the model is served as an inference component: others can be added then, it
-                scales by copies, also to zero, and requests name it. Default: only if a technique requires it.
+                scales by copies, also to zero, and requests name it. ``ComponentOptions(...)`` is yes, with these
+                options. Default: only if a technique requires it.
             variant: the production variant: its instances, time limits and routing. Default: one instance.
             jobs: the role and the maximum runtime of optimization and training jobs, and how long the deployment waits
                 for them.
@@ -171,7 +179,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             pooled=instance_pools is not None,
             has_model=model is not None,
             techniques=_techniques(pools),
-            inference_component=inference_component,
+            inference_component=True if isinstance(inference_component, ComponentOptions) else inference_component,
+            network_isolation=self._model_options.network.isolation,
             endpoint_name=endpoint_name,
             container_amis=self._needed_amis(scope, recipes) if not violations else (),
             region=StackContext.of(scope).known_region,
@@ -211,12 +220,14 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         )
         self.component: InferenceComponent | None = None
         if self.models and self._hosting.serves_components:
+            options = inference_component if isinstance(inference_component, ComponentOptions) else ComponentOptions()
             self.component = InferenceComponent(
                 self,
                 "Component",
                 endpoint=self._resources,
                 models=self.models,
-                requirements=[requirements_of(hosted, "model") for hosted in self.models],
+                requirements=[requirements_of(hosted, "model", options) for hosted in self.models],
+                options=options,
             )
             self.inference_component_name = self.component.inference_component_name
             self._component_arn = self.component.inference_component_arn
@@ -400,6 +411,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         copies: int = 1,
         environment: Mapping[str, str] | None = None,
         memory: Size | None = None,
+        options: ComponentOptions | None = None,
     ) -> InferenceComponent:
         """Serve one more model on the endpoint's instances.
 
@@ -415,12 +427,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             copies: the initial number of copies. Default: 1.
             environment: further environment variables of the model's container. Default: none.
             memory: host memory of each copy. Default: half of the memory that goes with its accelerators.
+            options: further resources of a copy, and where copies are placed. Default: the service's own.
 
         Raises:
             RecipeError: with every rule that is broken, for instance where the copies do not fit the instances.
             ValueError: when the arguments exclude each other.
         """
-        label = f"add_component({id!r})"
+        label, options = f"add_component({id!r})", options or ComponentOptions()
         pools = pools_of_component(self._hosting, model, techniques, instance_pools, artifact_key)
         recipes = recipes_of(model, pools, environment, server, pooled=instance_pools is not None)
         violations = self._violations(self, recipes)
@@ -441,9 +454,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             endpoint=self._resources,
             models=models,
             requirements=[
-                requirements_of(hosted, label, accelerators=accelerators, memory=memory, copies=copies)
+                requirements_of(hosted, label, options, accelerators=accelerators, memory=memory, copies=copies)
                 for hosted in models
             ],
+            options=options,
         )
         if self._model_options.removal_policy is not None:
             for kept in (component, *(hosted.resource for hosted in models)):

@@ -15,11 +15,20 @@ from pydantic import AfterValidator, Field, model_validator
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.monitoring.endpoint_alarms import RUNBOOK, AlarmAction, EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
-from constructs_optim.constructs.stack.arguments import ALARM_ACTION, ALARMS, BUCKET, DURATION, KEY, SIZE, TOPIC
+from constructs_optim.constructs.stack.arguments import (
+    ALARM_ACTION,
+    ALARMS,
+    BUCKET,
+    DURATION,
+    KEY,
+    MEMORY,
+    SIZE,
+    TOPIC,
+)
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.permissions import Statement
+from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.recipe.hosting.alarms import Alarms
-from constructs_optim.recipe.hosting.options import CapacityReservation, Observability, Routing
+from constructs_optim.recipe.hosting.options import CapacityReservation, Observability, Placement, Routing, ScaleIn
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.settings import Settings
 
@@ -32,6 +41,38 @@ Prefix = Annotated[str, AfterValidator(lambda prefix: _without_slashes(prefix))]
 Time = Annotated[Duration, DURATION]
 Topic = Annotated[sns.ITopic, TOPIC]
 _JSON_TYPES = ("application/json", "application/jsonlines")
+
+
+class CoreDumps(Settings):
+    """Core dumps of the model's container in S3, written when its process crashes.
+
+    Attributes:
+        bucket: the bucket that they are written to. A dump has the memory of the process, and so prompts and
+            completions: keep it encrypted, and its readers few.
+        prefix: the prefix of their keys. Default: ``core-dumps``.
+        encryption_key: the KMS key of the dumps. Default: the account's own key of Amazon S3.
+    """
+
+    bucket: Bucket
+    prefix: Prefix = "core-dumps"
+    encryption_key: Key | None = None
+
+    def to_property(self) -> dict[str, Any]:
+        """The ``coreDumpConfig`` property of a production variant."""
+        return drop_none(
+            destinationS3Uri=f"s3://{self.bucket.bucket_name}/{self.prefix}", kmsKeyId=_arn_of(self.encryption_key)
+        )
+
+    def statements(self) -> Iterator[Statement]:
+        """The permissions of the execution role for it (API reference, ProductionVariantCoreDumpConfig.KmsKeyId)."""
+        yield Statement(
+            "WriteCoreDumps",
+            ("s3:AbortMultipartUpload", "s3:PutObject"),
+            (f"{self.bucket.bucket_arn}/{self.prefix}/*",),
+            wildcard="SageMaker names core dumps when a container crashes",
+        )
+        if arns := _arns(self.encryption_key, self.bucket.encryption_key):
+            yield Statement("EncryptCoreDumps", ("kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"), arns)
 
 
 class VariantOptions(Settings):
@@ -55,6 +96,10 @@ class VariantOptions(Settings):
             service's own.
         volume_size: size of each instance's volume, for types without NVMe disks. Default: the service's own.
         routing: how requests are spread. Default: to where the fewest requests wait.
+        scale_in: how instances are released that inference components no longer take. Default: the service's own.
+        ssm_access: whether a session of AWS Systems Manager may be opened in the containers, which are not isolated
+            from the network then; for tests, after AWS Support has enabled it for the account. Default: no.
+        core_dumps: where the core dump of a container that crashes is kept. Default: nowhere.
     """
 
     name: str = "AllTraffic"
@@ -68,6 +113,50 @@ class VariantOptions(Settings):
     instance_provision_timeout: Time | None = None
     volume_size: Annotated[Size, SIZE] | None = None
     routing: Routing | None = None
+    scale_in: ScaleIn | None = None
+    ssm_access: bool = False
+    core_dumps: CoreDumps | None = None
+
+    def statements(self) -> Iterator[Statement]:
+        """The permissions of the execution role for sessions and core dumps."""
+        if self.ssm_access:
+            yield from statements_of("open sessions")
+        if self.core_dumps is not None:
+            yield from self.core_dumps.statements()
+
+
+class ComponentOptions(Settings):
+    """What a copy of an inference component takes besides accelerators, and where its copies are placed.
+
+    Attributes:
+        cpu_cores: vCPUs that a copy reserves, 0.25 or more. Default: none.
+        max_memory: the most host memory that a copy may use. Default: the service's own limit.
+        caching: whether instances keep the model's files and the container's image, which starts further copies sooner.
+            Default: the service's own, which is yes for instance types with more than 232 GiB of NVMe disks.
+        placement: which instances copies are placed on. Default: the service's own.
+    """
+
+    cpu_cores: float | None = Field(default=None, ge=0.25, allow_inf_nan=False)
+    max_memory: Annotated[Size, MEMORY] | None = None
+    caching: bool | None = None
+    placement: Placement | None = None
+
+    def to_property(self) -> dict[str, Any]:
+        """Its part of an inference component's specification, except the resources of a copy."""
+        placement = self.placement
+        return drop_none(
+            dataCacheConfig={"enableCaching": self.caching} if self.caching is not None else None,
+            # CloudFormation's schema requires both members (InferenceComponentSchedulingConfig), the API one alone.
+            schedulingConfig={
+                "availabilityZoneBalance": {
+                    "enforcementMode": "PERMISSIVE",
+                    "maxImbalance": placement.max_zone_imbalance,
+                },
+                "placementStrategy": placement.strategy,
+            }
+            if placement is not None
+            else None,
+        )
 
 
 class MonitoringOptions(Settings):

@@ -10,7 +10,7 @@ from functools import cached_property
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.techniques import Technique
 
-from .options import Adapter, CapacityReservation, Component, UpdateSettings
+from .options import Adapter, CapacityReservation, Component, ScaleIn, UpdateSettings
 
 COMPONENT_STARTUP_SECONDS = 2700
 """The default timeout of a component for downloading its model, and for loading it.
@@ -40,6 +40,7 @@ class Hosting:
     initial_instance_count: int = 1
     minimum_instance_count: int | None = None
     maximum_instance_count: int | None = None
+    scale_in: ScaleIn | None = None
     update: UpdateSettings = field(default_factory=UpdateSettings)
     capture_percentage: int | None = None
     asynchronous: bool = False
@@ -49,6 +50,8 @@ class Hosting:
     provision_timeout_seconds: int | None = None
     volume_gib: int | None = None
     encrypted_volume: bool = False
+    ssm_access: bool = False
+    network_isolation: bool | None = None
     ami_version: str | None = None
     container_amis: Sequence[str] = ()
     capacity_reservation: CapacityReservation | None = None
@@ -65,6 +68,13 @@ class Hosting:
         return not self.has_model or any(technique.inference_component for technique in self.techniques)
 
     @cached_property
+    def is_isolated(self) -> bool:
+        """Whether containers are isolated from the network: as set, or wherever techniques allow it."""
+        if self.network_isolation is not None:
+            return self.network_isolation
+        return all(technique.network_isolation for technique in self.techniques)
+
+    @cached_property
     def rows(self) -> list[instances.InstanceRow]:
         """The catalog's rows of the instance types that it knows."""
         rows = (instances.find(name) for name in self.instance_types)
@@ -76,13 +86,17 @@ def instances_for_copies(components: Sequence[Component], row: instances.Instanc
 
     SageMaker does not publish how it places copies; the result is never below the optimum.
     """
-    free: list[tuple[int, int]] = []
-    copies = sorted(((c.accelerators, c.memory_mib) for c in components for _ in range(c.copies)), reverse=True)
-    for accelerators, memory in copies:
-        for index, (units, rest) in enumerate(free):
-            if accelerators <= units and memory <= rest:
-                free[index] = (units - accelerators, rest - memory)
+    free: list[tuple[float, ...]] = []
+    copies = ((c.accelerators, c.memory_mib, c.cpu_cores or 0) for c in components for _ in range(c.copies))
+    for copy in sorted(copies, reverse=True):
+        for index, room in enumerate(free):
+            if all(taken <= left for taken, left in zip(copy, room, strict=True)):
+                free[index] = _less(room, copy)
                 break
         else:
-            free.append((row.parallel_units - accelerators, row.memory_mib - memory))
+            free.append(_less((row.parallel_units, row.memory_mib, row.vcpu), copy))
     return len(free)
+
+
+def _less(room: Sequence[float], copy: Sequence[float]) -> tuple[float, ...]:
+    return tuple(left - taken for left, taken in zip(room, copy, strict=True))

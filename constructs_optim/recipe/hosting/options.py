@@ -41,6 +41,55 @@ class Routing(Settings):
         )
 
 
+class ScaleIn(Settings):
+    """How SageMaker releases the instances of inference components when their copies become fewer."""
+
+    strategy: Literal["IDLE_RELEASE", "CONSOLIDATION"]
+    max_step_size: int | None = Field(default=None, ge=1, le=100)
+    cooldown_minutes: int | None = Field(default=None, ge=5, le=1440)
+
+    @staticmethod
+    def idle_release() -> ScaleIn:
+        """Only instances without a copy are released."""
+        return ScaleIn(strategy="IDLE_RELEASE")
+
+    @staticmethod
+    def consolidation(*, max_step_size: int = 1, cooldown_minutes: int = 20) -> ScaleIn:
+        """Copies are moved onto fewer instances, as far as their placement allows it, and the others are released.
+
+        Args:
+            max_step_size: the most instances that are released at a time, 1 to 100. Default: 1.
+            cooldown_minutes: minutes after the endpoint's last change, 5 to 1,440. Default: 20.
+        """
+        return ScaleIn(strategy="CONSOLIDATION", max_step_size=max_step_size, cooldown_minutes=cooldown_minutes)
+
+
+class Placement(Settings):
+    """Which instances the copies of an inference component are placed on."""
+
+    strategy: Literal["SPREAD", "BINPACK"]
+    max_zone_imbalance: int = Field(default=0, ge=0, le=100)
+
+    @staticmethod
+    def spread(*, max_zone_imbalance: int = 0) -> Placement:
+        """Evenly over the instances: fewer copies are lost with one of them.
+
+        Args:
+            max_zone_imbalance: how many copies more than another an Availability Zone may have, 0 to 100; a limit that
+                SageMaker keeps where capacity allows it. Default: 0.
+        """
+        return Placement(strategy="SPREAD", max_zone_imbalance=max_zone_imbalance)
+
+    @staticmethod
+    def binpack(*, max_zone_imbalance: int = 0) -> Placement:
+        """On as few instances as possible.
+
+        Args:
+            max_zone_imbalance: as for :meth:`spread`.
+        """
+        return Placement(strategy="BINPACK", max_zone_imbalance=max_zone_imbalance)
+
+
 class CapacityReservation(Settings):
     """An ML capacity reservation (a training plan) that an endpoint's instances are launched into, and only there.
 
@@ -75,23 +124,29 @@ class Observability(Settings):
     Attributes:
         frequency_seconds: 10, 30, 60, 120, 180, 240 or 300. Default: 60.
         enhanced: invocations and utilization of each instance and container as well. Default: no.
-        detailed: the metrics of the model's container (its Prometheus endpoint: tokens, time to first token) and of
-            each GPU. Default: no.
+        detailed: the metrics of the model's container (its Prometheus endpoint: tokens, time to first token), of each
+            GPU and of each instance, and where copies are placed. Default: the service's own, which for new
+            configurations is yes.
     """
 
     frequency_seconds: Literal[10, 30, 60, 120, 180, 240, 300] | None = None
     enhanced: bool = False
-    detailed: bool = False
+    detailed: bool | None = None
 
 
 @dataclass(frozen=True)
 class Component:
-    """The resources of a copy of an inference component, and its maximum of copies; ``label`` is for messages."""
+    """The resources of a copy of an inference component, and its maximum of copies; ``label`` is for messages.
+
+    None: not set.
+    """
 
     label: str
     accelerators: int
     memory_mib: int
     copies: int
+    max_memory_mib: int | None = None
+    cpu_cores: float | None = None
 
 
 @dataclass(frozen=True)

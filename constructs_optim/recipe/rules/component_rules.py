@@ -22,12 +22,16 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
     """A component's copy fits an instance: accelerators and copies are whole, and a copy is on a single instance."""
     for component in hosting.components:
         label, accelerators, memory = component.label, component.accelerators, f"{component.memory_mib} MiB"
+        most, cores = component.max_memory_mib, component.cpu_cores
         if not is_whole(accelerators, 1):
             yield Finding(f"{label}.accelerators", accelerators, "a whole number from 1 on")
         if not is_whole(component.memory_mib, _LEAST_MEMORY_MIB):
             yield Finding(f"{label}.memory", memory, f"{_LEAST_MEMORY_MIB} MiB or more")
         if not is_whole(component.copies, 0):
             yield Finding(f"{label}.copies", component.copies, "a whole number from 0 on")
+        if most is not None and not is_whole(most, component.memory_mib):
+            reason = f"a copy reserves {memory}, and may use no less than that"
+            yield Finding(f"{label}.options.max_memory", f"{most} MiB", f"{memory} or more, or less memory", reason)
         for row in hosting.rows:
             units, unit = row.parallel_units, "NeuronCores" if row.kind == "neuron" else "accelerators"
             if is_whole(accelerators, units + 1):
@@ -36,6 +40,9 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
             if is_whole(component.memory_mib, row.memory_mib):
                 reason = f"{row.name} has {row.memory_mib} MiB, and the container's host needs some of it"
                 yield Finding(f"{label}.memory", memory, f"less than {row.memory_mib} MiB", reason)
+            if cores is not None and cores > row.vcpu:
+                reason = f"{row.name} has {row.vcpu} vCPUs"
+                yield Finding(f"{label}.options.cpu_cores", cores, f"at most {row.vcpu}", reason)
 
 
 @rule("OPT131", f"{GUIDE}realtime-endpoints-deploy-models.html")

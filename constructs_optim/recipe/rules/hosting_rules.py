@@ -61,6 +61,9 @@ def _managed_range_is_valid(hosting: Hosting) -> Iterator[Finding]:
     """Managed scaling is for components: managed instance scaling fits instances to copies of components in a range."""
     least, most, start = hosting.minimum_instance_count, hosting.maximum_instance_count, hosting.initial_instance_count
     if not hosting.serves_components:
+        if hosting.scale_in is not None:
+            fix = "inference_component=True, or leave it out: auto_scale(...) decides for a variant"
+            yield Finding("variant.scale_in", hosting.scale_in.strategy, fix)
         for name, value in (("min", least), ("max", most)):
             if value is not None:
                 fix = "inference_component=True, or auto_scale(...) for a variant's instances"
@@ -190,6 +193,30 @@ def _pools_differ(hosting: Hosting) -> Iterator[Finding]:
     for index, name in enumerate(hosting.instance_types):
         if name in hosting.instance_types[:index]:
             yield Finding(f"instance_pools[{index}].instance_type", name, "a type that no earlier pool has")
+
+
+@rule("OPT116", f"{GUIDE}ssm-access.html")
+def _sessions_reach_containers(hosting: Hosting) -> Iterator[Finding]:
+    """A session reaches the container: SageMaker opens no session in a container that is isolated from the network."""
+    if not hosting.ssm_access:
+        return
+    if hosting.serves_components:
+        # The target of a session is a variant's instance in the guide, and Terraform's provider sends EnableSSMAccess
+        # for variants with a model only (hashicorp/terraform-provider-aws, pull request 44977).
+        reason = "SageMaker documents sessions in the container of a variant, and none in those of components"
+        yield Finding("variant.ssm_access", True, "inference_component=False, or leave it out", reason)
+    elif hosting.is_isolated:
+        yield Finding(
+            "variant.ssm_access", True, "network=NetworkOptions(isolation=False), for a test, or leave it out"
+        )
+
+
+@rule("OPT117", f"{GUIDE}ssm-access.html", advisory=True)
+def _sessions_are_for_tests(hosting: Hosting) -> Iterator[Finding]:
+    """Sessions are for tests: SageMaker delays patches and the replacement of faulty instances by a day."""
+    if hosting.ssm_access:
+        fix = "Leave it out in production; AWS Support enables it for an account, and without that endpoints fail"
+        yield Finding("variant.ssm_access", True, fix)
 
 
 @rule("OPT120", f"{API}DeploymentConfig.html")

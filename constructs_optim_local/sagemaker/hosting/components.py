@@ -7,7 +7,7 @@ InferenceComponentSpecification; developer guide, "Scale an endpoint to zero ins
 Assumed, for AWS documents none of it: the messages (those of placement, of states in progress and of endpoints that
 take no components are as users report them); a base component stays while adapters use it; an endpoint's deletion
 leaves its components behind, as users report; copies that find no room leave those that run in service, with a
-FailureReason.
+FailureReason; a maximum of memory below the minimum is refused.
 """
 
 from __future__ import annotations
@@ -211,6 +211,10 @@ class InferenceComponents:
             yield from self._isolation_problems(component, item)
             if "ComputeResourceRequirements" not in item:
                 yield "ComputeResourceRequirements is required, but for an adapter"
+            required = item.get("ComputeResourceRequirements", {})
+            least, most = (required.get(f"{end}MemoryRequiredInMb", 0) for end in ("Min", "Max"))
+            if most and most < least:
+                yield f"MaxMemoryRequiredInMb ({most}) must not be less than MinMemoryRequiredInMb ({least})"
             if not item.get("ModelName") and not item.get("Container", {}).get("Image"):
                 yield "Either ModelName or an Image of the Container is required"
             return
