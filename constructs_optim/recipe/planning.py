@@ -199,7 +199,7 @@ class _Planner:
                 "InstanceType": compute.instance_type or _COPYING_INSTANCE,
                 "VolumeSizeInGB": max(compute.volume_size_gb, self._copied_gb(model)),
             },
-            "StoppingCondition": {"MaxRuntimeInSeconds": self.recipe.max_runtime_seconds or _COPYING_SECONDS},
+            "StoppingCondition": self._stopping(_COPYING_SECONDS),
         }
         return JobPlan(
             kind="TrainingJob",
@@ -220,13 +220,19 @@ class _Planner:
             return _UNKNOWN_GB
         return math.ceil(2 * (row.stored_gb or row.parameters_billion * row.weight_bits / 8))
 
+    def _stopping(self, runtime_seconds: int) -> dict[str, int]:
+        """How long a job runs, by default for so many seconds, and waits for instances."""
+        jobs = self.recipe.jobs
+        pending = {} if jobs.max_pending_seconds is None else {"MaxPendingTimeInSeconds": jobs.max_pending_seconds}
+        return {"MaxRuntimeInSeconds": jobs.max_runtime_seconds or runtime_seconds, **pending}
+
     def _job(self, stage: Stage, members: list[Technique], source: Source, before: list[JobPlan]) -> JobPlan:
         """The job of a stage, with all its techniques."""
-        runtime = self.recipe.max_runtime_seconds or stage.runtime_seconds
+        stopping = self._stopping(stage.runtime_seconds)
         training = next((t for t in members if isinstance(t, TrainedTechnique)), None)
         # The inputs of the key besides techniques and source, and the fields of this kind of job.
         decides, fields = (
-            self._optimization(members, runtime) if training is None else self._training(training, runtime)
+            self._optimization(members, stopping) if training is None else self._training(training, stopping)
         )
         techniques = [[t.kind, t.name, t.deciding_settings()] for t in members]
         recipe_key = sha256(canonical({"schema": KEY_SCHEMA, "techniques": techniques, **decides}))
@@ -252,7 +258,9 @@ class _Planner:
             **fields,
         )
 
-    def _optimization(self, members: list[Technique], runtime: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _optimization(
+        self, members: list[Technique], stopping: dict[str, int]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Key inputs and fields of an optimization job, which runs all techniques of a stage."""
         configurations: list[dict[str, Any]] = []
         image = self.recipe.job_image.image
@@ -265,6 +273,7 @@ class _Planner:
             configurations.append(
                 {technique.job_member: {**container, **details} if technique.takes_image else details}
             )
+        reservation = self.recipe.jobs.training_plan_arn
         row, compiles = self.recipe.model_row, any(t.kind == "compilation" for t in members)
         takes_image = any(t.takes_image for t in members)
         decides = {
@@ -277,7 +286,8 @@ class _Planner:
             "request": {
                 "DeploymentInstanceType": self.instance.name,
                 "OptimizationConfigs": configurations,
-                "StoppingCondition": {"MaxRuntimeInSeconds": runtime},
+                "StoppingCondition": stopping,
+                **({"TrainingPlanArns": [reservation]} if reservation is not None else {}),
             },
             "pre_compiled": row is not None
             and "pre_compiled" in row.supports
@@ -285,15 +295,14 @@ class _Planner:
             and compiles,
         }
 
-    def _training(self, training: TrainedTechnique, runtime: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _training(self, training: TrainedTechnique, stopping: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Key inputs and fields of a training job. The number of processes decides the size of a step's batch."""
         image, instance = self.recipe.training_image.image, self.recipe.training_instance(training.compute)
         assert image is not None  # noqa: S101 - the catalog has one
         assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
-        compute = training.compute
-        stopping = {"MaxRuntimeInSeconds": runtime}
+        compute, reservation = training.compute, self.recipe.jobs.training_plan_arn
         if compute.spot:
-            stopping["MaxWaitTimeInSeconds"] = runtime + compute.spot_wait_seconds
+            stopping["MaxWaitTimeInSeconds"] = stopping["MaxRuntimeInSeconds"] + compute.spot_wait_seconds
         request = {
             "AlgorithmSpecification": {
                 "ContainerArguments": [training.script],
@@ -312,6 +321,7 @@ class _Planner:
                 "InstanceCount": compute.instance_count,
                 "InstanceType": instance.name,
                 **({"KeepAlivePeriodInSeconds": compute.keep_alive_seconds} if compute.keep_alive_seconds else {}),
+                **({"TrainingPlanArn": reservation} if reservation is not None else {}),
                 "VolumeSizeInGB": compute.volume_size_gb,
             },
             "StoppingCondition": stopping,

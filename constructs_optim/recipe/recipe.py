@@ -22,14 +22,27 @@ TRAINING, COPYING = "training", "copying"
 
 
 @dataclass(frozen=True)
+class JobSettings:
+    """How every job of a recipe runs, which decides nothing of what it makes. None: the default.
+
+    By default a job runs for 36,000 seconds (10 hours, as in the SageMaker SDK), 432,000 for EAGLE heads, and 86,400
+    for training jobs. ``max_pending_seconds`` is how long it waits for instances, ``training_plan_arn`` the reservation
+    that they are taken from.
+    """
+
+    max_runtime_seconds: int | None = None
+    max_pending_seconds: int | None = None
+    training_plan_arn: str | None = None
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Techniques, in their order, for a model and an instance type. Properties of invalid parts are None.
 
     ``region`` chooses the registry of the container images; None where it is known only at deployment. ``environment``
-    has further variables for the model's container, which override the plan's. ``max_runtime_seconds`` applies to every
-    job; by default 36,000 (10 hours, as in the SageMaker SDK), 432,000 for EAGLE heads, and 86,400 for training jobs.
-    ``containers`` are the recorded images, of the lock file (:mod:`constructs_optim.recipe.catalog.lock`). ``server``
-    serves the model; by default the first that serves all techniques, vLLM before the others.
+    has further variables for the model's container, which override the plan's. ``containers`` are the recorded images,
+    of the lock file (:mod:`constructs_optim.recipe.catalog.lock`). ``server`` serves the model; by default the first
+    that serves all techniques, vLLM before the others.
     """
 
     model: Model
@@ -37,7 +50,7 @@ class Recipe:
     instance_type: str
     region: str | None = None
     environment: Mapping[str, str] | None = None
-    max_runtime_seconds: int | None = None
+    jobs: JobSettings = field(default_factory=JobSettings)
     containers: Lock = field(default_factory=Lock)
     server: ServerSettings | None = None
 

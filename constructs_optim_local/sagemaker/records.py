@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from constructs_optim_local.api.error import ApiError
+from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.clock import Clock
 
 Record = dict[str, Any]
@@ -35,6 +35,15 @@ class Scope:
     def arn_of_alarm(self, name: str) -> str:
         """The ARN of a CloudWatch alarm beside the resources."""
         return f"arn:aws:cloudwatch:{self.region}:{self.account}:alarm:{name}"
+
+    def check_training_plans(self, arns: Iterable[str]) -> None:
+        """Refuse training plans of other regions. Assumed: the words, and that any plan of here has room for a job.
+
+        Raises:
+            ApiError: ValidationException.
+        """
+        if elsewhere := [arn for arn in arns if arn.split(":")[3] != self.region]:
+            raise validation_error(f"Could not find training plan {elsewhere[0]}.")
 
     def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
         """Set the tags of a new resource; a deleted one of its name leaves none."""

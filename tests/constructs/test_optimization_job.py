@@ -8,12 +8,15 @@ from aws_cdk import App, CfnOutput, Duration, Environment, Stack
 
 from constructs_optim import (
     ArtifactStore,
+    CapacityReservation,
     JobOptions,
+    Medusa,
     Model,
     NetworkOptions,
     OptimizationJob,
     OptimizedArtifact,
     Quantization,
+    RecipeError,
 )
 
 from ..support.construct_stacks import llama, resource, resources, stack, template_of
@@ -35,6 +38,30 @@ def test_a_standalone_job_produces_an_artifact_without_a_model() -> None:
     assert len(resources(template, "AWS::CloudFormation::WaitCondition")) == 1
     assert not resources(template, "AWS::SageMaker::Model")
     assert "Fn::Select" in template["Outputs"]["Uri"]["Value"]
+
+
+@pytest.mark.parametrize("techniques", [[Quantization.awq()], [Medusa(training_data="s3://prompts/chat/")]])
+def test_a_job_waits_for_the_instances_of_its_reservation_only_so_long(techniques: list[Any]) -> None:
+    arn = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
+    options = JobOptions(capacity_reservation=CapacityReservation(arn=arn), max_pending=Duration.hours(6))
+    scope, plain = stack(), stack()
+    model = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
+    job(scope, model=model, techniques=techniques, jobs=options)
+    job(plain, model=model, techniques=techniques)
+    template, other = template_of(scope), template_of(plain)
+    (kind,) = {r["Type"] for r in template["Resources"].values()} & {"Custom::OptimizationJob", "Custom::TrainingJob"}
+    request = resource(template, kind)["Request"]
+    assert request["StoppingCondition"]["MaxPendingTimeInSeconds"] == 21_600
+    assert arn in (request.get("TrainingPlanArns") or [request["ResourceConfig"]["TrainingPlanArn"]])
+    assert json.dumps(template).count("UseReservation") == 1
+    # What is made, and the ids of its resources, stay the same.
+    assert resource(template, kind)["RecipeKey"] == resource(other, kind)["RecipeKey"]
+    assert list(template["Resources"]) == list(other["Resources"])
+
+
+def test_a_reservation_that_is_no_training_plan_is_refused() -> None:
+    with pytest.raises(RecipeError, match="OPT048"):
+        job(stack(), jobs=JobOptions(capacity_reservation=CapacityReservation(arn="llama")))
 
 
 def test_network_isolation_of_a_job_or_artifact_is_refused() -> None:

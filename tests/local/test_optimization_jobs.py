@@ -14,6 +14,8 @@ from tests.support.in_process import InProcessCloud
 from ..support.local_cloud import BUCKET
 from ..support.optimization_jobs import ended, request, unchecked
 
+PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama-of-mine"
+
 
 @pytest.fixture
 def sagemaker(in_process: InProcessCloud) -> Any:
@@ -73,6 +75,41 @@ def test_an_optimization_job_beyond_its_maximum_runtime_is_stopped(in_process: I
     job = ended(sagemaker, "long")
     assert job["OptimizationJobStatus"] == "STOPPED"
     assert "MaxRuntimeInSeconds" in job["FailureReason"]
+
+
+def test_an_optimization_job_that_waits_for_instances_for_too_long_is_stopped(
+    in_process: InProcessCloud, sagemaker: Any
+) -> None:
+    in_process.inject("job_never_starts")
+    stopping = {"MaxRuntimeInSeconds": 3600, "MaxPendingTimeInSeconds": 1800}
+    sagemaker.create_optimization_job(**request("pending", StoppingCondition=stopping))
+    in_process.clock.advance(1801)
+    job = ended(sagemaker, "pending")
+    assert job["OptimizationJobStatus"] == "STOPPED"
+    assert "MaxPendingTimeInSeconds" in job["FailureReason"]
+    assert statuses(in_process, "pending") == ["STARTING", "STOPPED"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"StoppingCondition": {"MaxPendingTimeInSeconds": 60}}, "1800"),
+        ({"TrainingPlanArns": [PLAN, PLAN]}, "less than or equal to 1"),
+        ({"TrainingPlanArns": [PLAN.replace("us-west-2", "us-east-1")]}, "Could not find training plan"),
+        ({"TrainingPlanArns": [PLAN.replace("training-plan", "reserved-capacity")]}, "regular expression pattern"),
+    ],
+)
+def test_a_job_whose_reservation_or_wait_is_not_valid_is_refused(
+    in_process: InProcessCloud, changed: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ClientError, match=said):
+        unchecked(in_process).create_optimization_job(**request("refused", **changed))
+
+
+def test_a_job_runs_in_a_training_plan_of_its_region(sagemaker: Any) -> None:
+    sagemaker.create_optimization_job(**request("reserved", TrainingPlanArns=[PLAN]))
+    job = ended(sagemaker, "reserved")
+    assert (job["OptimizationJobStatus"], job["TrainingPlanArns"]) == ("COMPLETED", [PLAN])
 
 
 def test_a_job_name_in_use_is_refused_as_resource_in_use(sagemaker: Any) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.recipe import Model, Quantization
 from constructs_optim.recipe.keys import artifact_key, canonical
+from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.runtime.store import artifact_store
 
 from .recipes import LLAMA_70B, planned
@@ -45,7 +46,7 @@ def test_settings_that_affect_the_artifact_change_its_key(changed: dict[str, Any
     [
         {"region": "eu-central-1"},
         {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}},
-        {"max_runtime_seconds": 60},
+        {"jobs": JobSettings(60, 1800, "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")},
         {"techniques": (Quantization.awq(),)},
         {"techniques": [Quantization.awq(group_size=128, ignored_layers=[], tensor_parallel_degree=4)]},
         {"instance_type": "ml.g5.24xlarge"},

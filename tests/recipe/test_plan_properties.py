@@ -19,6 +19,7 @@ from constructs_optim.recipe import (
     Technique,
     plan,
 )
+from constructs_optim.recipe.recipe import JobSettings
 
 layers = st.lists(st.sampled_from(["lm_head", "gate", "mlp"]), unique=True, max_size=3)
 quantizations = st.one_of(
@@ -78,7 +79,12 @@ def test_planning_twice_gives_the_same_plan(recipe: dict[str, Any]) -> None:
     environment=st.dictionaries(
         st.from_regex(r"MY_[A-Z]{1,9}", fullmatch=True), st.text("abc", max_size=9), max_size=5
     ),
-    max_runtime_seconds=st.integers(60, 400_000),
+    jobs=st.builds(
+        JobSettings,
+        st.integers(60, 400_000),
+        st.none() | st.integers(1800, 400_000),
+        st.sampled_from([None, "${Token[Plan.1]}"]),
+    ),
 )
 def test_settings_that_do_not_affect_artifacts_keep_every_key(recipe: dict[str, Any], **irrelevant: Any) -> None:
     assert keys(planned(recipe, **irrelevant)) == keys(planned(recipe))

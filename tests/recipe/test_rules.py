@@ -24,6 +24,7 @@ from constructs_optim.recipe import (
 )
 from constructs_optim.recipe.catalog import images, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.rules import all_rules, check, warnings
 from constructs_optim.recipe.servers import Server
 
@@ -58,6 +59,14 @@ def _tuned(**changed: Any) -> dict[str, Any]:
 def _on(**compute: Any) -> dict[str, Any]:
     """A recipe of Medusa heads with this training compute."""
     return _medusa(compute=TrainingCompute(**compute))
+
+
+_PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
+
+
+def _reserved(arn: str) -> JobSettings:
+    """Jobs that run in a training plan."""
+    return JobSettings(training_plan_arn=arn)
 
 
 _KEY = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef"
@@ -114,7 +123,8 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"techniques": [_NEURON], "region": "eu-central-1", **_TRN1},
         {**_medusa(), "region": "us-gov-west-1"},
     ],
-    "OPT016": [{"max_runtime_seconds": 1}, {"max_runtime_seconds": 28 * 86_400}, {"max_runtime_seconds": None}],
+    "OPT016": [{"jobs": JobSettings(1, 1800)}, {"jobs": JobSettings(28 * 86_400, 28 * 86_400)}, {}],
+    "OPT048": [{"jobs": _reserved(_PLAN)}, {"jobs": _reserved("${Token[Plan.1]}")}, _on(spot=True)],
     "OPT020": [{"techniques": (Quantization.awq(),)}, {"techniques": [], "instance_type": "ml.p4d.24xlarge"}],
     "OPT022": [{"techniques": [Quantization.awq()]}],
     "OPT023": [{"model": Model.jumpstart("huggingface-llm-mistral-7b")}],
@@ -274,8 +284,13 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT015", {"techniques": [Compilation.tensorrt_llm()], "region": "eusc-de-east-1"}, "region", "tensorrtllm"),
     ("OPT015", {"techniques": [Sharding.fast_load()], "region": "us-isof-east-1"}, "region", "a region other than"),
     ("OPT015", {"server": Server.vllm(container_version="0.30"), "region": "cn-north-1"}, "region", "vllm:0.30.0"),
-    ("OPT016", {"max_runtime_seconds": 28 * 86_400 + 1}, "jobs.max_runtime", "28 days"),
-    ("OPT016", {"max_runtime_seconds": 0}, "jobs.max_runtime", "1 to"),
+    ("OPT016", {"jobs": JobSettings(28 * 86_400 + 1)}, "jobs.max_runtime", "28 days"),
+    ("OPT016", {"jobs": JobSettings(0)}, "jobs.max_runtime", "1 to"),
+    ("OPT016", {"jobs": JobSettings(max_pending_seconds=60)}, "jobs.max_pending", "1800 to"),
+    ("OPT048", {"jobs": _reserved("llama")}, "jobs.capacity_reservation.arn", "training-plan/"),
+    ("OPT048", {"jobs": _reserved(_PLAN.replace("training-plan", "reserved-capacity"))}, "jobs.capacity_reservation.arn", "training-plan/"),
+    ("OPT048", {"jobs": _reserved(_PLAN), "region": "us-east-1"}, "jobs.capacity_reservation.arn", "a training plan of us-east-1"),
+    ("OPT048", _on(spot=True) | {"jobs": _reserved(_PLAN)}, "techniques[0].compute.spot", "spot=False"),
     ("OPT020", {"techniques": Quantization.awq()}, "techniques", "techniques=[Quantization.awq()]"),
     ("OPT020", {"techniques": _DRAFT}, "techniques", "techniques=[SpeculativeDecoding.sagemaker_draft()]"),
     ("OPT020", {"techniques": "fp8"}, "techniques", "techniques=[Quantization.fp8()]"),

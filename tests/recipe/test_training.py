@@ -30,6 +30,7 @@ from constructs_optim.recipe.plan_data import (
     Plan,
     S3Source,
 )
+from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.rules import check
 from constructs_optim.training import job_log as training_metrics
 from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings
@@ -127,7 +128,7 @@ def test_training_job_requests_pass_the_api_validation(compute: TrainingCompute)
 def test_the_spot_wait_time_is_added_to_the_maximum_runtime() -> None:
     result = planned(
         techniques=[Medusa(training_data=DATA, compute=TrainingCompute(spot=True, spot_wait_seconds=600))],
-        max_runtime_seconds=3600,
+        jobs=JobSettings(3600),
     )
     request = result.jobs[0].request
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 4200}

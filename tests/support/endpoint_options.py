@@ -92,6 +92,8 @@ ON: dict[str, Callable[[Stack], Props]] = {
     },
     "variant.max_instance_count": lambda _: {"variant.max_instance_count": 4},
     "jobs.max_runtime": lambda _: {"jobs.max_runtime": Duration.hours(2)},
+    "jobs.max_pending": lambda _: {"jobs.max_pending": Duration.hours(6)},
+    "jobs.capacity_reservation": lambda _: {"jobs.capacity_reservation": CapacityReservation(arn=RESERVATION)},
     "variant.min_instance_count": lambda _: {"variant.min_instance_count": 1},
     "variant.model_data_download_timeout": lambda _: {"variant.model_data_download_timeout": Duration.minutes(30)},
     "network.isolation": lambda _: {"network.isolation": False},

@@ -23,8 +23,10 @@ from constructs_optim.constructs.stack.handler import JobRunner
 from constructs_optim.constructs.stack.network import NetworkOptions, refuse_isolation
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model
+from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.plan_data import CODE_CHANNEL, ArtifactSource, HubSource, JobPlan
 from constructs_optim.recipe.planning import data_source
+from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import Technique
@@ -44,12 +46,26 @@ class JobOptions(Settings):
         role: the role that SageMaker assumes for the jobs. Default: the ``role`` of the construct, and without one a
             role for all jobs of the stack.
         max_runtime: how long a job may run. Default: 10 hours; longer for training.
+        max_pending: how long a job may wait for instances, 30 minutes to 28 days. Default: the service's own limit.
+        capacity_reservation: the training plan whose instances the jobs run on, and on no others. Default: on demand.
         timeout: how long the deployment waits for the artifact, at most 12 hours. Default: 12 hours.
     """
 
     role: Annotated[iam.IRole, ROLE] | None = None
     max_runtime: Annotated[Duration, DURATION] | None = None
+    max_pending: Annotated[Duration, DURATION] | None = None
+    capacity_reservation: CapacityReservation | None = None
     timeout: Annotated[Duration, DURATION] | None = None
+
+    @property
+    def settings(self) -> JobSettings:
+        """What recipes have of it."""
+        runtime, pending, reservation = self.max_runtime, self.max_pending, self.capacity_reservation
+        return JobSettings(
+            int(runtime.to_seconds()) if runtime is not None else None,
+            int(pending.to_seconds()) if pending is not None else None,
+            reservation.arn if reservation is not None else None,
+        )
 
 
 @suggests_keywords
@@ -109,7 +125,7 @@ class OptimizationJob(RecipeArtifact):
             name="jobs.timeout",
             instead="for a longer job use OptimizationJob(wait=False) in a stack of its own",
         )
-        plan = recipe.plan_in(scope, jobs.max_runtime)
+        plan = recipe.plan_in(scope, jobs.settings)
         if plan.jobs and artifact_store is not None and artifact_store.read_only:
             raise ValueError(
                 f"the artifact store {shown(artifact_store.bucket_name)} is read-only, and {technique_labels(plan)} "
@@ -136,7 +152,7 @@ class OptimizationJob(RecipeArtifact):
                 if any(job.trains for job in jobs_of_role):
                     used.permit(self._service.training_code.statements())
             role_arns = {sid: used.role_arn for sid, (used, its) in roles.items() if its}
-            runner = self._service.job_runner(plan, self.artifact_store, role_arns=role_arns)
+            runner = self._service.job_runner(plan, self.artifact_store, role_arns=role_arns, reservation=jobs.capacity_reservation)
             self.log_group_names = runner.handler.log_group_name, runner.watcher.log_group_name
             for index, job in enumerate(plan.jobs):
                 # A chain's later jobs have the technique in their ids; the first has the ids of one that is alone.

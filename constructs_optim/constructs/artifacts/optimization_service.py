@@ -16,6 +16,7 @@ from constructs import Construct
 from constructs_optim.constructs.stack.handler import MANAGE, Handler, JobRunner, job_statement
 from constructs_optim.constructs.stack.permissions import Arn, Statement, pass_role_statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.recipe.hosting import CapacityReservation
 from constructs_optim.recipe.plan_data import Plan, sources_of
 
 from . import model_source
@@ -91,8 +92,15 @@ class OptimizationService(Construct):
         context = StackContext.of(scope)
         return context.once(OptimizationService, lambda: OptimizationService(context.stack, "OptimizationService"))
 
-    def job_runner(self, plan: Plan, store: IArtifactStore, *, role_arns: Mapping[str, Arn]) -> JobRunner:
-        """The runner of ``plan``'s jobs, allowed to look up its sources, pass their roles and use the store.
+    def job_runner(
+        self,
+        plan: Plan,
+        store: IArtifactStore,
+        *,
+        role_arns: Mapping[str, Arn],
+        reservation: CapacityReservation | None = None,
+    ) -> JobRunner:
+        """The runner of ``plan``'s jobs, allowed to look up its sources, pass their roles, use store and reservation.
 
         ``role_arns`` are by the ids of the statements that allow to pass them.
         """
@@ -120,6 +128,11 @@ class OptimizationService(Construct):
                 *(pass_role_statement(sid, arn) for sid, arn in role_arns.items()),
             ]
         )
+        if reservation is not None:
+            # IAM service authorization reference: CreateTrainingJob has the training plan for a resource. Assumed of
+            # CreateOptimizationJob as well, which the reference does not say yet.
+            actions = tuple(f"sagemaker:Create{kind}" for kind in kinds)
+            self._jobs.handler.permit([Statement("UseReservation", actions, (reservation.arn,))])
         self._jobs.watcher.permit([*describe, *records])
         return self._jobs
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Annotations, CfnResource, Duration, Stack
+from aws_cdk import Annotations, CfnResource, Stack
 from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import suggests_keywords
@@ -26,6 +26,7 @@ from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation,
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.plan_data import HubSource, HuggingFaceSource, JobPlan, S3Source
+from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token
@@ -124,10 +125,10 @@ class ModelRecipe:
     server: ServerSettings | None = None
     location: str = ""
 
-    def violations(self, scope: Construct, max_runtime: Duration | None = None) -> list[Violation]:
-        """All rules it breaks in the region of ``scope``, with jobs that may run so long."""
+    def violations(self, scope: Construct, jobs: JobSettings | None = None) -> list[Violation]:
+        """All rules it breaks in the region of ``scope``, with jobs that run so."""
         try:
-            self.plan_in(scope, max_runtime if isinstance(max_runtime, Duration) else None)
+            self.plan_in(scope, jobs)
         except RecipeError as refused:
             return [
                 violation.model_copy(update={"location": self.location + violation.location})
@@ -137,18 +138,18 @@ class ModelRecipe:
             ]
         return []
 
-    def plan_in(self, scope: Construct, max_runtime: Duration | None = None) -> Plan:
+    def plan_in(self, scope: Construct, jobs: JobSettings | None = None) -> Plan:
         """Its plan for the stack's region, or for any region; planned once per stack."""
         context = StackContext.of(scope)
         stack, region = context.stack, context.known_region
-        seconds = int(max_runtime.to_seconds()) if max_runtime is not None and self.artifact_key is None else None
-        key = (self.model, self.techniques, self.instance_type, self.environment, self.server, seconds)
+        settings = jobs if jobs is not None and self.artifact_key is None else JobSettings()
+        key = (self.model, self.techniques, self.instance_type, self.environment, self.server, settings)
         plans = context.once("plans", list[tuple[Any, Plan]])
         for known, planned in plans:
             if known == key:
                 return planned
         recorded = _lock_file_of(scope).lock
-        recipe = Recipe(*key[:3], region, self.environment, seconds, recorded, self.server)
+        recipe = Recipe(*key[:3], region, self.environment, settings, recorded, self.server)
 
         def identity(uri: str) -> str:
             # A token's own text has another number in every run; the value that it resolves to stays the same.

@@ -492,13 +492,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             )
 
     def _violations(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> list[Violation]:
-        max_runtime = self._model_options.jobs.max_runtime
-        return [violation for recipe in recipes for violation in recipe.violations(scope, max_runtime)]
+        jobs = self._model_options.jobs.settings
+        return [violation for recipe in recipes for violation in recipe.violations(scope, jobs)]
 
     def _needed_amis(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> tuple[str, ...]:
         """The machine images that the containers of recipes without violations need."""
-        max_runtime = self._model_options.jobs.max_runtime
-        amis = (recipe.plan_in(scope, max_runtime).container.inference_ami_version for recipe in recipes)
+        jobs = self._model_options.jobs.settings
+        amis = (recipe.plan_in(scope, jobs).container.inference_ami_version for recipe in recipes)
         return tuple(dict.fromkeys(ami for ami in amis if ami is not None))
 
 

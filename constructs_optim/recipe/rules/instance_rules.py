@@ -3,6 +3,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.catalog import images, instances
@@ -19,17 +20,19 @@ from constructs_optim.recipe.memory import (
 )
 from constructs_optim.recipe.recipe import COPYING, TRAINING, Recipe
 from constructs_optim.recipe.techniques import Technique
-from constructs_optim.recipe.tokens import is_token, is_whole
+from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
 from .model_rules import too_late
-from .registry import API, Finding, rule
+from .registry import API, GUIDE, Finding, rule
 
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
 _IMAGE_CONFIG = (
     "https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config"
 )
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/deployment_guide/instance-type-selection.html"
-_LONGEST_RUNTIME = 28 * 86_400
+_SHORTEST_PENDING, _LONGEST_RUNTIME = 1800, 28 * 86_400
+# The pattern of the API's TrainingPlanArn, which has 50 to 2,048 characters.
+_TRAINING_PLAN = re.compile(r"(?=.{50,2048}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:training-plan/\S+")
 _EXAMPLE = "a type such as ml.g5.12xlarge"
 
 
@@ -115,11 +118,34 @@ def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
 
 
 @rule("OPT016", f"{API}StoppingCondition.html")
-def _runtime_is_in_range(recipe: Recipe) -> Iterator[Finding]:
-    """A job's runtime is in range: SageMaker runs a job for 1 second to 28 days."""
-    seconds = recipe.max_runtime_seconds
-    if seconds is not None and not is_whole(seconds, 1, _LONGEST_RUNTIME):
-        yield Finding("jobs.max_runtime", f"{seconds} s", f"1 to {_LONGEST_RUNTIME} seconds (28 days)")
+def _times_of_jobs_are_in_range(recipe: Recipe) -> Iterator[Finding]:
+    """A job's times are in range: SageMaker runs a job for 1 second to 28 days, and lets it wait for instances for 30
+    minutes to 28 days.
+    """
+    jobs = recipe.jobs
+    for name, seconds, least in (
+        ("max_runtime", jobs.max_runtime_seconds, 1),
+        ("max_pending", jobs.max_pending_seconds, _SHORTEST_PENDING),
+    ):
+        if seconds is not None and not is_whole(seconds, least, _LONGEST_RUNTIME):
+            yield Finding(f"jobs.{name}", f"{seconds} s", f"{least} to {_LONGEST_RUNTIME} seconds (28 days)")
+
+
+@rule("OPT048", f"{GUIDE}reserve-capacity-with-training-plans.html")
+def _reservation_of_jobs_is_a_training_plan(recipe: Recipe) -> Iterator[Finding]:
+    """A job's reservation is a training plan: SageMaker runs jobs in a training plan of their region, named by its ARN,
+    and on no spot instances then.
+    """
+    arn, location = recipe.jobs.training_plan_arn, "jobs.capacity_reservation.arn"
+    if arn is None:
+        return
+    if not matches(_TRAINING_PLAN, arn):
+        yield Finding(location, arn, "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama")
+    elif isinstance(recipe.region, str) and not is_token(arn) and (named := arn.split(":")[3]) != recipe.region:
+        yield Finding(location, arn, f"a training plan of {recipe.region}", f"the training plan is of {named}")
+    for place, technique in recipe.trained_techniques:
+        if technique.compute.spot:
+            yield Finding(f"{place}.compute.spot", True, "spot=False, or no capacity_reservation")
 
 
 @rule("OPT050", _LMI)

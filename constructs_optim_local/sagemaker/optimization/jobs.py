@@ -6,6 +6,7 @@ A job has no thread of its own: each read first advances it to the state that th
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,7 @@ class OptimizationJobs:
                 f"1 validation error detected: Value '{longest}' at 'stoppingCondition.maxRuntimeInSeconds' failed to "
                 f"satisfy constraint: Member must have value less than or equal to {_LONGEST_RUNTIME_SECONDS}"
             )
+        self._scope.check_training_plans(request.get("TrainingPlanArns", ()))
         if not ({"S3", "SageMakerModel"} & set(request["ModelSource"])):
             raise validation_error("ModelSource must have exactly one of S3, SageMakerModel")
         arn, created = self._scope.arn("optimization-job", name), self._scope.now()
@@ -165,6 +167,10 @@ class OptimizationJobs:
                 at = since + dt.timedelta(seconds=self._durations.starting)
                 job["OptimizationStartTime"] = at
                 self._enter(name, "INPROGRESS", at)
+            case "STARTING" if age >= job["StoppingCondition"].get("MaxPendingTimeInSeconds", math.inf):
+                # Assumed: it ends as one that runs for too long.
+                job["FailureReason"] = "Optimization job exceeded MaxPendingTimeInSeconds"
+                self._end(name, "STOPPED", self._scope.now())
             case "INPROGRESS" if min(age, longest) >= self._durations.in_progress and not self._faults.strikes(
                 "job_never_finishes"
             ):

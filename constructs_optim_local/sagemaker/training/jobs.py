@@ -60,6 +60,7 @@ class TrainingJobs:
     def create(self, request: Record) -> Record:
         """CreateTrainingJob."""
         check(request)
+        self._scope.check_training_plans(filter(None, [request["ResourceConfig"].get("TrainingPlanArn")]))
         name = request["TrainingJobName"]
         arn, created = self._scope.arn("training-job", name), self._scope.now()
         if name.lower() in self._jobs:

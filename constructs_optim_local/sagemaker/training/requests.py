@@ -58,6 +58,8 @@ def _service_problems(request: Record) -> Iterator[str]:
         )
     if wait is not None and not spot:
         yield "Invalid MaxWaitTimeInSeconds. It is only supported when EnableManagedSpotTraining is set to true."
+    if spot and resources.get("TrainingPlanArn"):
+        yield "TrainingPlanArn is not supported when EnableManagedSpotTraining is set to true."
     if spot and keep_alive_seconds(request):
         yield "KeepAlivePeriodInSeconds is not supported when EnableManagedSpotTraining is set to true."
     yield from _metric_problems(algorithm.get("MetricDefinitions", []))
@@ -90,7 +92,7 @@ def _local_problems(request: Record) -> Iterator[str]:
         if member in request:
             yield f"{_LOCAL} has no {member}."
     resources = request.get("ResourceConfig", {})
-    for member in ("InstanceGroups", "InstancePreferences", "TrainingPlanArn"):
+    for member in ("InstanceGroups", "InstancePreferences"):
         if resources.get(member):
             yield f"{_LOCAL} has no {member} of ResourceConfig: use InstanceType and InstanceCount."
     most = _MOST_HOSTS if can_have_several() else 1
