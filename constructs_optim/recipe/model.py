@@ -22,6 +22,8 @@ class Model(Settings):
     uri: str = ""
     accept_eula: bool = False
     encryption_key_arn: str | None = None
+    manifest_uri: str | None = None
+    manifest_etag: str | None = None
     token_secret_arn: str | None = None
     allow_pickle: bool = False
     allow_code: bool = False
@@ -83,7 +85,14 @@ class Model(Settings):
         return Model(kind="hub", model_id=model_id, version=version, accept_eula=accept_eula)
 
     @staticmethod
-    def s3(uri: str, *, accept_eula: bool = False, encryption_key_arn: str | None = None) -> Model:
+    def s3(
+        uri: str,
+        *,
+        accept_eula: bool = False,
+        encryption_key_arn: str | None = None,
+        manifest_uri: str | None = None,
+        manifest_etag: str | None = None,
+    ) -> Model:
         """Uncompressed model files (Hugging Face layout) under an S3 prefix.
 
         Args:
@@ -91,11 +100,21 @@ class Model(Settings):
             accept_eula: passed on for sources that demand it. Default: it is not.
             encryption_key_arn: the customer managed KMS key that the files are encrypted with; may be a token. Default:
                 S3's own keys.
+            manifest_uri: the CSV file in S3 that says where the files are, of a model that is served as it is; may be a
+                token. Default: the model is all files under the prefix.
+            manifest_etag: the ETag of that file, so that no other version of it is served. Default: any version.
 
         Raises:
             RecipeError: for an argument of another type.
         """
-        return Model(kind="s3", uri=uri, accept_eula=accept_eula, encryption_key_arn=encryption_key_arn)
+        return Model(
+            kind="s3",
+            uri=uri,
+            accept_eula=accept_eula,
+            encryption_key_arn=encryption_key_arn,
+            manifest_uri=manifest_uri,
+            manifest_etag=manifest_etag,
+        )
 
     @property
     def name(self) -> str:

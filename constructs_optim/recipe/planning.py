@@ -153,7 +153,13 @@ class _Planner:
 
     def _source(self, model: Model) -> ModelSource:
         if model.kind == "s3":
-            return S3Source(uri=model.uri, accept_eula=model.accept_eula, encryption_key_arn=model.encryption_key_arn)
+            return S3Source(
+                uri=model.uri,
+                accept_eula=model.accept_eula,
+                encryption_key_arn=model.encryption_key_arn,
+                manifest_uri=model.manifest_uri,
+                manifest_etag=model.manifest_etag,
+            )
         if model.kind == "huggingface":
             return HuggingFaceSource(model_id=model.model_id, revision=str(self.recipe.revision(model)))
         return HubSource(

@@ -23,6 +23,10 @@ class Objects(Protocol):
         """The content of an object; None where there is none."""
         ...
 
+    def etag(self, uri: str) -> str | None:
+        """The ETag of an object, without quotation marks; None where there is none."""
+        ...
+
     def uris(self, uri: str) -> list[str]:
         """The URIs of all objects that begin with ``uri``, in order; none where there is no such bucket."""
         ...
@@ -69,6 +73,16 @@ class S3Objects:
         bucket, key = _parts(uri)
         try:
             return self._client.get_object(Bucket=bucket, Key=key)["Body"].read()
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") in _ABSENT:
+                return None
+            raise
+
+    def etag(self, uri: str) -> str | None:
+        """The ETag of an object, without quotation marks; None where there is none."""
+        bucket, key = _parts(uri)
+        try:
+            return self._client.head_object(Bucket=bucket, Key=key)["ETag"].strip('"')
         except ClientError as error:
             if error.response.get("Error", {}).get("Code") in _ABSENT:
                 return None

@@ -126,7 +126,7 @@ class _Regional:
         hub, faults, timing, roles = context.hub, context.faults, context.timing, ExecutionRoles(context.roles)
         objects, performances = context.objects(scope.account, scope.region), context.performances
         self.jobs = OptimizationJobs(scope, faults, objects, timing.jobs, roles)
-        hosting = Hosting(scope, roles)
+        hosting = Hosting(scope, roles, objects)
         self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), context.alarms)
         self.components = components = InferenceComponents(endpoints)
         served = ServedModels(scope, components)

@@ -354,6 +354,20 @@ def test_a_draft_model_without_quantization_needs_no_job() -> None:
         _ = created.artifact.artifact_key
 
 
+def test_a_model_that_is_served_as_it_is_may_be_pinned_by_a_manifest() -> None:
+    scope = stack()
+    pinned = Model.s3("s3://models/mine/", manifest_uri="s3://manifests/mine.csv", manifest_etag="0a1b")
+    endpoint(scope, model=pinned, techniques=[SpeculativeDecoding.ngram()], instance_type="ml.p4d.24xlarge")
+    template = template_of(scope)
+    source = resource(template, "Custom::OptimizedModel")["Source"]
+    assert (source["ManifestS3Uri"], source["ManifestEtag"]) == ("s3://manifests/mine.csv", "0a1b")
+    statements = [
+        s for role in resources(template, "AWS::IAM::Role") for s in role["Policies"][0]["PolicyDocument"]["Statement"]
+    ]
+    (read,) = [statement for statement in statements if statement["Sid"] == "ReadModelManifest"]
+    assert json.dumps(read["Resource"]).endswith(':s3:::", "manifests/mine.csv"]]}')
+
+
 def test_shards_are_built_from_the_quantized_artifact_and_served_by_a_component() -> None:
     scope = stack()
     created = endpoint(scope, techniques=[Quantization.awq(), Sharding.fast_load()])

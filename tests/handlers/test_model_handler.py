@@ -60,6 +60,23 @@ def test_a_created_model_has_its_draft_as_a_channel(responses: Responses, sagema
     send(responses, "Delete", response["PhysicalResourceId"])
 
 
+def test_a_model_is_made_of_the_version_of_its_manifest_that_is_named(
+    responses: Responses, cloud: LocalCloud, sagemaker: Any
+) -> None:
+    manifest = f"s3://{BUCKET}/manifests/mine.csv"
+    put = cloud.client("s3").put_object(Bucket=BUCKET, Key="manifests/mine.csv", Body=b"model.safetensors\n")
+    source = {**properties()["Source"], "ManifestS3Uri": manifest}
+    pinned = send(responses, "Create", Source={**source, "ManifestEtag": put["ETag"].strip('"')})
+    assert pinned["Status"] == "SUCCESS", pinned
+    model = sagemaker.describe_model(ModelName=pinned["PhysicalResourceId"])
+    data = model["PrimaryContainer"]["ModelDataSource"]["S3DataSource"]
+    assert (data["ManifestS3Uri"], data["ManifestEtag"]) == (manifest, put["ETag"].strip('"'))
+    send(responses, "Delete", pinned["PhysicalResourceId"])
+    changed = send(responses, "Create", Source={**source, "ManifestEtag": "0" * 32})
+    assert changed["Status"] == "FAILED"
+    assert "The ETag of the manifest" in changed["Reason"]
+
+
 def test_a_repeated_create_reuses_the_model_it_created(responses: Responses) -> None:
     first, second = send(responses, "Create"), send(responses, "Create")
     assert first["PhysicalResourceId"] == second["PhysicalResourceId"]
@@ -116,6 +133,7 @@ def test_an_empty_draft_prefix_fails_with_its_s3_uri(responses: Responses) -> No
             "Source.Suffix",
         ),
         ({"Environment": ["a"]}, "Environment"),
+        ({"Source": {"Kind": "s3", "S3Uri": "s3://bucket/", "ManifestEtag": "a b"}}, "Source.ManifestEtag"),
     ],
 )
 def test_malformed_resource_properties_are_reported_by_name(

@@ -69,6 +69,7 @@ def _reserved(arn: str) -> JobSettings:
     return JobSettings(training_plan_arn=arn)
 
 
+_PINNED = Model.s3("s3://models/mine/", manifest_uri="s3://models/mine.csv", manifest_etag="0a1b")
 _KEY = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef"
 
 _COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -109,6 +110,10 @@ GOOD: dict[str, list[dict[str, Any]]] = {
             ),
             **_G7E,
         }
+    ],
+    "OPT049": [
+        {"model": _PINNED, "techniques": [SpeculativeDecoding.ngram()], "instance_type": "ml.p4d.24xlarge"},
+        {"model": Model.s3("s3://models/mine/")},
     ],
     "OPT009": [
         {"model": Model.s3("s3://models/mine", encryption_key_arn=_KEY)},
@@ -271,6 +276,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT023", {"model": Model.huggingface("Qwen/Qwen3-32B-FP8", revision=_COMMIT), "instance_type": "ml.p4d.24xlarge"}, "techniques[0]", "quantized already"),
     ("OPT028", {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT, compute=TrainingCompute(instance_type="ml.m5.xlarg")), **_G7E}, "model.compute.instance_type", "ml.m5.xlarge"),
     ("OPT037", {"model": Model.huggingface("Qwen/Qwen3.6-27B", revision=_COMMIT), "server": Server.lmi(container_version="0.36.0-lmi18"), **_G7E}, "server.container_version", "lmi28"),
+    ("OPT049", {"model": _PINNED}, "model.manifest_uri", "the job of awq reads the whole prefix"),
+    ("OPT049", {"model": Model.s3("s3://models/mine/", manifest_etag="0a"), "techniques": [SpeculativeDecoding.ngram()]}, "model.manifest_etag", "manifest_uri as well"),
+    ("OPT049", {"model": Model.s3("s3://models/mine/", manifest_uri="s3://models/"), "techniques": [SpeculativeDecoding.ngram()]}, "model.manifest_uri", "one file in S3"),
     ("OPT009", {"model": Model.s3("s3://models/mine", encryption_key_arn="alias/m")}, "model.encryption_key_arn", "key_arn"),
     ("OPT010", {"instance_type": "ml.g5.12xlage"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT010", {"instance_type": "g5.12xlarge"}, "instance_type", "ml.g5.12xlarge"),

@@ -6,6 +6,7 @@ The clients are boto3's own: they check, sign, write and parse as ever, and what
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import io
 import json
 import urllib.parse
@@ -52,6 +53,10 @@ class MemoryObjects:
 
     def read(self, uri: str) -> bytes | None:
         return self.content.get(uri)
+
+    def etag(self, uri: str) -> str | None:
+        content = self.content.get(uri)
+        return hashlib.md5(content, usedforsecurity=False).hexdigest() if content is not None else None
 
     def uris(self, uri: str) -> list[str]:
         return sorted(key for key in self.content if key.startswith(uri))

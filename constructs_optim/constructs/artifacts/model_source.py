@@ -86,7 +86,13 @@ def properties(source: Source, artifacts: Mapping[int, Artifact] = MappingProxyT
         case HuggingFaceSource():
             return {"Kind": source.kind, "ModelId": source.model_id, "Revision": source.revision}
         case S3Source():
-            return drop_none(Kind="s3", S3Uri=source.uri, AcceptEula=source.accept_eula or None)
+            return drop_none(
+                Kind="s3",
+                S3Uri=source.uri,
+                AcceptEula=source.accept_eula or None,
+                ManifestS3Uri=source.manifest_uri,
+                ManifestEtag=source.manifest_etag,
+            )
         case ArtifactSource():
             artifact = artifacts[source.job]
             return drop_none(
@@ -117,6 +123,10 @@ def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Sta
         files = _s3_arn(f"{location.bucket}/{location.folder}*")
         statements.append(Statement("ReadSource", ("s3:GetObject",), (files,), wildcard=reason))
         statements.append(location.list_statement("ListSource", location.folder))
+        if source.manifest_uri is not None:
+            manifest = S3Location(source.manifest_uri)
+            statements.append(Statement("ReadModelManifest", ("s3:GetObject",), (manifest.object_arn,)))
+            statements.append(manifest.list_statement("ListModelManifest", manifest.key))
         if source.encryption_key_arn is not None:
             # As AWS KMS names the service (developer guide, "kms:ViaService"): amazonaws.com in every partition.
             condition = {"StringEquals": {"kms:ViaService": sub("s3.${AWS::Region}.amazonaws.com")}}

@@ -15,11 +15,10 @@ from constructs_optim.recipe.tokens import is_known, is_number, is_token, matche
 
 from .draft_rules import is_prefix
 from .hosting_rules import RESERVATION, RESERVATION_EXAMPLE
-from .model_rules import LONGEST_URI
+from .model_rules import LONGEST_URI, S3_FILE
 from .registry import API, GUIDE, Finding, rule
 from .scaling_rules import RATE_OR_CRON
 
-_S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
 _SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+")
 
 
@@ -51,7 +50,7 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
     """Prompts and tokens are readable: the service reads prompts from JSON Lines in S3, tokens from Secrets Manager."""
     quality = benchmark.requirements.quality if benchmark.requirements is not None else None
     for location, uri in (("workload", benchmark.workload.prompts), ("quality", quality and quality.prompts)):
-        if uri is not None and not matches(_S3_FILE, uri):
+        if uri is not None and not matches(S3_FILE, uri):
             yield Finding(f"{location}.prompts", uri, "a file in S3, such as s3://my-bucket/prompts.jsonl")
     secret = benchmark.workload.token_secret_arn
     if secret is not None and not matches(_SECRET, secret):

@@ -18,6 +18,7 @@ from .registry import API, GUIDE, Finding, rule
 _BUCKETS = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"
 _LICENCES = "https://docs.aws.amazon.com/sagemaker/latest/dg/jumpstart-foundation-models-choose.html"
 VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}")
+S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
 _S3_URI = re.compile(r"s3://(?P<bucket>[^/\s]*)(?P<prefix>/\S*)?")
 _BUCKET = re.compile(r"(?!xn--)(?!\d+\.\d+\.\d+\.\d+$)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/\S+")
@@ -194,6 +195,24 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
         else:
             continue
         yield Finding(f"{location}.uri", model.uri, fix, reason)
+
+
+@rule("OPT049", f"{API}S3ModelDataSource.html")
+def _manifest_is_of_what_is_served(recipe: Recipe) -> Iterator[Finding]:
+    """A manifest is of what is served: a container loads the files that a manifest names, and a job reads all files."""
+    model = recipe.s3_model
+    if model is None:
+        return
+    if model.manifest_etag is not None and model.manifest_uri is None:
+        yield Finding("model.manifest_etag", model.manifest_etag, "manifest_uri as well, whose ETag it is")
+    if model.manifest_uri is None:
+        return
+    if not matches(S3_FILE, model.manifest_uri):
+        reason = "a manifest is one file in S3"
+        yield Finding("model.manifest_uri", model.manifest_uri, "a URI such as s3://my-bucket/models/llama.csv", reason)
+    if readers := [technique.name for _, technique in recipe.located_techniques if technique.stage is not None]:
+        fix = "leave it out: the job's own artifact has a checksum of every file"
+        yield Finding("model.manifest_uri", model.manifest_uri, fix, f"the job of {readers[0]} reads the whole prefix")
 
 
 @rule("OPT009", "https://docs.aws.amazon.com/kms/latest/developerguide/cmks-in-iam-policies.html")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
@@ -28,6 +28,7 @@ class ResolvedSource:
     accept_eula: bool
     # Seconds that downloading and loading the model may take.
     startup_timeouts: tuple[int, int] = (LONGEST_STARTUP, LONGEST_STARTUP)
+    manifest: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def timeout_attributes(self) -> dict[str, str]:
@@ -43,7 +44,8 @@ class ResolvedSource:
     @property
     def data_source(self) -> dict[str, object]:
         """The ``S3DataSource`` of a model's container; a training job's input channel takes no compression type."""
-        return {"S3Uri": self.uri, "S3DataType": "S3Prefix", "CompressionType": "None", **self._access}
+        files = {"S3Uri": self.uri, "S3DataType": "S3Prefix", "CompressionType": "None"}
+        return {**files, **self._access, **self.manifest}
 
     @property
     def _access(self) -> dict[str, object]:
@@ -117,4 +119,5 @@ def _from_s3(source: S3Source, s3: S3Client, holds: str = "model") -> ResolvedSo
         raise DeploymentError(f"the {holds} {source.uri} cannot be listed: {code}") from None
     if is_empty:
         raise DeploymentError(f"there are no {holds} files under {source.uri}; upload them, then deploy again")
-    return ResolvedSource(f"s3:{source.uri}#{digest.hexdigest()}", source.uri, source.accept_eula)
+    identity = f"s3:{source.uri}#{digest.hexdigest()}"
+    return ResolvedSource(identity, source.uri, source.accept_eula, manifest=source.manifest)

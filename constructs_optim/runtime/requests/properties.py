@@ -181,6 +181,15 @@ class S3Source(Properties):
     kind: Literal["s3"] = "s3"
     uri: S3Prefix = Field(alias="S3Uri")
     accept_eula: bool = False
+    # Of a model that is served: the file that names its files, and which version of it.
+    manifest_s3_uri: S3Uri | None = None
+    manifest_etag: Annotated[str, pattern("[!-~]{1,128}")] | None = None
+
+    @property
+    def manifest(self) -> dict[str, str]:
+        """The manifest as members of a model's ``S3DataSource``."""
+        members = {"ManifestS3Uri": self.manifest_s3_uri, "ManifestEtag": self.manifest_etag}
+        return {name: value for name, value in members.items() if value is not None}
 
     @property
     def location(self) -> tuple[str, str]:

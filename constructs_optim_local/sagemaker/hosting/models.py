@@ -8,6 +8,7 @@ from typing import Any
 from constructs_optim_local.api.error import validation_error
 from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
 from constructs_optim_local.sagemaker.images import driver_is_too_old, missing_image
+from constructs_optim_local.sagemaker.objects import Objects
 from constructs_optim_local.sagemaker.records import (
     Record,
     Records,
@@ -31,8 +32,8 @@ def exists(kind: str, scope: Scope, path: str) -> Any:
 class Hosting:
     """Models and endpoint configurations of one account and region."""
 
-    def __init__(self, scope: Scope, roles: ExecutionRoles) -> None:
-        self.scope, self.roles = scope, roles
+    def __init__(self, scope: Scope, roles: ExecutionRoles, objects: Objects) -> None:
+        self.scope, self.roles, self._objects = scope, roles, objects
         self.models = Records(could_not_find("model", scope, "model"), exists("model", scope, "model"))
         self.configs = Records(
             could_not_find("endpoint configuration", scope, "endpoint-config"),
@@ -44,6 +45,7 @@ class Hosting:
         if not request.get("PrimaryContainer") and not request.get("Containers"):
             raise validation_error("Requires at least one of PrimaryContainer, Containers")
         self._check_data(request)
+        self._check_manifests(request)
         arn = self.add(self.models, "model", "ModelName", "ModelArn", request)
         return {"ModelArn": arn}
 
@@ -143,6 +145,17 @@ class Hosting:
                     + (f" {refusal(role, refused)}" if refused is not None else "")
                 )
 
+    def _check_manifests(self, request: Record) -> None:
+        """Refuse another version of a manifest than the request names.
+
+        Source: API reference, S3ModelDataSource (ManifestEtag: "The ETag associated with Manifest S3 URI"). Assumed,
+        for no source says so: that CreateModel compares it, and the words.
+        """
+        for source in _data_sources(request):
+            uri, etag = source.get("ManifestS3Uri"), source.get("ManifestEtag")
+            if uri is not None and etag is not None and (found := self._objects.etag(uri)) != etag.strip('"'):
+                raise validation_error(f"The ETag of the manifest {uri} is {found}, and ManifestEtag is {etag}.")
+
 
 def only(*names: str) -> Any:
     """A summary of some members."""
@@ -150,7 +163,12 @@ def only(*names: str) -> Any:
 
 
 def _data_uris(request: Record) -> list[str]:
-    """The S3 prefixes that a model's containers read."""
+    """The S3 prefixes, and the manifests, that a model's containers read."""
+    sources = _data_sources(request)
+    return [source[name] for name in ("S3Uri", "ManifestS3Uri") for source in sources if name in source]
+
+
+def _data_sources(request: Record) -> list[Record]:
     containers = [
         *([request["PrimaryContainer"]] if "PrimaryContainer" in request else []),
         *request.get("Containers", []),
@@ -160,4 +178,4 @@ def _data_uris(request: Record) -> list[str]:
         for container in containers
         for source in (container.get("ModelDataSource", {}), *container.get("AdditionalModelDataSources", []))
     ]
-    return [source["S3DataSource"]["S3Uri"] for source in sources if "S3DataSource" in source]
+    return [source["S3DataSource"] for source in sources if "S3DataSource" in source]
