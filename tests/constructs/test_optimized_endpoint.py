@@ -139,8 +139,9 @@ def test_grant_invoke_allows_invocation_and_streaming_of_this_endpoint_only() ->
     scope = stack()
     created = endpoint(scope)
     created.grant_invoke(iam.Role(scope, "Caller", assumed_by=iam.AccountRootPrincipal()))
-    (statement,) = resource(template_of(scope), "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+    statement, bearer = resource(template_of(scope), "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
     assert statement["Action"] == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
+    assert bearer == {"Action": "sagemaker:CallWithBearerToken", "Effect": "Allow", "Resource": "*"}
     assert statement["Resource"] == scope.resolve(created.endpoint_arn)
     assert statement["Resource"]["Ref"].startswith("Llama70B")
 
@@ -386,7 +387,7 @@ def test_shards_are_built_from_the_quantized_artifact_and_served_by_a_component(
     assert resource(template, "AWS::SageMaker::Model")["EnableNetworkIsolation"] is False
     target = resource(template, "AWS::ApplicationAutoScaling::ScalableTarget")
     assert target["ScalableDimension"] == "sagemaker:inference-component:DesiredCopyCount"
-    (statement,) = resource(template, "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+    statement, _ = resource(template, "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
     assert len(statement["Resource"]) == 2, "the endpoint and its component"
 
 

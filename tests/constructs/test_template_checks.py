@@ -41,6 +41,7 @@ WITHOUT_RESOURCES = {
     "logs:PutResourcePolicy",
     "logs:UpdateLogDelivery",
     "pricing:GetProducts",
+    "sagemaker:CallWithBearerToken",
     "xray:GetSamplingRules",
     "xray:GetSamplingTargets",
     "xray:PutTelemetryRecords",

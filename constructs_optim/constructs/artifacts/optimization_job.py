@@ -152,7 +152,9 @@ class OptimizationJob(RecipeArtifact):
                 if any(job.trains for job in jobs_of_role):
                     used.permit(self._service.training_code.statements())
             role_arns = {sid: used.role_arn for sid, (used, its) in roles.items() if its}
-            runner = self._service.job_runner(plan, self.artifact_store, role_arns=role_arns, reservation=jobs.capacity_reservation)
+            runner = self._service.job_runner(
+                plan, self.artifact_store, role_arns=role_arns, reservation=jobs.capacity_reservation
+            )
             self.log_group_names = runner.handler.log_group_name, runner.watcher.log_group_name
             for index, job in enumerate(plan.jobs):
                 # A chain's later jobs have the technique in their ids; the first has the ids of one that is alone.
