@@ -15,8 +15,9 @@ help: ## say what there is
 install: ## set the checkout up (quick when nothing changed)
 	@tooling/install.sh
 
-models: install ## set .venv-models up: PyTorch and transformers, for the training code and its tests
+models: install ## set .venv-models and .venv-quantization up: PyTorch and more, for the training code and its tests
 	@tooling/install_models.sh
+	@tooling/install_quantizer.sh
 
 # Small models do not gain from more threads than one.
 MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/training --numprocesses 2 --dist loadfile
@@ -78,7 +79,9 @@ lint: install models ## all static checks
 	ruff check
 	ruff format --check
 	pyright
-	pyright --pythonpath .venv-models/bin/python constructs_optim/training/*.py constructs_optim/training/*/*.py constructs_optim/cli/medusa.py bench/medusa.py
+	pyright --pythonpath .venv-models/bin/python $(filter-out %/quantizing.py,$(wildcard constructs_optim/training/*.py)) \
+	  constructs_optim/training/*/*.py constructs_optim/cli/medusa.py bench/medusa.py
+	pyright --pythonpath .venv-quantization/bin/python constructs_optim/training/quantizing.py
 	lint-imports
 	@cdk synth --quiet --output cdk.out/lint >/dev/null
 	cfn-lint cdk.out/lint/*.template.json
@@ -110,6 +113,12 @@ lock: install ## look for newer versions of everything that is pinned
 	  uv pip compile --no-progress --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	    --python-version 3.11 requirements/copying.in --constraint requirements/dev.txt 2>/dev/null; \
 	} > constructs_optim/training/copying.txt
+	@{ echo "# What a container that quantizes models needs beside PyTorch, which its image brings: make lock writes it."; \
+	  echo --require-hashes; uv pip compile --no-progress --upgrade --universal --generate-hashes --no-header --no-annotate \
+	    --no-emit-index-url --python-version 3.11 requirements/quantizing.in --excludes requirements/models-gpu-packages.txt \
+	    --no-emit-package torch --no-emit-package mpmath --no-emit-package networkx --no-emit-package setuptools \
+	    --no-emit-package sympy 2>/dev/null; \
+	} > constructs_optim/training/quantizing.txt
 	@# PyTorch's build for the CPU is that of requirements/models-torch-cpu.txt.
 	@uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  --python-platform x86_64-manylinux_2_28 requirements/engine.in --override requirements/engine-overrides.in \
@@ -130,4 +139,4 @@ peer: install ## set .venv-peer up: the constructs that bench measures beside
 	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
 
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-conformance-* .venv-models .venv-peer .venv-docs .venv-engine dist site node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-docs .venv-engine dist site node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

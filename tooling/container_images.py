@@ -41,7 +41,8 @@ _SOURCE = (
     "vLLM's own images before 0.24 are left out: "
     "their supervisor breaks values in JSON. medusa: Text Generation Inference's own sources "
     "(server/text_generation_server/layers/medusa.py); it is in maintenance mode. training: the image has PyTorch, and "
-    "the job installs what the training code needs besides."
+    "the job installs what the training code needs besides; quantizing: one with PyTorch 2.10 or later, which "
+    "llm-compressor 0.14 asks for."
 )
 _OLDEST = {"vllm": (0, 24), "sglang": (0, 5, 13)}
 _REGIONS_OF_LMI = "0.36.0-lmi27.0.0-cu130"
@@ -184,6 +185,9 @@ def _others(wheel: _Wheel) -> Iterator[_Image]:
     yield _Image(training["repository"], tag, None, frozenset(training["registries"]), None, ("training",))
     tag = f"2.9.0-cpu-{training['py_versions'][0]}"
     yield _Image(training["repository"], tag, None, frozenset(training["registries"]), None, ("copying",))
+    training = wheel.versions("pytorch", "training")["2.10.0"]
+    tag = f"2.10.0-gpu-{training['py_versions'][0]}"
+    yield _Image(training["repository"], tag, None, frozenset(training["registries"]), None, ("quantizing",))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from constructs_optim.training.job_log import definition
-from constructs_optim.training.settings import CODE_VERSION, COPY_VERSION
+from constructs_optim.training.settings import COPY_VERSION
 
 from .catalog import images
 from .catalog.lock import Lock
@@ -62,7 +61,7 @@ _START = (
     "{ echo cannot install code or requirements.txt, see the log >output/failure; exit 1; }; "
     "exec python code/$0"
 )
-_START_COPYING = _START.replace("requirements.txt", "copying.txt")
+_COPYING_REQUIREMENTS = "copying.txt"
 
 
 def plan(recipe: Recipe, *, registry: Callable[[], str] | None = None, identity: Callable[[str], str] = str) -> Plan:
@@ -141,7 +140,7 @@ class _Planner:
         recipe = self.recipe
         of_jobs = [recipe.job_image] if any(job.image and not job.trains for job in jobs) else []
         of_jobs += [recipe.copying_image] if any(job.copies for job in jobs) else []
-        of_jobs += [recipe.training_image] if any(job.trains and not job.copies for job in jobs) else []
+        of_jobs += [recipe.training_image(technique) for _, technique in recipe.trained_techniques]
         pinned = recipe.server is not None and recipe.server.container_version is not None
         fixed = pinned or self.served_by_hub or recipe.is_served_by_job_image
         name, tuning = recipe.recommended
@@ -190,7 +189,7 @@ class _Planner:
         request = {
             "AlgorithmSpecification": {
                 "ContainerArguments": [_COPY_SCRIPT],
-                "ContainerEntrypoint": ["/bin/bash", "-c", _START_COPYING],
+                "ContainerEntrypoint": ["/bin/bash", "-c", _start(_COPYING_REQUIREMENTS)],
                 "TrainingImage": f"{host}/{image.name}",
                 "TrainingInputMode": "File",
             },
@@ -221,10 +220,15 @@ class _Planner:
 
     def _copied_gb(self, model: Model) -> int:
         """The storage for a copy, in GB: twice the weights, or enough for most models where their size is not known."""
+        stored = self._stored_gb(model)
+        return _UNKNOWN_GB if stored is None else math.ceil(2 * stored)
+
+    def _stored_gb(self, model: Model) -> float | None:
+        """The size of a model's weights as they are stored; None where it is not known."""
         row = self.recipe.row(model)
         if row is None or row.parameters_billion is None:
-            return _UNKNOWN_GB
-        return math.ceil(2 * (row.stored_gb or row.parameters_billion * row.weight_bits / 8))
+            return None
+        return row.stored_gb or row.parameters_billion * row.weight_bits / 8
 
     def _stopping(self, runtime_seconds: int) -> dict[str, int]:
         """How long a job runs, by default for so many seconds, and waits for instances."""
@@ -303,7 +307,7 @@ class _Planner:
 
     def _training(self, training: TrainedTechnique, stopping: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Key inputs and fields of a training job. The number of processes decides the size of a step's batch."""
-        image, instance = self.recipe.training_image.image, self.recipe.training_instance(training.compute)
+        image, instance = self.recipe.training_image(training).image, self.recipe.training_instance(training.compute)
         assert image is not None  # noqa: S101 - the catalog has one
         assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
         compute, reservation = training.compute, self.recipe.jobs.training_plan_arn
@@ -312,8 +316,8 @@ class _Planner:
         request = {
             "AlgorithmSpecification": {
                 "ContainerArguments": [training.script],
-                "ContainerEntrypoint": ["/bin/bash", "-c", _START],
-                "MetricDefinitions": [{"Name": m.name, "Regex": m.regex} for m in map(definition, training.metrics)],
+                "ContainerEntrypoint": ["/bin/bash", "-c", _start(training.requirements)],
+                "MetricDefinitions": [{"Name": metric.name, "Regex": metric.regex} for metric in training.metrics],
                 "TrainingImage": f"{self.host}/{image.name}",
                 "TrainingInputMode": "File",
             },
@@ -328,12 +332,12 @@ class _Planner:
                 "InstanceType": instance.name,
                 **({"KeepAlivePeriodInSeconds": compute.keep_alive_seconds} if compute.keep_alive_seconds else {}),
                 **({"TrainingPlanArn": reservation} if reservation is not None else {}),
-                "VolumeSizeInGB": compute.volume_size_gb,
+                "VolumeSizeInGB": training.volume_gb(self._stored_gb(self.recipe.served_model) or 0),
             },
             "StoppingCondition": stopping,
         }
-        processes = compute.instance_count * instance.accelerator_count
-        return {"code": CODE_VERSION, "image": image.name, "processes": processes}, {
+        processes = {"processes": compute.instance_count * instance.accelerator_count} if training.distributed else {}
+        return {"code": training.code_version, "image": image.name, **processes}, {
             "kind": "TrainingJob",
             "image": image.name,
             "request": request,
@@ -381,6 +385,11 @@ class _Planner:
         for technique in self.techniques:
             environment |= technique.serving_environment()
         return environment
+
+
+def _start(requirements: str) -> str:
+    """The command of a job that installs ``requirements`` and runs a script."""
+    return _START.replace("requirements.txt", requirements)
 
 
 def channel(name: str, uri: str) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from .servers import LmiServer, ServerSettings, VllmServer, by_name
 from .techniques import Medusa, Technique, TrainedTechnique
 
 _Technique = TypeVar("_Technique", bound=Technique)
-TRAINING, COPYING = "training", "copying"
-"""What the image of a training job makes, and that of a job that copies a model."""
+COPYING = "copying"
+"""What the image of a job that copies a model makes."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Recipe:
     @cached_property
     def trained_techniques(self) -> list[tuple[str, TrainedTechnique]]:
         """The techniques that need a training job, with their locations."""
-        return self.techniques_of(TrainedTechnique)
+        return [each for each in self.techniques_of(TrainedTechnique) if each[1].job_stage is not None]
 
     def training_instance(self, compute: TrainingCompute) -> instances.InstanceRow | None:
         """The catalog's row of a training's instance type, which is the endpoint's by default."""
@@ -148,7 +148,8 @@ class Recipe:
 
     def runs_on(self, technique: Technique, row: instances.InstanceRow) -> bool:
         """Whether a technique's kernels and jobs support an instance type."""
-        has_job = technique.job_stage is not None
+        # Training jobs have instances of their own.
+        has_job = technique.job_stage is not None and not isinstance(technique, TrainedTechnique)
         if row.kind != technique.accelerators or (has_job and not row.runs_optimization):
             return False
         lowest, highest = technique.compute_capability
@@ -184,10 +185,9 @@ class Recipe:
         capability = self.instance.compute_capability if self.instance is not None else None
         return [image for image in images.making(self.makes) if capability is None or image.runs_on(capability)]
 
-    @cached_property
-    def training_image(self) -> images.Choice:
-        """The recorded or preferred image of training jobs, in the recipe's region."""
-        return self._chosen(images.making({TRAINING}), TRAINING, self.containers.jobs)
+    def training_image(self, technique: TrainedTechnique) -> images.Choice:
+        """The recorded or preferred image of a technique's training job, in the recipe's region."""
+        return self._chosen(images.making({technique.job_image}), technique.job_image, self.containers.jobs)
 
     @cached_property
     def copying_image(self) -> images.Choice:

@@ -25,9 +25,14 @@ class MetricDefinition:
     regex: str
 
 
-def definition(name: str) -> MetricDefinition:
-    """The definition that finds ``name`` in a line, as a whole: not ``loss`` in ``head_1_loss``."""
-    return MetricDefinition(f"medusa:{name}", rf"(?:^|\s){name}={_NUMBER};")
+def definition(name: str, group: str = "medusa") -> MetricDefinition:
+    """The definition that finds ``name`` in a line, as a whole: not ``loss`` in ``head_1_loss``.
+
+    Args:
+        name: as the line has it.
+        group: what the metric's name in CloudWatch begins with.
+    """
+    return MetricDefinition(f"{group}:{name}", rf"(?:^|\s){name}={_NUMBER};")
 
 
 def fine_tuning_metrics() -> tuple[str, ...]:
@@ -49,6 +54,16 @@ def head_training_metrics(heads: int) -> tuple[str, ...]:
         for prefix in (VALIDATION, ""):
             names += [f"{prefix}head_{head}_{metric}" for head in range(1, heads + 1)]
     return tuple(names[:MOST_DEFINITIONS])
+
+
+def quantization_metrics(*, calibrates: bool) -> tuple[str, ...]:
+    """What a quantization prints: relative errors of the layers' weights, and losses on samples in nats a token.
+
+    Args:
+        calibrates: whether the job has samples.
+    """
+    names = ("weight_error", "largest_weight_error", "size_gb", "original_size_gb")
+    return (*names, "loss", "quantized_loss") if calibrates else names
 
 
 def line(values: Mapping[str, float]) -> str:

@@ -27,7 +27,9 @@ _PORT = 29_500
 _RANK = "RANK"
 
 
-def run(script: Path, settings_type: type[Hyperparameters], module: str, function: str) -> int:
+def run(
+    script: Path, settings_type: type[Hyperparameters], module: str, function: str, *, in_one_process: bool = False
+) -> int:
     """Train as the job's environment says, and return the exit status.
 
     Args:
@@ -35,6 +37,7 @@ def run(script: Path, settings_type: type[Hyperparameters], module: str, functio
         settings_type: the type of the hyperparameters.
         module: of the training. Imported here, so that a library that the image lacks is reported as well.
         function: the training's name; it takes the environment and the settings.
+        in_one_process: whether one process has all accelerators. Default: one process for each.
 
     Returns:
         0 when the artifact is written; 143 when it was terminated, with a checkpoint; 1 with the reason in
@@ -44,7 +47,7 @@ def run(script: Path, settings_type: type[Hyperparameters], module: str, functio
     settings = None
     try:
         settings = settings_type.from_strings(environment.hyperparameters)
-        if environment.world_size > 1 and _RANK not in os.environ:
+        if environment.world_size > 1 and not in_one_process and _RANK not in os.environ:
             return _in_many_processes(script, environment)
         getattr(importlib.import_module(f".{module}", __package__), function)(environment, settings)
     except Interrupted as interrupted:

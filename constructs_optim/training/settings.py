@@ -22,6 +22,8 @@ CODE_VERSION = 1
 """Raised when the same settings, data and model come to other weights, for instance by another default."""
 COPY_VERSION = 1
 """Raised when the same revision of a model comes to other files in the store."""
+QUANTIZATION_VERSION = 1
+"""Raised when the same settings and model come to another quantization, for instance by another default."""
 
 # What the SageMaker training toolkit adds to a job's hyperparameters for itself.
 _TOOLKIT_PREFIX = "sagemaker_"
@@ -101,6 +103,36 @@ class CopySettings(Hyperparameters):
     revision: str = _setting("", "the commit, of 40 hexadecimal digits")
     allow_pickle: bool = _setting(False, "whether pickle files are copied, which run code when they are loaded")
     allow_code: bool = _setting(False, "whether Python files are copied")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizationSettings(Hyperparameters):
+    """A quantization by llm-compressor."""
+
+    scheme: str = _setting(
+        "FP8_BLOCK",
+        "the scheme, by compressed-tensors' name",
+        choices=("FP8_BLOCK", "FP8_DYNAMIC", "W4A16", "NVFP4", "MXFP4"),
+    )
+    algorithm: str = _setting("gptq", "how the weights of W4A16 are rounded", choices=("gptq", "awq"))
+    ignored_layers: str = _setting(
+        "lm_head,re:.*embed.*,re:.*(gate|router)$,re:.*(linear_attn|mamba|conv).*,re:.*(visual|vision|audio|projector).*",
+        "layers that stay as they are, divided by commas; re: begins a regular expression",
+    )
+    calibration_size: int = _setting(512, "samples at most", minimum=1)
+    calibration_length: int = _setting(2048, "tokens of a sample at most; the rest is cut off", minimum=8)
+    maximum_loss_increase: float = _setting(
+        0.5, "nats a token; a larger increase of the loss on samples fails the job", above=0
+    )
+    maximum_weight_error: float = _setting(
+        0.5, "a larger relative error of the layers' weights, on average, fails the job", above=0
+    )
+    seed: int = _setting(42, "seeds the choice of the samples", minimum=0, maximum=2**32 - 1)
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether samples decide scales or weights."""
+        return self.scheme in ("W4A16", "NVFP4")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -213,7 +213,7 @@ def test_an_unexpected_argument_raises_a_type_error_that_names_it(call: Callable
     [
         ("int4", "Quantization has no 'int4' (did you mean awq?); it has awq, fp8, fp8_block, "),
         ("fp_8", "Quantization has no 'fp_8' (did you mean fp8?)"),
-        ("other", "Quantization has no 'other'; it has awq, fp8, fp8_block, w4a16, nvfp4, mxfp4, smoothquant"),
+        ("other", "Quantization has no 'other'; it has awq, fp8, fp8_block, fp8_dynamic, w4a16, nvfp4"),
     ],
 )
 def test_an_unknown_technique_raises_an_error_that_lists_the_known_ones(name: str, message: str) -> None:

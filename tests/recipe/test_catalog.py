@@ -94,6 +94,7 @@ TECHNIQUES = [
     PreOptimized(),
     KvCache.fp8(),
     Quantization.fp8_block(checkpoint=Model.s3("s3://models/fp8/")),
+    Quantization.fp8_dynamic(),
     Quantization.w4a16(checkpoint=Model.s3("s3://models/w4a16/")),
     Quantization.nvfp4(checkpoint=Model.s3("s3://models/nvfp4/")),
     Quantization.mxfp4(checkpoint=Model.s3("s3://models/mxfp4/")),
@@ -147,7 +148,7 @@ def test_a_techniques_instance_families_are_derived_from_their_accelerators(
 
 def test_every_image_has_a_known_server_or_is_for_training() -> None:
     for row in images.rows():
-        assert row.server in by_name() or row.makes in ({"training"}, {"copying"}), row.name
+        assert row.server in by_name() or row.makes in ({"training"}, {"copying"}, {"quantizing"}), row.name
 
 
 def test_every_trainable_model_has_hidden_and_vocabulary_sizes() -> None:

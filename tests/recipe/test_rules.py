@@ -82,6 +82,11 @@ def _nvfp4(checkpoint: Model) -> Technique:
     return Quantization.nvfp4(checkpoint=checkpoint)
 
 
+def _w4a16(**settings: Any) -> Technique:
+    return Quantization.w4a16(calibration_data="s3://my-data/samples/", **settings)
+
+
+_MINE = Model.s3("s3://models/mine/")
 GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT001": [{"model": Model.s3("s3://models/mine/")}],
     "OPT002": [{"model": Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")}],
@@ -244,6 +249,12 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT163": [_medusa(), _tuned(), _on(instance_type="ml.g5.4xlarge")],
     "OPT164": [_on(instance_count=2, keep_alive_seconds=3600, environment={"PIP_INDEX_URL": "https://pip.example"})],
     "OPT165": [_on(spot=True), _on(keep_alive_seconds=600)],
+    "OPT167": [
+        {"techniques": [_w4a16()]},
+        {"techniques": [Quantization.fp8_block()]},
+        {"techniques": [_nvfp4(_MINE)], **_G7E},
+    ],
+    "OPT168": [{"techniques": [_w4a16()]}],
 }
 
 # rule, changes, location of the violation, part of the reason or suggestion
@@ -379,9 +390,12 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT162", _on(instance_type="ml.g5.9xlarge"), "techniques[0].compute.instance_type", "ml.g5.8xlarge"),
     ("OPT162", _on(instance_type="ml.trn1.32xlarge"), "techniques[0].compute.instance_type", "ml."),
     ("OPT163", _tuned(method="full"), "techniques[0].compute.instance_type", "70 GB of each GPU"),
-    ("OPT163", _tuned(compute=TrainingCompute(instance_type="ml.g5.xlarge")), "techniques[0].compute.instance_type", "merged"),
+    ("OPT163", _tuned(compute=TrainingCompute(instance_type="ml.g5.xlarge")), "techniques[0].compute.instance_type", "merging adapters"),
+    ("OPT163", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.g5.2xlarge"))], "model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT)}, "techniques[0].compute.instance_type", "the model in 16 bits takes"),
     ("OPT164", _on(environment={"A": "x" * 513}), "techniques[0].compute.environment.A", "512"),
     ("OPT164", _on(environment={"A-B": "c"}), "techniques[0].compute.environment", "PIP_INDEX_URL"),
+    ("OPT167", {"techniques": [Quantization.nvfp4()]}, "techniques[0].calibration_data", "a ready-made checkpoint"),
+    ("OPT168", {"techniques": [_w4a16(compute=TrainingCompute(instance_count=2))]}, "techniques[0].compute.instance_count", "1"),
     ("OPT165", _on(spot=True, keep_alive_seconds=600), "techniques[0].compute.keep_alive_seconds", "one of the two"),
 ]  # fmt: skip
 

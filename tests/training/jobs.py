@@ -26,6 +26,7 @@ class Job:
 
     root: Path
     script: str
+    python: str = sys.executable
 
     @property
     def model(self) -> Path:
@@ -48,7 +49,7 @@ class Job:
     def start(self, **variables: str) -> subprocess.Popen[bytes]:
         """Start it; its working folder is no part of the checkout, and neither is its path."""
         return subprocess.Popen(
-            [sys.executable, str(self.root / "code" / f"{self.script}.py")],
+            [self.python, str(self.root / "code" / f"{self.script}.py")],
             cwd=self.root,
             env={
                 "PATH": os.environ["PATH"],

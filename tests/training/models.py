@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, PreTrainedTokenizerFast
 
@@ -83,3 +84,55 @@ def save_small_model(family: str, folder: Path, *, seed: int = 0, **more: Any) -
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def save_small_heads(folder: Path, target: Path, *, seed: int = 3) -> Path:
+    """EAGLE-3 heads of random weights for a model of four layers, in the format of vLLM's speculators."""
+    configuration = json.loads((target / "config.json").read_text())
+    size, inner, words = (configuration[name] for name in ("hidden_size", "intermediate_size", "vocab_size"))
+    keys = configuration["num_key_value_heads"] * size // configuration["num_attention_heads"]
+    drafted = words // 2
+    layer, attention = "layers.0", "layers.0.self_attn"
+    shapes = {
+        # Of the hidden states of three layers.
+        "fc": (size, 3 * size),
+        f"{attention}.q_proj": (size, 2 * size),
+        f"{attention}.k_proj": (keys, 2 * size),
+        f"{attention}.v_proj": (keys, 2 * size),
+        f"{attention}.o_proj": (size, size),
+        f"{layer}.mlp.gate_proj": (inner, size),
+        f"{layer}.mlp.up_proj": (inner, size),
+        f"{layer}.mlp.down_proj": (size, inner),
+        "lm_head": (drafted, size),
+    }
+    norms = ("norm", *(f"{layer}.{name}" for name in ("hidden_norm", "input_layernorm", "post_attention_layernorm")))
+    random = torch.Generator().manual_seed(seed)
+    tensors = {
+        f"{name}.weight": (torch.randn(shape, generator=random) * 0.02).bfloat16() for name, shape in shapes.items()
+    }
+    tensors |= {f"{name}.weight": torch.ones(size, dtype=torch.bfloat16) for name in norms}
+    # The heads know the first half of the vocabulary.
+    tensors |= {"d2t": torch.zeros(drafted, dtype=torch.long), "t2d": torch.arange(words) < drafted}
+    folder.mkdir(parents=True)
+    save_file(tensors, folder / "model.safetensors")
+    proposal = {"proposal_type": "greedy", "speculative_tokens": 1, "accept_tolerance": 0.0, "verifier_accept_k": 1}
+    own = {name: value for name, value in configuration.items() if name != "architectures"}
+    described = {
+        "architectures": ["Eagle3Speculator"],
+        "speculators_model_type": "eagle3",
+        "speculators_version": "0.9.0",
+        "draft_vocab_size": drafted,
+        "eagle_aux_hidden_state_layer_ids": [1, 2, 3],
+        "norm_before_residual": False,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "transformer_layer_config": {**own, "num_hidden_layers": 1},
+        "speculators_config": {
+            "algorithm": "eagle3",
+            "default_proposal_method": "greedy",
+            "proposal_methods": [proposal],
+            "verifier": {"name_or_path": "small", "architectures": configuration["architectures"]},
+        },
+    }
+    (folder / "config.json").write_text(json.dumps(described))
+    return folder

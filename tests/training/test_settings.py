@@ -125,6 +125,7 @@ def pinned(place: str) -> dict[str, set[str]]:
 
 
 REQUIREMENTS = "constructs_optim/training/requirements.txt"
+QUANTIZER = "constructs_optim/training/quantizing.txt"
 # What PyTorch needs as well comes with the image's PyTorch.
 OF_THE_IMAGE = {"mpmath", "networkx", "setuptools", "sympy", "torch"}
 
@@ -140,8 +141,10 @@ def test_the_tests_run_with_the_containers_requirements() -> None:
     assert not wanted.keys() & OF_THE_IMAGE
 
 
-def test_the_container_installs_nothing_without_a_hash() -> None:
-    lines = (ROOT / REQUIREMENTS).read_text().splitlines()
+@pytest.mark.parametrize("place", [REQUIREMENTS, QUANTIZER])
+def test_the_container_installs_nothing_without_a_hash(place: str) -> None:
+    assert not pinned(place).keys() & OF_THE_IMAGE
+    lines = (ROOT / place).read_text().splitlines()
     assert "--require-hashes" in lines
     requirements = "\n".join(lines).replace("\\\n", "").splitlines()
     named = [line for line in requirements if "==" in line]

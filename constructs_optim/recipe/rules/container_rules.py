@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from constructs_optim.recipe.catalog import engine_arguments, images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
-from constructs_optim.recipe.recipe import COPYING, TRAINING, Recipe
+from constructs_optim.recipe.recipe import COPYING, Recipe
 from constructs_optim.recipe.servers import ServerSettings, VllmServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.tokens import is_token
@@ -64,8 +64,9 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
 def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     """A recorded image supports its techniques: the image in the lock file does not support these techniques."""
     parts = [("jobs", recipe.containers.jobs, recipe.job_image, images.making(recipe.makes))]
-    if recipe.trained_techniques:
-        parts.append(("jobs", recipe.containers.jobs, recipe.training_image, images.making({TRAINING})))
+    for _, technique in recipe.trained_techniques:
+        choice, capable = recipe.training_image(technique), images.making({technique.job_image})
+        parts.append(("jobs", recipe.containers.jobs, choice, capable))
     if recipe.copies_models:
         parts.append(("jobs", recipe.containers.jobs, recipe.copying_image, images.making({COPYING})))
     pinned = isinstance(recipe.server, ServerSettings) and recipe.server.container_version is not None

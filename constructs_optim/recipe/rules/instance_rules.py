@@ -18,7 +18,7 @@ from constructs_optim.recipe.memory import (
     estimate,
     smallest_fit,
 )
-from constructs_optim.recipe.recipe import COPYING, TRAINING, Recipe
+from constructs_optim.recipe.recipe import COPYING, Recipe
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
@@ -110,7 +110,7 @@ def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
     """The region has the images: the region's registry lacks the container image that the techniques need."""
     region = recipe.region if isinstance(recipe.region, str) else None
     needed = [(images.making(recipe.makes), recipe.job_image), (recipe.serving_images, recipe.serving_image)]
-    needed += [(images.making({TRAINING}), recipe.training_image)] if recipe.trained_techniques else []
+    needed += [(images.making({t.job_image}), recipe.training_image(t)) for _, t in recipe.trained_techniques]
     needed += [(images.making({COPYING}), recipe.copying_image)] if recipe.copies_models else []
     for image in dict.fromkeys(capable[0] for capable, choice in needed if capable and choice.image is None):
         fix = f"a region other than {', '.join(sorted(image.missing_in))}"

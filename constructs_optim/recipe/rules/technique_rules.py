@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings, UnknownSettingsError
-from constructs_optim.recipe.techniques import REGISTRY, Technique, TrainedTechnique
+from constructs_optim.recipe.techniques import REGISTRY, Technique
 from constructs_optim.recipe.techniques.parsing import call_of, in_code, parse
 
 from .registry import GUIDE, Finding, rule
 
 _WHOLE = 16
+_TRAINABLE = "trainable"
 
 
 @rule("OPT020", f"{GUIDE}model-optimize.html")
@@ -87,7 +88,7 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
     row = recipe.model_row
     for location, technique in recipe.located_techniques if row is not None else ():
         assert row is not None  # noqa: S101 - for the type checker
-        if isinstance(technique, TrainedTechnique) and technique.support not in row.supports:
+        if technique.support == _TRAINABLE and _TRAINABLE not in row.supports:
             reason = f"{technique.name} needs a Llama or Mistral model in 16 bits, and {row.model_id} is none"
             fix = "a model that `constructs-optim catalog models --supports trainable` lists"
         elif _quantizes(technique) and row.weight_bits < _WHOLE and technique.support not in row.supports:

@@ -9,13 +9,14 @@ from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.memory import USABLE
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.techniques import Medusa
+from constructs_optim.recipe.techniques import CompressorQuantization, Medusa
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .draft_rules import S3_PREFIX
 from .registry import API, GUIDE, Finding, rule
 
 _MEDUSA = "https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/"
+_COMPRESSOR = "https://docs.vllm.ai/projects/llm-compressor/en/latest/"
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
 _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 
@@ -24,9 +25,9 @@ _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
     """Training data are S3 prefixes: a training job reads the *.jsonl files below an S3 prefix."""
     for location, technique in recipe.trained_techniques:
-        for name in ("training_data", "validation_data"):
-            uri = getattr(technique, name)
-            if uri is None or is_token(uri):
+        for channel, uri in technique.channels.items():
+            name = f"{channel}_data"
+            if is_token(uri):
                 continue
             if not matches(S3_PREFIX, uri):
                 yield Finding(f"{location}.{name}", uri, "a URI such as 's3://my-bucket/text-to-sql/train/'")
@@ -52,28 +53,27 @@ def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT163", f"{API}ResourceConfig.html")
 def _training_fits(recipe: Recipe) -> Iterator[Finding]:
-    """The training fits each GPU: every GPU holds the whole model during the training."""
+    """The job fits its instance: a GPU, or the instance's memory, holds what the job works on as a whole."""
     model = recipe.model_row
     for location, technique in recipe.trained_techniques:
         row = recipe.training_instance(technique.compute)
         if model is None or model.parameters_billion is None or row is None:
             continue
         needed = technique.training_gb(model)
-        merging = technique.merging_gb(model.parameters_billion)
+        in_host = technique.host_gb(model.parameters_billion)
         accelerator_gb, memory_gb = _memory_gb(row)
         location = f"{location}.compute.instance_type"
         if needed > accelerator_gb * USABLE:
             reason = (
-                f"weights, gradients and optimizer of {technique.label} take {needed:.0f} GB of each GPU, of which "
+                f"{technique.label}: {technique.accelerator_use} take {needed:.0f} GB of each GPU, of which "
                 f"{accelerator_gb * USABLE:.0f} GB ({USABLE:.0%}) can be used; activations come on top"
             )
-            yield Finding(location, row.name, _larger(needed, merging), reason)
-        if merging > memory_gb * USABLE:
+            yield Finding(location, row.name, _larger(needed, in_host), reason)
+        if in_host > memory_gb * USABLE:
             reason = (
-                f"at the end of {technique.label} its adapters are merged into weights in float32, which take "
-                f"{merging:.0f} GB of the instance's {memory_gb:.0f} GB"
+                f"{technique.label}: {technique.host_use} takes {in_host:.0f} GB of the instance's {memory_gb:.0f} GB"
             )
-            yield Finding(location, row.name, _larger(needed, merging), reason)
+            yield Finding(location, row.name, _larger(needed, in_host), reason)
 
 
 @rule("OPT164", f"{API}CreateTrainingJob.html")
@@ -98,6 +98,23 @@ def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
         seconds = technique.compute.keep_alive_seconds
         if technique.compute.spot and seconds is not None:
             yield Finding(f"{location}.compute.keep_alive_seconds", seconds, "one of the two")
+
+
+@rule("OPT167", _COMPRESSOR)
+def _samples_are_given(recipe: Recipe) -> Iterator[Finding]:
+    """A calibration has data: GPTQ, AWQ and NVFP4 take their scales from what the model computes on samples."""
+    for location, technique in recipe.techniques_of(CompressorQuantization):
+        if technique.job_stage is not None and technique.calibrates and not technique.channels:
+            fix = "the S3 prefix of some hundred samples like the endpoint's requests, or a ready-made checkpoint"
+            yield Finding(f"{location}.calibration_data", None, fix)
+
+
+@rule("OPT168", _COMPRESSOR)
+def _one_instance_quantizes(recipe: Recipe) -> Iterator[Finding]:
+    """One instance quantizes: llm-compressor's jobs do not share the work among instances."""
+    for location, technique in recipe.trained_techniques:
+        if not technique.distributed and technique.compute.instance_count != 1:
+            yield Finding(f"{location}.compute.instance_count", technique.compute.instance_count, "1")
 
 
 @rule("OPT166", _MEDUSA, advisory=True)

@@ -7,14 +7,16 @@ from .base import REGISTRY, Stage, Technique
 from .compilation import Compilation
 from .kv_cache import KvCache
 from .pre_optimized import PreOptimized
-from .quantization import Quantization
+from .quantization import CompressorQuantization, Quantization
 from .sharding import Sharding
 from .speculative_decoding import SpeculativeDecoding
-from .training import FineTune, Medusa, TrainedTechnique
+from .training import FineTune, Medusa
+from .training_job import TrainedTechnique
 
 __all__ = [
     "REGISTRY",
     "Compilation",
+    "CompressorQuantization",
     "FineTune",
     "KvCache",
     "Medusa",

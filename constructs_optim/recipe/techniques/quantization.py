@@ -1,31 +1,35 @@
 """Quantization: less precise weights take less accelerator memory, and leave more of it to the KV cache.
 
-Source of settings and defaults: ``sm_neo_quantize.py`` and ``partition.py`` of djl-serving (LMI 10 to 27), and its
-TensorRT-LLM user guide for SmoothQuant.
+Sources of settings and defaults: ``sm_neo_quantize.py`` and ``partition.py`` of djl-serving (LMI 10 to 27), and its
+TensorRT-LLM user guide for SmoothQuant; llm-compressor's documentation for what its own jobs make.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import dataclasses
+import math
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.model import Model
-from constructs_optim.recipe.settings import Group
+from constructs_optim.recipe.settings import Group, as_text
+from constructs_optim.training.job_log import MetricDefinition, definition, quantization_metrics
+from constructs_optim.training.settings import QUANTIZATION_VERSION, QuantizationSettings
 
-from .base import OPTIMIZE, Names, Option, Technique
+from .base import OPTIMIZE, Names, Option, Stage, Technique
+from .training_job import TrainedTechnique
 
+_HYPERPARAMETERS = frozenset(field.name for field in dataclasses.fields(QuantizationSettings))
 _WITH_DRAFT = "speculative_decoding=sagemaker_draft"
 
 
-class _Quantization(Technique):
+class _JobQuantization(Technique):
     kind = "quantization"
     lossless = False
     # vLLM's Marlin kernels read what the accelerator has no instructions for (compute capability 8.0 and later).
     compute_capability = (8.0, 12.0)
-
-
-class _JobQuantization(_Quantization):
     stage = OPTIMIZE
     job_member = "ModelQuantizationConfig"
 
@@ -127,67 +131,189 @@ class SmoothQuantization(_JobQuantization):
     calibration_size: Annotated[int, Option("OPTION_CALIB_SIZE")] = Field(default=512, ge=1, le=100_000)
 
 
-class _ReadyMadeQuantization(_Quantization):
-    support = "quantization"
+class CompressorQuantization(TrainedTechnique):
+    """A quantization by llm-compressor in a training job, or a ready-made checkpoint.
 
-    checkpoint: Model
+    Attributes:
+        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
+        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
+            embeddings, routers, recurrent layers, and what reads images and sound.
+        compute: the job's instance and storage. Default: one instance of the endpoint's type.
+    """
+
+    kind = "quantization"
+    support = "quantization"
+    lossless = False
+    # vLLM's Marlin kernels read what the accelerator has no instructions for (compute capability 8.0 and later).
+    compute_capability = (8.0, 12.0)
+    stage = Stage(2, runtime_seconds=86_400)
+    code_version = QUANTIZATION_VERSION
+    job_image = "quantizing"
+    script = "quantize.py"
+    requirements = "quantizing.txt"
+    accelerator_use = "a layer with its statistics"
+    host_use = "the model in 16 bits"
+    distributed = False
+    scheme: ClassVar[str]
+    """compressed-tensors' name of it."""
+
+    checkpoint: Model | None = None
+    ignored_layers: Names = tuple(QuantizationSettings().ignored_layers.split(","))
 
     @property
-    def ready_made(self) -> Model:
+    def ready_made(self) -> Model | None:
         """The checkpoint."""
         return self.checkpoint
 
+    @property
+    def calibrates(self) -> bool:
+        """Whether its job needs samples."""
+        return QuantizationSettings(scheme=self.scheme).calibrates
 
-class W4A16Quantization(_ReadyMadeQuantization):
-    """W4A16: weights in INT4, activations in 16 bits, as GPTQ and AWQ of llm-compressor write them. For GPUs.
+    @property
+    def all_hyperparameters(self) -> dict[str, str]:
+        """The scheme, and the settings that differ from their defaults."""
+        fields = type(self).model_fields
+        chosen = {name: getattr(self, name) for name in fields if name in _HYPERPARAMETERS}
+        changed = {name: value for name, value in chosen.items() if value != fields[name].default}
+        as_list = {"ignored_layers": ",".join(changed["ignored_layers"])} if "ignored_layers" in changed else {}
+        texts = {name: as_text(value) for name, value in changed.items() if name != "ignored_layers"}
+        return {"scheme": self.scheme, **dict(sorted({**texts, **as_list}.items()))}
 
-    Attributes:
-        checkpoint: a ready-made checkpoint of the model.
-    """
+    @property
+    def channels(self) -> dict[str, str]:
+        """None."""
+        return {}
 
-    name = "w4a16"
-    title = "W4A16"
-    serves = frozenset({"w4a16"})
-    weight_bits = 4
+    @property
+    def metrics(self) -> list[MetricDefinition]:
+        """Those of ``quantize.py``."""
+        return [definition(name, self.kind) for name in quantization_metrics(calibrates=self.calibrates)]
+
+    def training_gb(self, row: ModelRow) -> float:
+        """A layer in float32, where the number of layers is known."""
+        return (row.parameters_billion or 0) * 4 / row.layers if row.layers else 0.0
+
+    def host_gb(self, parameters_billion: float) -> float:
+        """Samples are computed by the whole model; files are quantized one by one."""
+        return parameters_billion * 2 if self.calibrates else 0.0
+
+    def volume_gb(self, stored_gb: float) -> int:
+        """The model, and what is written."""
+        return max(self.compute.volume_size_gb, math.ceil(2 * stored_gb))
 
 
-class Fp8BlockQuantization(_ReadyMadeQuantization):
+class _CalibratedQuantization(CompressorQuantization):
+    calibration_data: str | None = None
+    calibration_size: int = Field(default=512, ge=1, le=100_000)
+    calibration_length: int = Field(default=2048, ge=8, le=131_072)
+
+    @property
+    def channels(self) -> dict[str, str]:
+        """The samples."""
+        return {"calibration": self.calibration_data} if self.calibration_data is not None else {}
+
+
+class Fp8BlockQuantization(CompressorQuantization):
     """FP8 with a scale for each block of 128 by 128 weights; activations are scaled at run time. For GPUs.
 
     Attributes:
-        checkpoint: a ready-made checkpoint of the model.
+        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
+        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
+            embeddings, routers, recurrent layers, and what reads images and sound.
+        compute: the job's instance and storage. Default: one instance of the endpoint's type.
     """
 
     name = "fp8_block"
     title = "FP8 (blocks)"
     serves = frozenset({"fp8"})
     weight_bits = 8
+    precisions = frozenset({"fp8"})
+    scheme = "FP8_BLOCK"
 
 
-class Nvfp4Quantization(_ReadyMadeQuantization):
+class Fp8DynamicQuantization(CompressorQuantization):
+    """FP8 with a scale for each row of weights; activations are scaled at run time, token by token. For GPUs.
+
+    Attributes:
+        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
+        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
+            embeddings, routers, recurrent layers, and what reads images and sound.
+        compute: the job's instance and storage. Default: one instance of the endpoint's type.
+    """
+
+    name = "fp8_dynamic"
+    title = "FP8 (rows)"
+    serves = frozenset({"fp8"})
+    weight_bits = 8
+    precisions = frozenset({"fp8"})
+    scheme = "FP8_DYNAMIC"
+
+
+class W4A16Quantization(_CalibratedQuantization):
+    """W4A16: weights in INT4, 128 of which share a scale; activations stay in 16 bits. For GPUs.
+
+    Attributes:
+        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
+        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
+            embeddings, routers, recurrent layers, and what reads images and sound.
+        compute: the job's instance and storage. Default: one instance of the endpoint's type.
+        algorithm: ``gptq`` rounds a weight by what the rounding of those before it has changed, ``awq`` scales the
+            weights that count most. Default: ``gptq``.
+        calibration_data: S3 prefix with one or more ``*.jsonl`` of samples, which a job needs; docs/medusa.md has the
+            formats. May be or hold a token. Default: none.
+        calibration_size: samples at most. Default: 512.
+        calibration_length: tokens of a sample at most. Default: 2048.
+    """
+
+    name = "w4a16"
+    title = "W4A16"
+    serves = frozenset({"w4a16"})
+    weight_bits = 4
+    precisions = frozenset({"int4"})
+    scheme = "W4A16"
+
+    algorithm: Literal["gptq", "awq"] = "gptq"
+
+
+class Nvfp4Quantization(_CalibratedQuantization):
     """NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell computes in it; other GPUs in 16 bits.
 
     Attributes:
-        checkpoint: a ready-made checkpoint of the model.
+        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
+        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
+            embeddings, routers, recurrent layers, and what reads images and sound.
+        compute: the job's instance and storage. Default: one instance of the endpoint's type.
+        calibration_data: S3 prefix with one or more ``*.jsonl`` of samples, which a job needs; docs/medusa.md has the
+            formats. May be or hold a token. Default: none.
+        calibration_size: samples at most. Default: 512.
+        calibration_length: tokens of a sample at most. Default: 2048.
     """
 
     name = "nvfp4"
     title = "NVFP4"
     serves = frozenset({"nvfp4"})
     weight_bits = 4
+    precisions = frozenset({"nvfp4"})
+    scheme = "NVFP4"
 
 
-class Mxfp4Quantization(_ReadyMadeQuantization):
+class Mxfp4Quantization(CompressorQuantization):
     """MXFP4: 4-bit floating point with a scale for each 32 weights, as of gpt-oss. For GPUs.
 
     Attributes:
-        checkpoint: a ready-made checkpoint of the model.
+        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
+        ignored_layers: names of layers left as they are; ``re:`` begins a regular expression. Default: output layer,
+            embeddings, routers, recurrent layers, and what reads images and sound.
+        compute: the job's instance and storage. Default: one instance of the endpoint's type.
     """
 
     name = "mxfp4"
     title = "MXFP4"
     serves = frozenset({"mxfp4"})
     weight_bits = 4
+    precisions = frozenset({"mxfp4"})
+    scheme = "MXFP4"
 
 
 class Quantization(metaclass=Group):
@@ -196,6 +322,7 @@ class Quantization(metaclass=Group):
     awq = AwqQuantization
     fp8 = Fp8Quantization
     fp8_block = Fp8BlockQuantization
+    fp8_dynamic = Fp8DynamicQuantization
     w4a16 = W4A16Quantization
     nvfp4 = Nvfp4Quantization
     mxfp4 = Mxfp4Quantization

@@ -1,4 +1,4 @@
-"""Techniques that need a training job, which runs ``constructs_optim.training``: fine-tuning and Medusa heads.
+"""Fine-tuning and Medusa heads, by a training job that runs ``constructs_optim.training``.
 
 Sources: Amazon SageMaker API reference, CreateTrainingJob (limits, spot training, warm pools); "Medusa: Simple LLM
 Inference Acceleration Framework with Multiple Decoding Heads" (arXiv 2401.10774); for the defaults "Obtain ~2x speed-up
@@ -8,25 +8,30 @@ in LLM inference with Medusa-1 on Amazon SageMaker AI" (AWS Machine Learning Blo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from constructs_optim.recipe.catalog.models import ModelRow
-from constructs_optim.recipe.compute import TrainingCompute
 from constructs_optim.recipe.settings import as_text
 from constructs_optim.training.errors import SeveralProblems
-from constructs_optim.training.job_log import fine_tuning_metrics, head_training_metrics
+from constructs_optim.training.job_log import (
+    MetricDefinition,
+    definition,
+    fine_tuning_metrics,
+    head_training_metrics,
+)
 from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
 
-from .base import Stage, Technique
+from .base import Stage
+from .training_job import TrainedTechnique
 
 # Bytes of an accelerator's memory for each weight: 4 bits; 16 bits; float32, its gradient and 8-bit AdamW.
 _BYTES_A_WEIGHT = {"qlora": 0.5, "lora": 2.0, "full": 10.0}
 
 
-class TrainedTechnique(Technique):
-    """A technique that needs a training job.
+class _Training(TrainedTechnique):
+    """Training on data.
 
     Attributes:
         training_data: S3 prefix with one or more ``*.jsonl``; may be or hold a token. docs/medusa.md has the formats.
@@ -42,15 +47,10 @@ class TrainedTechnique(Technique):
     """Names, defaults and ranges of the hyperparameters."""
     named_hyperparameters: ClassVar[tuple[str, ...]] = ()
     """The hyperparameters that are settings of the technique."""
-    script: ClassVar[str]
-    """The script of the training code that its job runs."""
-    model_channel: ClassVar[str]
-    """The input channel that the script reads the model from."""
 
     training_data: str
     validation_data: str | None = None
     hyperparameters: Mapping[str, str | int | float | bool] = {}
-    compute: TrainingCompute = TrainingCompute()
 
     @field_validator("hyperparameters")
     @classmethod
@@ -61,14 +61,6 @@ class TrainedTechnique(Technique):
             raise ValueError("; ".join(problem.problems)) from None
         return dict(hyperparameters)
 
-    def reads(self) -> tuple[str, ...]:
-        """Training data and validation data."""
-        return tuple(self.channels.values())
-
-    def deciding_settings(self) -> dict[str, Any]:
-        """The hyperparameters. The data's content is read at deployment."""
-        return {"hyperparameters": self.all_hyperparameters}
-
     @property
     def all_hyperparameters(self) -> dict[str, str]:
         """The hyperparameters that differ from their defaults or are set explicitly, as text."""
@@ -77,27 +69,14 @@ class TrainedTechnique(Technique):
         chosen = {name: value for name, value in named.items() if value != fields[name].default}
         return {name: as_text(value) for name, value in sorted({**self.hyperparameters, **chosen}.items())}
 
-    def training_gb(self, row: ModelRow) -> float:
-        """GB of an accelerator's memory that weights, gradients and optimizer take in the training; lower bounds."""
-        raise NotImplementedError
-
-    def merging_gb(self, parameters_billion: float) -> float:
-        """GB of the instance's memory that merging adapters takes at the end of the training."""
-        return 0.0
-
     @property
     def channels(self) -> dict[str, str]:
         """The S3 prefixes of its data by input channel."""
         validation = {"validation": self.validation_data} if self.validation_data is not None else {}
         return {"training": self.training_data, **validation}
 
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The names of the metrics that are read from its job's log."""
-        raise NotImplementedError
 
-
-class FineTune(TrainedTechnique):
+class FineTune(_Training):
     """Supervised fine-tuning of a Llama or Mistral model, on chats or instructions.
 
     Low-rank adapters are merged into the weights at the end, or all weights are trained. The artifact is a whole model,
@@ -114,7 +93,6 @@ class FineTune(TrainedTechnique):
     hyperparameter_type = FineTuningSettings
     named_hyperparameters = ("method",)
     script = "fine_tune.py"
-    model_channel = "model"
 
     method: Literal["qlora", "lora", "full"] = "qlora"
 
@@ -124,15 +102,15 @@ class FineTune(TrainedTechnique):
         return f"fine-tuning ({self._adapts_by})"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metrics(self) -> list[MetricDefinition]:
         """Those of ``fine_tune.py``."""
-        return fine_tuning_metrics()
+        return [definition(name) for name in fine_tuning_metrics()]
 
     def training_gb(self, row: ModelRow) -> float:
         """By method: adapters on 4 bits, on 16 bits, or all weights with their optimizer."""
         return (row.parameters_billion or 0) * _BYTES_A_WEIGHT[self._adapts_by]
 
-    def merging_gb(self, parameters_billion: float) -> float:
+    def host_gb(self, parameters_billion: float) -> float:
         """Adapters are merged into weights in float32."""
         return 0.0 if self._adapts_by == "full" else parameters_billion * 4
 
@@ -141,7 +119,7 @@ class FineTune(TrainedTechnique):
         return self.all_hyperparameters.get("method", "qlora")
 
 
-class Medusa(TrainedTechnique):
+class Medusa(_Training):
     """Medusa heads: fewer passes of the model for the same output. For Llama and Mistral models at small batches.
 
     The heads guess the tokens after the next one, and the model verifies them. Its weights are not changed. It is
@@ -172,9 +150,9 @@ class Medusa(TrainedTechnique):
         return f"{self._heads} Medusa head{'' if self._heads == 1 else 's'}"
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metrics(self) -> list[MetricDefinition]:
         """Those of ``train_heads.py``."""
-        return head_training_metrics(self._heads)
+        return [definition(name) for name in head_training_metrics(self._heads)]
 
     def serving_environment(self) -> dict[str, str]:
         """Text Generation Inference takes weights for float16 otherwise."""

@@ -1,0 +1,23 @@
+"""A CDK app with an endpoint of a model that a job quantizes, as QUANTIZATION_APP says."""
+
+import json
+import os
+
+from aws_cdk import App, Environment, Stack
+from aws_cdk import aws_s3 as s3
+
+from constructs_optim import ArtifactStore, Model, OptimizedEndpoint, Quantization
+
+given = json.loads(os.environ["QUANTIZATION_APP"])
+app = App()
+environment = Environment(account=os.environ["CDK_DEFAULT_ACCOUNT"], region=os.environ["CDK_DEFAULT_REGION"])
+stack = Stack(app, given["stack"], env=environment)
+OptimizedEndpoint(
+    stack,
+    "Chat",
+    model=Model.s3(given["model"]),
+    techniques=[Quantization.w4a16(calibration_data=given["samples"], calibration_size=16)],
+    instance_type="ml.g5.xlarge",
+    artifact_store=ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Artifacts", given["bucket"])),
+)
+app.synth()
