@@ -363,8 +363,7 @@ class _Ranking:
         for name in self.instance_types:
             unmodified = self._recipe((), name)
             memory, degree = estimate(unmodified), unmodified.tensor_parallel_degree
-            # Neuron devices run compiled models only.
-            if memory is None or degree is None or unmodified.instance is None or unmodified.instance.kind != "gpu":
+            if memory is None or degree is None:
                 continue
             if _fit(memory) is not Fit.fits or self._is_too_expensive(name):
                 continue

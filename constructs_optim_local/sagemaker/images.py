@@ -17,6 +17,8 @@ Assumed, for no source says so: that optimization jobs say it as training jobs d
 _DATA = Path(__file__).parent.parent / "data" / "image_regions.json"
 _CUDA_13 = re.compile(r"-cu13\d\b")
 _DRIVER_470 = {"g4dn", "g5", "p4d", "p4de"}
+_NEURON_TYPE = re.compile(r"ml\.(inf|trn)\d")
+_FOR_NEURON, _FOR_GPUS = re.compile(r"-neuronx\b"), re.compile(r"-(gpu|cu\d{3})\b")
 _IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.[a-z.]+/([^:@]+):(.+)")
 
 
@@ -43,6 +45,18 @@ def driver_is_too_old(image: str | None, instance_type: str, ami_version: str | 
     """
     family = instance_type.removeprefix("ml.").partition(".")[0]
     return _CUDA_13.search(image or "") is not None and ami_version is None and family in _DRIVER_470
+
+
+def is_for_other_accelerators(image: str | None, instance_type: str) -> bool:
+    """Whether an image of AWS's is for GPUs and the instance type has Neuron devices, or the other way around.
+
+    The SDK's image_uri_config has the processor in the tags: ``neuronx``, or ``gpu`` or a CUDA release.
+    """
+    found = _IMAGE.fullmatch(image or "")
+    if found is None or found[1] not in _known()["accounts"]:
+        return False
+    other = _FOR_GPUS if _NEURON_TYPE.match(instance_type) else _FOR_NEURON
+    return other.search(found[4]) is not None
 
 
 @functools.cache

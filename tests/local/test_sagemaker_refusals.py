@@ -144,6 +144,26 @@ def test_a_container_for_cuda_13_starts_only_on_a_machine_image_with_its_driver(
         assert found["EndpointStatus"] == "InService"
 
 
+@pytest.mark.parametrize(
+    ("tag", "instance_type", "status"),
+    [
+        ("djl-inference:0.29.0-neuronx-sdk2.19.1", "ml.inf2.48xlarge", "InService"),
+        ("djl-inference:0.29.0-neuronx-sdk2.19.1", "ml.g5.12xlarge", "Failed"),
+        ("djl-inference:0.36.0-lmi24.0.0-cu128", "ml.trn1.32xlarge", "Failed"),
+        ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04", "ml.inf2.48xlarge", "Failed"),
+    ],
+)
+def test_a_container_for_other_accelerators_than_the_instances_have_does_not_start(
+    in_process: InProcessCloud, sagemaker: Any, tag: str, instance_type: str, status: str
+) -> None:
+    name, image = named("accelerators"), f"763104351884.dkr.ecr.us-west-2.amazonaws.com/{tag}"
+    sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": image})
+    variant = {"VariantName": "AllTraffic", "ModelName": name, "InstanceType": instance_type, "InitialInstanceCount": 1}
+    sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    assert settled(sagemaker, name)["EndpointStatus"] == status
+
+
 def test_an_optimization_job_whose_image_does_not_exist_in_its_region_fails(abroad: InProcessCloud) -> None:
     sagemaker, name = abroad.client("sagemaker"), named("imageless")
     config = {

@@ -127,6 +127,11 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT010": [{"instance_type": "ml.p5.48xlarge"}],
     "OPT011": [{"instance_type": "ml.g6.48xlarge"}],
     "OPT012": [{"instance_type": "ml.p4d.24xlarge"}],
+    "OPT055": [
+        {"techniques": [_NEURON], **_TRN1},
+        {"techniques": [], "server": Server.lmi(container_version="0.29.0-neuronx-sdk2.19.1"), **_TRN1},
+        {"techniques": []},
+    ],
     "OPT014": [{"region": "eu-central-1"}],
     "OPT015": [
         {"region": "us-iso-east-1"},
@@ -297,6 +302,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT010", {"instance_type": "${Token[TOKEN.7]}"}, "instance_type", "known only when the stack is deployed"),
     ("OPT011", {"instance_type": "ml.m5.xlarge"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT012", {"instance_type": "ml.inf2.48xlarge"}, "instance_type", "g5"),
+    ("OPT055", {"techniques": [], "instance_type": "ml.inf2.48xlarge"}, "instance_type", "techniques=[Compilation.neuron()], or"),
+    ("OPT055", {"techniques": [], "instance_type": "ml.trn2.48xlarge"}, "instance_type", "a type with GPUs such as"),
+    ("OPT055", {"techniques": [], "server": Server.vllm(), **_TRN1}, "instance_type", "has Neuron devices"),
+    ("OPT055", {"techniques": [], "server": Server.lmi(container_version="0.29.0-neuronx-sdk2.19.1")}, "server.container_version", "is for Neuron devices"),
     ("OPT014", {"region": "us-wset-2"}, "region", "us-west-2"),
     ("OPT014", {"region": "the-moon"}, "region", "us-west-2"),
     ("OPT015", {"techniques": [_NEURON], "region": "us-west-1", **_TRN1}, "region", "0.29.0-neuronx-sdk2.19.1"),

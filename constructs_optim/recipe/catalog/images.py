@@ -51,6 +51,15 @@ class ImageRow(BaseModel, frozen=True):
         """
         return _CUDA_13_AMI if self.cuda is not None and self.cuda.startswith("13.") else None
 
+    @property
+    def accelerators(self) -> str:
+        """The kind of accelerator that it is built for: ``neuron``, or ``gpu``.
+
+        The SDK's image_uri_config writes the processor into the tag, and every configuration for Neuron devices has
+        ``neuronx``.
+        """
+        return "neuron" if "neuronx" in self.tag else "gpu"
+
     def runs_on(self, compute_capability: float) -> bool:
         """Whether its CUDA release compiles for the accelerators: Blackwell's came with 12.8 (CUDA release notes)."""
         return compute_capability < _BLACKWELL or self.cuda is None or _numbers(self.cuda) >= _CUDA_OF_BLACKWELL

@@ -19,7 +19,7 @@ from constructs_optim.recipe.memory import (
     smallest_fit,
 )
 from constructs_optim.recipe.recipe import COPYING, Recipe
-from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.techniques import Compilation, Technique
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
 from .model_rules import too_late
@@ -34,6 +34,7 @@ _SHORTEST_PENDING, _LONGEST_RUNTIME = 1800, 28 * 86_400
 # The pattern of the API's TrainingPlanArn, which has 50 to 2,048 characters.
 _TRAINING_PLAN = re.compile(r"(?=.{50,2048}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:training-plan/\S+")
 _EXAMPLE = "a type such as ml.g5.12xlarge"
+_DEVICES = {"gpu": "GPUs", "neuron": "Neuron devices"}
 
 
 @rule("OPT010", f"{API}CreateOptimizationJob.html")
@@ -76,6 +77,26 @@ def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
             fix = f"a type of one of the families {_tested_families(recipe, [technique])}"
             reason = f"{technique.name} ({location}) does not run on {row.name} ({row.accelerator})"
             yield Finding("instance_type", recipe.instance_type, fix, reason)
+
+
+@rule("OPT055", _IMAGE_CONFIG)
+def _container_is_built_for_the_accelerators(recipe: Recipe) -> Iterator[Finding]:
+    """The container is built for the accelerators: a container for GPUs does not start on Neuron devices, nor one for
+    Neuron devices on GPUs.
+    """
+    row, image = recipe.instance, recipe.serving_image.image
+    if row is None or image is None or image.accelerators == row.kind or not recipe.has_only_techniques:
+        return
+    if not all(recipe.runs_on(technique, row) for _, technique in recipe.located_techniques):
+        return
+    reason = f"{image.name} is for {_DEVICES[image.accelerators]}, and {row.name} has {_DEVICES[row.kind]}"
+    if row.kind == "neuron":
+        compiled = "techniques=[Compilation.neuron()], or " if recipe.runs_on(Compilation.neuron(), row) else ""
+        yield Finding(
+            "instance_type", recipe.instance_type, f"{compiled}a type with GPUs such as ml.g5.12xlarge", reason
+        )
+    else:
+        yield Finding("server.container_version", image.tag, "a container for GPUs, or leave it out", reason)
 
 
 @rule("OPT013", _SDK, advisory=True)

@@ -127,9 +127,10 @@ class Change:
         endpoint = self._endpoints.records.find(component["EndpointName"]) or {}
         for variant in endpoint.get("_config", {}).get("ProductionVariants", ()):
             pools = variant.get("InstancePools") or [variant]
-            types = [pool.get("InstanceType", "") for pool in pools]
-            if not all(hosting.starts_on(name, types, variant.get("InferenceAmiVersion")) for name in names):
-                return _UNHEALTHY
+            for instance_type in (pool.get("InstanceType", "") for pool in pools):
+                model = (placement.specification(component, instance_type) or {}).get("ModelName")
+                if not hosting.starts_on(model, instance_type, variant.get("InferenceAmiVersion")):
+                    return _UNHEALTHY
         roles = {hosting.role(name) for name in names} | {endpoint.get("_config", {}).get("ExecutionRoleArn")}
         arns = [hosting.scope.arn_of_alarm(name) for name in self._plan.alarms]
         for role in sorted(role for role in roles if role):

@@ -378,11 +378,12 @@ class _Change:
         hosting = self._endpoints.hosting
         for variant in self.config["ProductionVariants"]:
             types = {instance.type_name for instance in self.launched_instances[variant["VariantName"]]}
-            for model in models(variant, types) if types else ():
-                if (refused := hosting.image_refused(model)) is not None:
-                    return refused
-                if not hosting.starts_on(model, types, variant.get("InferenceAmiVersion")):
-                    return _UNHEALTHY
+            for instance_type in sorted(types):
+                for model in models(variant, [instance_type]):
+                    if (refused := hosting.image_refused(model)) is not None:
+                        return refused
+                    if not hosting.starts_on(model, instance_type, variant.get("InferenceAmiVersion")):
+                        return _UNHEALTHY
         roles = {hosting.role(model) for variant in self.config["ProductionVariants"] for model in models(variant)}
         arns = [hosting.scope.arn_of_alarm(name) for name in self._alarms]
         for role in sorted(role for role in roles | {self.config.get("ExecutionRoleArn")} if role):

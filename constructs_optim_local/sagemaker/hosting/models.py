@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from constructs_optim_local.api.error import validation_error
 from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
-from constructs_optim_local.sagemaker.images import driver_is_too_old, missing_image
+from constructs_optim_local.sagemaker.images import driver_is_too_old, is_for_other_accelerators, missing_image
 from constructs_optim_local.sagemaker.objects import Objects
 from constructs_optim_local.sagemaker.records import (
     Record,
@@ -108,10 +107,12 @@ class Hosting:
         """The role of a model, where it exists and has one."""
         return (self.models.find(model_name or "") or {}).get("ExecutionRoleArn")
 
-    def starts_on(self, model_name: str | None, types: Iterable[str], ami_version: str | None) -> bool:
-        """Whether the driver of the instances is recent enough for a model's container."""
+    def starts_on(self, model_name: str | None, instance_type: str, ami_version: str | None) -> bool:
+        """Whether a model's container is for the accelerators of an instance type, and the driver recent enough."""
         image = ((self.models.find(model_name or "") or {}).get("PrimaryContainer") or {}).get("Image")
-        return not any(driver_is_too_old(image, name, ami_version) for name in types)
+        return not (
+            is_for_other_accelerators(image, instance_type) or driver_is_too_old(image, instance_type, ami_version)
+        )
 
     def image_refused(self, model_name: str | None) -> str | None:
         """Why a model's image cannot be pulled under its role, where it cannot."""
