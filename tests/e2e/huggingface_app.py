@@ -45,4 +45,5 @@ endpoint = OptimizedEndpoint(
     artifact_store=ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Artifacts", given["bucket"])),
 )
 CfnOutput(stack, "Endpoint", value=endpoint.endpoint_name)
+CfnOutput(stack, "BaseUrl", value=endpoint.openai_base_url)
 app.synth()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +14,9 @@ from typing import Any
 import pytest
 
 from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.sagemaker.hosting.invocations import text_for
 
-from ..support.deployed_stack import DeployedStack
+from ..support.deployed_stack import CHECKOUT, DeployedStack
 from ..support.model_hub import HubModel, ModelHub, serving
 
 COMMIT, TOKEN = "c" * 40, "hf_of_the_tests"
@@ -83,6 +87,22 @@ def test_the_endpoint_serves_the_copies_with_the_newest_engine(deployed: Deploye
         assert listed["model.safetensors"] == FILES["model.safetensors"]
         assert "pytorch_model.bin" not in listed
         assert json.loads(listed["source.json"])["revision"] == COMMIT
+
+
+def test_openais_own_client_chats_by_the_endpoints_url(deployed: DeployedStack) -> None:
+    host, separator, path = deployed.outputs["BaseUrl"].partition("/endpoints/")
+    assert host == f"https://runtime.sagemaker.{deployed.cloud.region}.amazonaws.com"
+    local = deployed.cloud.environment()
+    command = [sys.executable, CHECKOUT / "examples" / "clients" / "chat.py"]
+    chat = subprocess.run(
+        [*command, f"{local['AWS_ENDPOINT_URL']}{separator}{path}", "Why?"],
+        env={**os.environ, **local},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert chat.returncode == 0, chat.stderr
+    assert chat.stdout.strip() == text_for("user: Why?").strip()
 
 
 def test_a_second_stack_of_the_same_commits_runs_no_job(deployed: DeployedStack, copies: Copies) -> None:
