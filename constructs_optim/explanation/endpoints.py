@@ -14,7 +14,7 @@ from constructs_optim.templates.resource_types import (
     COMPONENT_CAPACITY,
     COMPOSITE_ALARM,
     ENDPOINT,
-    ENDPOINT_CONFIG,
+    ENDPOINT_CONFIGS,
     INFERENCE_COMPONENT,
     JOBS,
     MODELS,
@@ -39,7 +39,7 @@ class Endpoint:
     @cached_property
     def configs(self) -> list[Resource]:
         """Its configuration; empty if that is not in the template."""
-        return self.template.referred(self.resource.get("EndpointConfigName"), ENDPOINT_CONFIG)
+        return self.template.referred(self.resource.get("EndpointConfigName"), *ENDPOINT_CONFIGS)
 
     @cached_property
     def variants(self) -> list[Variant]:

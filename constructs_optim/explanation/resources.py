@@ -15,7 +15,13 @@ from pathlib import Path
 
 from constructs_optim.templates.json_values import as_array, is_array, is_object
 from constructs_optim.templates.references import references
-from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, OPTIMIZED_MODEL, WAITING
+from constructs_optim.templates.resource_types import (
+    JOBS,
+    OPTIMIZED_ARTIFACT,
+    OPTIMIZED_ENDPOINT_CONFIG,
+    OPTIMIZED_MODEL,
+    WAITING,
+)
 from constructs_optim.templates.template import Resource, Template
 
 from .formatting import listed
@@ -183,7 +189,7 @@ def _changed_inputs(before: Template, after: Template) -> Iterator[str]:
 
 def _create_only(resource: Resource) -> list[str]:
     """The paths of the properties that replace a resource; those that may replace it begin with a question mark."""
-    if resource.type == OPTIMIZED_MODEL:
+    if resource.type in (OPTIMIZED_MODEL, OPTIMIZED_ENDPOINT_CONFIG):
         return [name for name in resource.properties if name not in _INDECISIVE]
     return _SCHEMAS.get(resource.type, [])
 

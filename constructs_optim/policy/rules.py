@@ -18,7 +18,7 @@ from constructs_optim.templates.references import referenced_ids
 from constructs_optim.templates.resource_types import (
     ALARM,
     COMPOSITE_ALARM,
-    ENDPOINT_CONFIG,
+    ENDPOINT_CONFIGS,
     ENDPOINT_EVALUATION,
     JOBS,
     METADATA_KEY,
@@ -160,7 +160,7 @@ def _an_instance_is_within_the_ceiling(policy: PlatformPolicy, template: Templat
 def _an_endpoint_is_within_the_monthly_ceiling(policy: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     ceiling = policy.max_monthly_cost or 0
     fix = "a lower max_capacity in auto_scale(...) or variant.max_instance_count, or a cheaper instance type"
-    for config in template.of_type(ENDPOINT_CONFIG):
+    for config in template.of_type(*ENDPOINT_CONFIGS):
         cost, terms, unknown = 0.0, list[str](), list[PolicyFinding]()
         for variant in endpoints.variants(template):
             if variant.config is not config or not variant.instance_types:
@@ -287,7 +287,7 @@ def _licence_of(source: Mapping[str, Any]) -> tuple[list[str], str]:
 @_rule("POL030")
 def _own_keys_encrypt(_: PlatformPolicy, template: Template) -> Iterator[PolicyFinding]:
     capture, output = ("DataCaptureConfig", "KmsKeyId"), ("AsyncInferenceConfig", "OutputConfig", "KmsKeyId")
-    for config in template.of_type(ENDPOINT_CONFIG):
+    for config in template.of_type(*ENDPOINT_CONFIGS):
         own = (variant for variant in endpoints.variants(template) if variant.config is config)
         types = [name for variant in own for _, name in variant.instance_types]
         if types and not all(_has_disks(name) for name in types):
@@ -323,7 +323,7 @@ def _models_are_isolated(_: PlatformPolicy, template: Template) -> Iterator[Poli
     for resource in (*template.of_type(*MODELS), *_shared_instances(template)):
         isolated = resource.get("EnableNetworkIsolation")
         # A configuration without the property leaves it to the models that the components bring.
-        if isolated is not True and not (resource.type == ENDPOINT_CONFIG and isolated is None):
+        if isolated is not True and not (resource.type in ENDPOINT_CONFIGS and isolated is None):
             location, reason = "Properties.EnableNetworkIsolation", "the container may reach the network"
             fix = "network=NetworkOptions(isolation=True), and techniques whose containers need no network"
             yield PolicyFinding(resource, location, isolated, reason, fix)

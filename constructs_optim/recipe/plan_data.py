@@ -197,14 +197,17 @@ class ComponentPlan(_Data):
 class ContainerPlan(_Data):
     """How the artifact is served. Timeouts are in seconds.
 
-    ``image`` is None where the hub's configuration names it. ``inference_ami_version`` is the machine image that the
-    container needs, None where any will do. ``environment`` overrides that of a hub's configuration. ``channels`` are
-    files beside the model, which ``AWS::SageMaker::Model`` has no property for. ``component`` is None for a variant.
+    ``image`` and ``server`` are None where the hub's configuration names them. ``inference_ami_version`` is the machine
+    image that the container needs, None where any will do. ``environment`` overrides that of a hub's configuration.
+    ``channels`` are files beside the model, which ``AWS::SageMaker::Model`` has no property for. ``component`` is None
+    for a variant.
     ``loads_adapters``: whether it can load LoRA adapters beside the model. ``max_concurrent_requests`` is its limit of
     requests in a batch, where one is set.
     """
 
     image: str | None
+    # Excluded from keys and hashes: the image says it.
+    server: str | None = Field(default=None, exclude=True)
     inference_ami_version: str | None = None
     environment: dict[str, str]
     network_isolation: bool = True

@@ -350,6 +350,7 @@ class _Planner:
         environment = {} if self.served_by_hub else self._serving_environment()
         return ContainerPlan(
             image=None if self.served_by_hub else f"{self.host}/{self.image.name}",
+            server=self.recipe.serving_settings.name if not self.served_by_hub else None,
             inference_ami_version=self.image.ami_version if not self.served_by_hub else None,
             environment={**environment, **(self.recipe.environment or {})},
             network_isolation=all(t.network_isolation for t in techniques),

@@ -52,6 +52,7 @@ class Counted(Enum):
     artifact_reused = "reused", "ArtifactReused"
     job_created = "created", "JobStarted"
     model_created = "created", "ModelCreated"
+    config_created = "created", "EndpointConfigCreated"
     job_attached = "attached", "JobAttached"
     job_released = "released", "JobStopped"
     job_completed = "ended", "JobCompleted"

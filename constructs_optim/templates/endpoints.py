@@ -8,7 +8,7 @@ from typing import Any
 
 from .json_values import as_array, as_object, is_array
 from .references import referenced_ids
-from .resource_types import ENDPOINT, ENDPOINT_CONFIG, INFERENCE_COMPONENT, SCALABLE_TARGET, SCALING_POLICY
+from .resource_types import ENDPOINT, ENDPOINT_CONFIGS, INFERENCE_COMPONENT, SCALABLE_TARGET, SCALING_POLICY
 from .template import Resource, Template
 from .text import text_of
 
@@ -16,7 +16,7 @@ LocatedValue = tuple[str, Any]
 """A value after its location: a path in its resource, or words that name another one."""
 NAME_PROPERTIES = {
     ENDPOINT: "EndpointName",
-    ENDPOINT_CONFIG: "EndpointConfigName",
+    **dict.fromkeys(ENDPOINT_CONFIGS, "EndpointConfigName"),
     INFERENCE_COMPONENT: "InferenceComponentName",
 }
 """The property that names a resource, by its type."""
@@ -51,7 +51,7 @@ class Variant:
 
 def variants(template: Template) -> Iterator[Variant]:
     """All variants of all endpoint configurations, shadow variants among them."""
-    for config in template.of_type(ENDPOINT_CONFIG):
+    for config in template.of_type(*ENDPOINT_CONFIGS):
         yield from variants_of(config, "ProductionVariants")
         yield from variants_of(config, "ShadowProductionVariants")
 

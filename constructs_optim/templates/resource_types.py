@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 ENDPOINT = "AWS::SageMaker::Endpoint"
-ENDPOINT_CONFIG = "AWS::SageMaker::EndpointConfig"
 INFERENCE_COMPONENT = "AWS::SageMaker::InferenceComponent"
 SCALABLE_TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 SCALING_POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"
@@ -13,6 +12,7 @@ DASHBOARD = "AWS::CloudWatch::Dashboard"
 NESTED_STACK = "AWS::CloudFormation::Stack"
 
 OPTIMIZED_MODEL = "Custom::OptimizedModel"
+OPTIMIZED_ENDPOINT_CONFIG = "Custom::OptimizedEndpointConfig"
 OPTIMIZED_ARTIFACT = "Custom::OptimizedArtifact"
 OPTIMIZATION_JOB = "Custom::OptimizationJob"
 TRAINING_JOB = "Custom::TrainingJob"
@@ -20,6 +20,7 @@ ENDPOINT_EVALUATION = "Custom::EndpointEvaluation"
 COMPONENT_CAPACITY = "Custom::ComponentCapacity"
 
 MODELS = ("AWS::SageMaker::Model", OPTIMIZED_MODEL)
+ENDPOINT_CONFIGS = ("AWS::SageMaker::EndpointConfig", OPTIMIZED_ENDPOINT_CONFIG)
 JOBS = (OPTIMIZATION_JOB, TRAINING_JOB)
 WAITING = ("AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle")
 

@@ -9,7 +9,7 @@ import contextlib
 import json
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -169,11 +169,24 @@ class ResourceProvider:
             *(f"extraneous key [{name}] is not permitted" for name in unknown),
             *(f"[{name}] is read-only" for name in read_only),
             *(f"required key [{name}] not found" for name in missing),
+            *(f"#{path}: failed validation constraint for keyword [enum]" for path in self._other_values(properties)),
         ]
         if problems:
             raise ResourceError(
                 f"Properties validation failed for resource of type {self._type}: {'; '.join(problems)}"
             )
+
+    def _other_values(self, value: object, path: str = "") -> Iterator[str]:
+        """The paths of values that the schema does not list, where it lists any."""
+        if isinstance(value, dict):
+            for name, member in value.items():
+                listed = self._schema["values"].get(name)
+                if listed is not None and isinstance(member, str) and member not in listed:
+                    yield f"{path}/{name}"
+                yield from self._other_values(member, f"{path}/{name}")
+        elif isinstance(value, list):
+            for index, member in enumerate(value):
+                yield from self._other_values(member, f"{path}/{index}")
 
     def _call(self, operation: str, request: Properties) -> Properties:
         account, region = self._where()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from aws_cdk import RemovalPolicy, Size
+from aws_cdk import RemovalPolicy, Size, Tags
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from cfnlint.api import lint
@@ -26,6 +26,7 @@ from constructs_optim import (
     Observability,
     OptimizedEndpoint,
     RecipeError,
+    Routing,
     UpdatePolicy,
     VariantOptions,
 )
@@ -277,6 +278,41 @@ def test_ebs_volumes_use_the_custom_kms_key_and_configured_size() -> None:
     config = resource(template_of(scope), "AWS::SageMaker::EndpointConfig")
     assert config["KmsKeyId"] == KEY
     assert config["ProductionVariants"][0]["VolumeSizeInGB"] == 256
+
+
+def test_a_configuration_with_kv_aware_routing_is_made_by_a_handler_that_may_do_no_more_than_that() -> None:
+    scope = stack()
+    endpoint(
+        scope,
+        model=_neuron_model(),
+        techniques=[_neuron()],
+        instance_type="ml.inf2.48xlarge",
+        encryption_key=kms.Key.from_key_arn(scope, "Key", KEY),
+        variant=VariantOptions(routing=Routing.kv_aware(), volume_size=Size.gibibytes(256)),
+    )
+    template = template_of(scope)
+    assert resources(template, "AWS::SageMaker::EndpointConfig") == []
+    config = resource(template, "Custom::OptimizedEndpointConfig")
+    assert config["ProductionVariants"][0]["RoutingConfig"] == {"RoutingStrategy": "KV_AWARE"}
+    assert (config["KmsKeyId"], config["ProductionVariants"][0]["VolumeSizeInGB"]) == (KEY, 256)
+    (name,) = [n for n, r in template["Resources"].items() if r["Type"] == "Custom::OptimizedEndpointConfig"]
+    served = resource(template, "AWS::SageMaker::Endpoint")["EndpointConfigName"]
+    assert served == {"Fn::GetAtt": [name, "EndpointConfigName"]}
+    (role,) = [r for n, r in template["Resources"].items() if "EndpointConfigsRole" in n]
+    allowed = [
+        (statement["Sid"], statement["Resource"])
+        for policy in role["Properties"]["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+    assert {sid for sid, _ in allowed} == {"WriteLogs", "Trace", "ManageEndpointConfigs", "EncryptVolumes"}
+    assert dict(allowed)["EncryptVolumes"] == KEY
+
+
+def test_tags_of_the_stack_are_those_of_a_configuration_made_by_a_handler() -> None:
+    scope = stack()
+    endpoint(scope, variant=VariantOptions(routing=Routing.kv_aware()))
+    Tags.of(scope).add("team", "chat")
+    assert {"Key": "team", "Value": "chat"} in resource(template_of(scope), "Custom::OptimizedEndpointConfig")["Tags"]
 
 
 def test_a_retained_endpoint_keeps_its_configuration_and_its_model() -> None:

@@ -12,8 +12,10 @@ from constructs_optim import (
     Model,
     OptimizedEndpoint,
     Quantization,
+    Routing,
     SpeculativeDecoding,
     TrainingCompute,
+    VariantOptions,
 )
 
 given = json.loads(os.environ["MODEL_APP"])
@@ -42,6 +44,7 @@ endpoint = OptimizedEndpoint(
         KvCache.fp8(),
     ],
     instance_type="ml.g7e.2xlarge",
+    variant=VariantOptions(routing=getattr(Routing, given.get("routing", "random"))()),
     artifact_store=ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Artifacts", given["bucket"])),
 )
 CfnOutput(stack, "Endpoint", value=endpoint.endpoint_name)

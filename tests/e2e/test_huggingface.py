@@ -105,6 +105,30 @@ def test_openais_own_client_chats_by_the_endpoints_url(deployed: DeployedStack) 
     assert chat.stdout.strip() == text_for("user: Why?").strip()
 
 
+def test_routing_by_the_kv_cache_is_put_into_service_and_taken_back(copies: Copies, deployed: DeployedStack) -> None:
+    stack = copies.stack("Routed")
+    stack.deploy()
+    name = stack.endpoint["EndpointName"]
+    assert strategy(stack) == "RANDOM"
+    by_cache = copies.stack("Routed", routing="kv_aware")
+    by_cache.deploy()
+    assert strategy(by_cache) == "KV_AWARE"
+    assert by_cache.endpoint["EndpointName"] == name
+    assert by_cache.endpoint["EndpointConfigName"].startswith("optim-routed-")
+    stack.deploy()
+    assert strategy(stack) == "RANDOM"
+    stack.destroy()
+    sagemaker = copies.cloud.client("sagemaker")
+    assert sagemaker.list_endpoint_configs(NameContains="optim-routed-")["EndpointConfigs"] == []
+
+
+def strategy(stack: DeployedStack) -> str:
+    """How the endpoint routes requests."""
+    name = stack.endpoint["EndpointConfigName"]
+    config = stack.client("sagemaker").describe_endpoint_config(EndpointConfigName=name)
+    return config["ProductionVariants"][0]["RoutingConfig"]["RoutingStrategy"]
+
+
 def test_a_second_stack_of_the_same_commits_runs_no_job(deployed: DeployedStack, copies: Copies) -> None:
     before = copies.jobs()
     stack = copies.stack("Support")

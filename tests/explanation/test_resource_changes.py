@@ -64,6 +64,7 @@ def test_metadata_and_dependencies_alone_change_no_resource() -> None:
         ("AWS::SageMaker::InferenceComponent", {"VariantName": "a"}, {"VariantName": "b"}, "update"),
         ("Custom::OptimizationJob", {"RecipeKey": "a"}, {"RecipeKey": "b"}, "update"),
         ("Custom::OptimizedModel", {"Image": "a"}, {"Image": "b"}, "replace"),
+        ("Custom::OptimizedEndpointConfig", {"KmsKeyId": "a"}, {"KmsKeyId": "b"}, "replace"),
         ("AWS::Lambda::Function", {"DurableConfig": {"a": 1}}, {"DurableConfig": {"a": 2}}, "may_replace"),
         # Only one property below NetworkConfiguration cannot be changed in place.
         (

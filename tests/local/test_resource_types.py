@@ -40,7 +40,34 @@ def test_the_stored_extract_of_each_resource_schema_is_current(type_name: str) -
             for operation, handler in sorted(schema["handlers"].items())
             if "timeoutInMinutes" in handler
         },
+        "values": values_of(schema),
     }
+
+
+def values_of(schema: dict[str, Any]) -> dict[str, list[str]]:
+    """The values of members that have a list of them in each place of the same name."""
+    found: dict[str, list[set[str]]] = {}
+    for part in (schema, *schema.get("definitions", {}).values()):
+        for name, declared in part.get("properties", {}).items():
+            kind = schema["definitions"][declared["$ref"].rpartition("/")[2]] if "$ref" in declared else declared
+            found.setdefault(name, []).append(set(kind.get("enum", ())))
+    return {name: sorted(set().union(*lists)) for name, lists in sorted(found.items()) if all(lists)}
+
+
+def test_a_value_that_the_schema_does_not_list_is_refused_where_the_api_takes_it(cloud: LocalCloud) -> None:
+    variant = {"VariantName": "A", "ModelName": "m", "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
+    routed = {**variant, "RoutingConfig": {"RoutingStrategy": "KV_AWARE"}}
+    resources = {"Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": {"ProductionVariants": [routed]}}}
+    cloudformation = cloud.client("cloudformation")
+    cloudformation.create_stack(StackName="unlisted", TemplateBody=json.dumps({"Resources": resources}))
+
+    def events() -> list[str]:
+        listed = cloudformation.describe_stack_events(StackName="unlisted")["StackEvents"]
+        return [event.get("ResourceStatusReason", "") for event in listed]
+
+    refused = "#/ProductionVariants/0/RoutingConfig/RoutingStrategy: failed validation constraint for keyword [enum]"
+    until(events, lambda reasons: any(refused in reason for reason in reasons))
+    cloudformation.delete_stack(StackName="unlisted")
 
 
 def top_level(pointers: list[str]) -> list[str]:

@@ -216,6 +216,13 @@ def test_sessions_in_containers_give_a_warning() -> None:
     assert [advice.id for advice in warnings(open_to_sessions)] == ["constructs-optim:OPT117"]
 
 
+def test_kv_aware_routing_to_a_container_other_than_vllms_gives_a_warning() -> None:
+    to_caches = hosting(routing=Routing.kv_aware(), servers=("vllm", "lmi"))
+    assert [advice.id for advice in warnings(to_caches)] == ["constructs-optim:OPT118"]
+    assert warnings(hosting(routing=Routing.kv_aware(), servers=("vllm",))) == ()
+    assert warnings(hosting(routing=Routing.prefix_aware(), servers=("lmi",))) == ()
+
+
 def test_startup_timeouts_beyond_the_cloudformation_limit_give_a_warning() -> None:
     hour: dict[str, Any] = {"download_timeout_seconds": 3600, "startup_timeout_seconds": 3600}
     for options in ({}, _SERVING, hour, {"startup_timeout_seconds": 3600, **_SERVING}):

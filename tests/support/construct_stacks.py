@@ -368,6 +368,11 @@ def _queued(scope: Stack) -> None:
     )
 
 
+def _routed_by_cache(scope: Stack) -> None:
+    variant = VariantOptions(routing=Routing.kv_aware())
+    endpoint(scope, inference_component=True, variant=variant).auto_scale(max_capacity=2).on_concurrency(target=8)
+
+
 def _evaluated(scope: Stack) -> None:
     secret = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"
     workload = Workload(
@@ -447,6 +452,7 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _to_zero_and_back,
         _captured_and_reserved,
         _queued,
+        _routed_by_cache,
         _evaluated,
         _recommended,
     )

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from aws_cdk import IgnoreMode
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
@@ -166,6 +167,25 @@ class OptimizationService(Construct):
     def _models(self) -> Handler:
         description = "Creates and deletes models with files beside them"
         return Handler(self, "Models", code=self.code, module="model_handler", description=description)
+
+    def endpoint_config_service_token(self, *, role_arn: Arn | None, key: kms.IKey | None) -> str:
+        """The handler of endpoint configurations with values that CloudFormation lacks.
+
+        ``role_arn`` is the role that a configuration names, ``key`` the one that encrypts volumes.
+        """
+        self._endpoint_configs.permit(statements_of("manage endpoint configurations"))
+        if role_arn is not None:
+            self._endpoint_configs.permit([pass_role_statement("PassExecutionRole", role_arn)])
+        if key is not None:
+            self._endpoint_configs.permit(statements_of("encrypt volumes", Key=key.key_arn))
+        return self._endpoint_configs.arn
+
+    @cached_property
+    def _endpoint_configs(self) -> Handler:
+        description = "Creates and deletes endpoint configurations that CloudFormation cannot express"
+        return Handler(
+            self, "EndpointConfigs", code=self.code, module="endpoint_config_handler", description=description
+        )
 
     @cached_property
     def capacity_service_token(self) -> str:

@@ -60,6 +60,7 @@ class EndpointConfiguration(Settings):
             minimum_instance_count=variant.min_instance_count,
             maximum_instance_count=variant.max_instance_count,
             scale_in=variant.scale_in,
+            routing=variant.routing,
             update=self.update_policy.settings,
             rollback_alarms=len(self.update_policy.rollback_alarms),
             capture_percentage=capture.sampling_percentage if capture is not None else None,
@@ -96,6 +97,11 @@ class EndpointConfiguration(Settings):
             if observability is not None
             else None,
         )
+
+    @property
+    def is_native(self) -> bool:
+        """Whether ``AWS::SageMaker::EndpointConfig`` has all of its values."""
+        return self.variant.routing is None or self.variant.routing.strategy != "KV_AWARE"
 
     def variant_property(
         self, hosting: Hosting, models: Sequence[HostedModel], managed_range: tuple[int, int] | None = None

@@ -34,7 +34,7 @@ from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import collected, refuse, suggests_keywords, unique_ids
-from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
@@ -45,6 +45,7 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.templates.resource_types import OPTIMIZED_ENDPOINT_CONFIG
 
 from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn
 from .endpoint_configuration import EndpointConfiguration
@@ -182,7 +183,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             inference_component=True if isinstance(inference_component, ComponentOptions) else inference_component,
             network_isolation=self._model_options.network.isolation,
             endpoint_name=endpoint_name,
-            container_amis=self._needed_amis(scope, recipes) if not violations else (),
+            **(self._containers(scope, recipes) if not violations else {}),
             region=StackContext.of(scope).known_region,
         )
         refuse([*violations, *check(self._hosting)])
@@ -242,9 +243,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     def _declare_config(self) -> sagemaker.CfnEndpointConfig:
         properties = self._configuration.properties()
+        # A resource cannot change its type: what a custom resource makes has another id.
+        name = "Config" if self._configuration.is_native else "OptimizedConfig"
         if not self._hosting.serves_components:
             properties["production_variants"] = [self._configuration.variant_property(self._hosting, self.models)]
-            return sagemaker.CfnEndpointConfig(self, "Config", **properties)
+            return self._by_api(sagemaker.CfnEndpointConfig(self, name, **properties))
         if self._network is not None:
             properties["vpc_config"] = self._network.to_property("securityGroupIds")
 
@@ -253,14 +256,26 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             return [self._configuration.variant_property(self._hosting, models, self._resources.managed_range)]
 
         # Components may be added later: their isolation and their instances are known at synthesis.
-        return sagemaker.CfnEndpointConfig(
+        config = sagemaker.CfnEndpointConfig(
             self,
-            "Config",
+            name,
             enable_network_isolation=late_value(lambda: self._isolated),
             execution_role_arn=self._role.role_arn,
             production_variants=late_value(variants),
             **properties,
         )
+        return self._by_api(config)
+
+    def _by_api(self, config: sagemaker.CfnEndpointConfig) -> sagemaker.CfnEndpointConfig:
+        """The configuration, made by a handler where CloudFormation lacks a value of it."""
+        if not self._configuration.is_native:
+            service = OptimizationService.of(self)
+            role = self._role.role_arn if self._hosting.serves_components else None
+            token = service.endpoint_config_service_token(role_arn=role, key=self._configuration.encryption_key)
+            config.add_override("Type", OPTIMIZED_ENDPOINT_CONFIG)
+            config.add_property_override("ServiceToken", token)
+            config.add_property_override("ServiceTimeout", RESPONSE_SECONDS)
+        return config
 
     def _declare_alarms(self) -> EndpointAlarms | None:
         """The alarms of the variant's own model; components have alarms of their own."""
@@ -439,7 +454,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         violations = self._violations(self, recipes)
         hosting = replace(
             self._hosting,
-            container_amis=self._needed_amis(self, recipes) if not violations else (),
+            **(self._containers(self, recipes) if not violations else {}),
             components=(Component(label, 1, 128, copies),),
             techniques=(*self._hosting.techniques, *_techniques(pools)),
         )
@@ -495,11 +510,15 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         jobs = self._model_options.jobs.settings
         return [violation for recipe in recipes for violation in recipe.violations(scope, jobs)]
 
-    def _needed_amis(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> tuple[str, ...]:
-        """The machine images that the containers of recipes without violations need."""
+    def _containers(self, scope: Construct, recipes: Sequence[ModelRecipe]) -> dict[str, tuple[str, ...]]:
+        """The servers of recipes without violations, and the machine images that their containers need."""
         jobs = self._model_options.jobs.settings
-        amis = (recipe.plan_in(scope, jobs).container.inference_ami_version for recipe in recipes)
-        return tuple(dict.fromkeys(ami for ami in amis if ami is not None))
+        containers = [recipe.plan_in(scope, jobs).container for recipe in recipes]
+        amis = [container.inference_ami_version for container in containers]
+        return {
+            "container_amis": tuple(dict.fromkeys(ami for ami in amis if ami is not None)),
+            "servers": tuple(dict.fromkeys(c.server for c in containers if c.server is not None)),
+        }
 
 
 def _techniques(pools: Sequence[Pool]) -> tuple[Technique, ...]:

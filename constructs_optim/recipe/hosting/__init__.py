@@ -10,7 +10,7 @@ from functools import cached_property
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.techniques import Technique
 
-from .options import Adapter, CapacityReservation, Component, ScaleIn, UpdateSettings
+from .options import Adapter, CapacityReservation, Component, Routing, ScaleIn, UpdateSettings
 
 COMPONENT_STARTUP_SECONDS = 2700
 """The default timeout of a component for downloading its model, and for loading it.
@@ -26,8 +26,8 @@ class Hosting:
 
     ``instance_types`` are those of the instance pools by priority, if it is ``pooled``. Without a model, an endpoint
     serves those of components. ``techniques`` are those of all pools. The instance counts are the range of
-    managed instance scaling. ``container_amis`` are the machine images that containers need. ``region`` is None where
-    it is known only at deployment.
+    managed instance scaling. ``servers`` are those of its own models, by name. ``container_amis`` are the machine
+    images that containers need. ``region`` is None where it is known only at deployment.
     """
 
     instance_types: Sequence[str]
@@ -41,6 +41,8 @@ class Hosting:
     minimum_instance_count: int | None = None
     maximum_instance_count: int | None = None
     scale_in: ScaleIn | None = None
+    routing: Routing | None = None
+    servers: Sequence[str] = ()
     update: UpdateSettings = field(default_factory=UpdateSettings)
     capture_percentage: int | None = None
     asynchronous: bool = False

@@ -13,7 +13,7 @@ from constructs_optim.recipe.settings import Settings
 class Routing(Settings):
     """How an endpoint chooses the instance, or the copy of an inference component, for a request."""
 
-    strategy: Literal["LEAST_OUTSTANDING_REQUESTS", "RANDOM", "PREFIX_AWARE"]
+    strategy: Literal["LEAST_OUTSTANDING_REQUESTS", "RANDOM", "PREFIX_AWARE", "KV_AWARE"]
     prefix_length: int | None = Field(default=None, ge=1024, le=65_536)
     concurrency_threshold: int | None = Field(default=None, ge=1, le=1024)
 
@@ -39,6 +39,14 @@ class Routing(Settings):
         return Routing(
             strategy="PREFIX_AWARE", prefix_length=prefix_length, concurrency_threshold=concurrency_threshold
         )
+
+    @staticmethod
+    def kv_aware() -> Routing:
+        """To an instance or copy whose KV cache holds the start of the prompt and that is not too busy.
+
+        For vLLM's container. CloudFormation has no such value: a custom resource makes the endpoint's configuration.
+        """
+        return Routing(strategy="KV_AWARE")
 
 
 class ScaleIn(Settings):

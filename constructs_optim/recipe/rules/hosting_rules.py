@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
 from constructs_optim.recipe.plan_data import STARTUP_SECONDS
+from constructs_optim.recipe.servers import VllmServer
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
 from .registry import API, GUIDE, Finding, rule
@@ -217,6 +218,14 @@ def _sessions_are_for_tests(hosting: Hosting) -> Iterator[Finding]:
     if hosting.ssm_access:
         fix = "Leave it out in production; AWS Support enables it for an account, and without that endpoints fail"
         yield Finding("variant.ssm_access", True, fix)
+
+
+@rule("OPT118", f"{API}ProductionVariantRoutingConfig.html", advisory=True)
+def _containers_report_their_caches(hosting: Hosting) -> Iterator[Finding]:
+    """KV_AWARE routing has a container that supports it: SageMaker names its vLLM container, and no other one."""
+    others = [name for name in hosting.servers if name != VllmServer.name]
+    if hosting.routing is not None and hosting.routing.strategy == "KV_AWARE" and others:
+        yield Finding("variant.routing", others[0], "server=Server.vllm(), or Routing.prefix_aware()")
 
 
 @rule("OPT120", f"{API}DeploymentConfig.html")

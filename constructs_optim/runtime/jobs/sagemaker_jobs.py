@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Job = Mapping[str, Any]
 
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
+_NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 RUNNING = ("STARTING", "INPROGRESS")
 """The statuses, in capitals, of jobs that can be stopped."""
 
@@ -315,6 +316,8 @@ def typed(value: object, shape: Any) -> Any:
     match shape.type_name:
         case "integer" | "long" if _INTEGER.fullmatch(value):
             return int(value)
+        case "float" | "double" if _NUMBER.fullmatch(value):
+            return float(value)
         case "boolean" if value.lower() in ("true", "false"):
             return value.lower() == "true"
         case _:

@@ -310,6 +310,15 @@ class ModelProperties(Properties):
     tags: Tags = Field(default_factory=list[Tag])
 
 
+class EndpointConfigProperties(Properties):
+    """One ``Custom::OptimizedEndpointConfig``: the members of CreateEndpointConfig, validated by botocore."""
+
+    model_config = ConfigDict(extra="allow")
+
+    production_variants: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    tags: Tags = Field(default_factory=list[Tag])
+
+
 def _artifact_key(key: object) -> object:
     # The value is in the message, as it may come from a parameter or another stack's output.
     if not is_artifact_key(key):

@@ -1,0 +1,62 @@
+"""``Custom::OptimizedEndpointConfig``: an endpoint configuration with members that CloudFormation has no value for.
+
+Its properties are those of ``AWS::SageMaker::EndpointConfig``, and the API validates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..aws import client
+from ..custom_resource import Event, custom_resource
+from ..errors import DeploymentError
+from ..immutable_resources import ENDPOINT_CONFIG, NAME_PREFIX, name_of
+from ..jobs.sagemaker_jobs import typed
+from ..requests.properties import EndpointConfigProperties, validate
+from ..telemetry import log
+
+# What CloudFormation and the frame of handlers read.
+_NOT_OF_THE_REQUEST = frozenset({"ServiceToken", "ServiceTimeout", "Tags"})
+
+
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
+    sagemaker = client("sagemaker")
+    request, tags = _request(event["ResourceProperties"])
+    name = name_of(event, request)
+    arn = ENDPOINT_CONFIG.create(sagemaker, name, request, tags)
+    if "OldResourceProperties" in event:
+        # On a rollback, what the failed update created has no resource if its response was lost.
+        stale = _name_from(event, event["OldResourceProperties"])
+        if stale is not None and stale not in (name, event.get("PhysicalResourceId")):
+            ENDPOINT_CONFIG.delete(sagemaker, stale)
+    return name, {"EndpointConfigName": name, "EndpointConfigArn": arn}
+
+
+def _request(properties: object) -> tuple[dict[str, Any], list[Any]]:
+    """The body of CreateEndpointConfig without the name, and the tags."""
+    props = validate(EndpointConfigProperties, properties)
+    operation = client("sagemaker").meta.service_model.operation_model("CreateEndpointConfig")
+    members = {name: value for name, value in (props.model_extra or {}).items() if name not in _NOT_OF_THE_REQUEST}
+    return typed({"ProductionVariants": props.production_variants, **members}, operation.input_shape), props.tags
+
+
+def _name_from(event: Event, properties: Mapping[str, object]) -> str | None:
+    """The name of what ``properties`` describe; None if it could not have been created."""
+    try:
+        return name_of(event, _request(properties)[0])
+    except DeploymentError as error:
+        log("no endpoint configuration to delete", reason=str(error))
+        return None
+
+
+def _delete(event: Event) -> None:
+    name = event.get("PhysicalResourceId")
+    if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
+        # A creation that failed or had no response may have created it.
+        name = _name_from(event, event["ResourceProperties"])
+    if name is not None:
+        ENDPOINT_CONFIG.delete(client("sagemaker"), name)
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)
