@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,12 @@ STORE = f"artifacts-of-all-teams-{PLATFORM}-us-west-2"
 
 
 @dataclass(frozen=True)
-class Deployed:
-    """The example in its three accounts, and what the CLI said to a fourth one, which the store does not name."""
+class Example:
+    """The example in its three accounts."""
 
     platform: DeployedStack
     search: DeployedStack
     support: DeployedStack
-    outsider: DeployedStack
-    refusal: Future[str]
 
     @property
     def teams(self) -> tuple[DeployedStack, DeployedStack]:
@@ -65,52 +64,79 @@ class Deployed:
         return {key for name in self.names(f"owners/{stack.account}/") for key in self.record(name)["keys"]}
 
 
-@pytest.fixture(scope="module")
-def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+@dataclass(frozen=True)
+class Deployed(Example):
+    """The example after its deployment, and what the CLI said to a fourth account, which the store does not name."""
+
+    outsider: DeployedStack
+    refusal: Future[str]
+
+
+@contextmanager
+def bootstrapped(folders: pytest.TempPathFactory, accounts: Iterable[str]) -> Iterator[LocalCloud]:
     """A local cloud that enforces IAM, of which each account is bootstrapped."""
-    hub = tmp_path_factory.mktemp("hub")
+    hub = folders.mktemp("hub")
     write_document(hub / "meta-textgeneration-llama-3-1-8b", ("2.6.0",))
     with LocalCloud(
         job_seconds=(0.3, 0.3), endpoint_seconds=0.2, time_scale=0.01, hub_folders=[hub], enforce_iam=True
     ) as running:
 
         def bootstrap(account: str) -> None:
-            stack = DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap", account=account)
+            stack = DeployedStack(running, folders.mktemp("bootstrap"), "Bootstrap", account=account)
             stack.cdk("bootstrap", f"aws://{account}/{running.region}")
 
         with ThreadPoolExecutor() as threads:
-            list(threads.map(bootstrap, (PLATFORM, SEARCH, SUPPORT, OUTSIDER)))
+            list(threads.map(bootstrap, accounts))
         yield running
+
+
+@pytest.fixture(scope="module")
+def accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """The four accounts that most tests share."""
+    with bootstrapped(tmp_path_factory, (PLATFORM, SEARCH, SUPPORT, OUTSIDER)) as running:
+        yield running
+
+
+def stack(cloud: LocalCloud, output: Path, name: str, account: str, **context: str) -> DeployedStack:
+    """A stack of the example in an account."""
+    given = {"platform": PLATFORM, "search": SEARCH, "support": SUPPORT, **context}
+    return DeployedStack(cloud, output, name, bucket=STORE, example="shared_store.py", context=given, account=account)
+
+
+def with_platform(cloud: LocalCloud, output: Path) -> Example:
+    """The example, of which the platform's stack is deployed."""
+    platform = stack(cloud, output, "Platform", PLATFORM)
+    platform.deploy()
+    key_arn = platform.outputs["KeyArn"]
+    search, support = (stack(cloud, output, name, account, key_arn=key_arn) for name, account in TEAMS.items())
+    return Example(platform, search, support)
 
 
 @pytest.fixture(scope="module")
 def deployed(accounts: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     output = tmp_path_factory.mktemp("cloud-assemblies")
-    context = {"platform": PLATFORM, "search": SEARCH, "support": SUPPORT}
-
-    def stack(name: str, account: str, **more: str) -> DeployedStack:
-        given = {**context, **more}
-        return DeployedStack(
-            accounts, output, name, bucket=STORE, example="shared_store.py", context=given, account=account
-        )
-
-    platform = stack("Platform", PLATFORM)
-    platform.deploy()
-    key = {"key_arn": platform.outputs["KeyArn"]}
-    outsider = stack("Support", OUTSIDER, support=OUTSIDER, **key)
-    search, support = (stack(name, account, **key) for name, account in TEAMS.items())
+    example = with_platform(accounts, output)
+    key_arn = example.platform.outputs["KeyArn"]
+    outsider = stack(accounts, output, "Support", OUTSIDER, support=OUTSIDER, key_arn=key_arn)
     with ThreadPoolExecutor() as threads:
         # It waits for permissions that may be on their way, and disturbs nobody meanwhile.
         refusal = threads.submit(outsider.deploy, fails=True)
         accounts.inject("job_never_finishes")
-        deployments = [threads.submit(search.deploy)]
-        until(lambda: is_waiting(search), bool, seconds=120)
-        deployments.append(threads.submit(support.deploy))
-        until(lambda: is_waiting(support), bool, seconds=120)
-        accounts.clear_faults()
+        try:
+            deployments = [started(threads, team) for team in example.teams]
+        finally:
+            accounts.clear_faults()
         for deployment in deployments:
             deployment.result()
-        yield Deployed(platform, search, support, outsider, refusal)
+        yield Deployed(example.platform, *example.teams, outsider, refusal)
+
+
+def started(threads: ThreadPoolExecutor, stack: DeployedStack) -> Future[str]:
+    """The deployment of a stack that waits for its artifact by now."""
+    deployment = threads.submit(stack.deploy)
+    until(lambda: deployment.done() or is_waiting(stack), bool, seconds=120)
+    assert not deployment.done(), deployment.result()
+    return deployment
 
 
 def is_waiting(stack: DeployedStack) -> bool:
@@ -143,13 +169,10 @@ def test_each_account_has_its_own_endpoint_in_service(deployed: Deployed) -> Non
 def test_the_first_account_runs_the_job_in_the_platforms_bucket_and_the_other_follows_it(
     deployed: Deployed,
 ) -> None:
-    jobs = {
-        stack.account: stack.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"]
-        for stack in (deployed.platform, *deployed.teams)
-    }
+    key = deployed.search.artifact_key
+    jobs = {stack.account: jobs_of(stack, key) for stack in (deployed.platform, *deployed.teams)}
     assert {account: len(found) for account, found in jobs.items()} == {PLATFORM: 0, SEARCH: 1, SUPPORT: 0}
     assert jobs[SEARCH][0]["OptimizationJobStatus"] == "COMPLETED"
-    key = deployed.search.artifact_key
     assert deployed.support.artifact_key == key
     assert {team.name: followed(team) for team in deployed.teams} == {"Search": False, "Support": True}
     manifest = deployed.platform.manifest(key)
@@ -161,6 +184,11 @@ def test_the_first_account_runs_the_job_in_the_platforms_bucket_and_the_other_fo
         for stack in (deployed.platform, *deployed.teams)
     }
     assert owned == {PLATFORM: {STORE}, SEARCH: set(), SUPPORT: set()}
+
+
+def jobs_of(stack: DeployedStack, key: str) -> list[dict[str, Any]]:
+    """The optimization jobs of a stack's account that make an artifact."""
+    return stack.client("sagemaker").list_optimization_jobs(NameContains=key[:32])["OptimizationJobSummaries"]
 
 
 def followed(stack: DeployedStack) -> bool:
@@ -255,7 +283,7 @@ def test_a_read_only_account_waits_for_another_accounts_artifact_and_serves_it_b
     assert serving.endpoint["EndpointArn"].split(":")[4] == SUPPORT
     (heads,) = serving.served_container["AdditionalModelDataSources"]
     assert heads["S3DataSource"]["S3Uri"] == f"{manifest['model_data_uri']}draft/"
-    assert serving.client("sagemaker").list_optimization_jobs(NameContains=key[:32])["OptimizationJobSummaries"] == []
+    assert jobs_of(serving, key) == []
     reader = serving.client("s3")
     name = f"artifacts/{key}/manifest.json"
     assert reader.get_object(Bucket=bucket, Key=name)["Body"].read()
@@ -286,24 +314,29 @@ def test_deploying_a_teams_stack_again_changes_nothing(deployed: Deployed) -> No
 
 
 def test_leaving_teams_release_their_references_and_a_returning_team_reuses_the_artifact(
-    deployed: Deployed,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    key, kept = deployed.search.artifact_key, deployed.names("artifacts/")
-    deployed.search.destroy()
-    assert (deployed.references(deployed.search), deployed.references(deployed.support)) == (set(), {key})
-    claim = deployed.claim(key)
-    assert [owner["stack_id"].split(":")[4] for owner in claim["owners"]] == [SUPPORT]
-    assert not claim["released"], "the artifact is whole, and the other account serves it"
-    deployed.search.deploy()
-    assert deployed.references(deployed.search) == {key}, "it found the artifact"
-    assert len(deployed.search.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"]) == 1
-    deployed.search.destroy()
-    # The bucket, its policy and its key are retained: who has a share left goes on, and can leave.
-    deployed.platform.destroy()
-    assert deployed.support.endpoint["EndpointStatus"] == "InService"
-    deployed.support.destroy()
-    assert deployed.references(deployed.support) == set()
-    assert deployed.claim(key)["owners"] == []
-    assert deployed.names("artifacts/") == kept, "artifacts stay until somebody prunes them"
-    left = [found for found in deployed.cloud.authorizations() if found["account"] in TEAMS.values()]
-    assert [found for found in left if found["decision"] != "Allow"] == []
+    # In a cloud of its own: other tests need what leaves here.
+    with bootstrapped(tmp_path_factory, (PLATFORM, SEARCH, SUPPORT)) as cloud:
+        example = with_platform(cloud, tmp_path_factory.mktemp("cloud-assemblies"))
+        for team in example.teams:
+            team.deploy()
+        key, kept = example.search.artifact_key, example.names("artifacts/")
+        example.search.destroy()
+        assert (example.references(example.search), example.references(example.support)) == (set(), {key})
+        claim = example.claim(key)
+        assert [owner["stack_id"].split(":")[4] for owner in claim["owners"]] == [SUPPORT]
+        assert not claim["released"], "the artifact is whole, and the other account serves it"
+        example.search.deploy()
+        assert example.references(example.search) == {key}, "it found the artifact"
+        assert len(jobs_of(example.search, key)) == 1
+        example.search.destroy()
+        # The bucket, its policy and its key are retained: who has a share left goes on, and can leave.
+        example.platform.destroy()
+        assert example.support.endpoint["EndpointStatus"] == "InService"
+        example.support.destroy()
+        assert example.references(example.support) == set()
+        assert example.claim(key)["owners"] == []
+        assert example.names("artifacts/") == kept, "artifacts stay until somebody prunes them"
+        left = [found for found in cloud.authorizations() if found["account"] in TEAMS.values()]
+        assert [found for found in left if found["decision"] != "Allow"] == []
