@@ -65,7 +65,7 @@ faults: install ## every fault at every step of a deployment, and the figures th
 explore: install ## millions of interleavings of handlers, watchers and prune, in memory (about five minutes)
 	@python -m tests.explore
 
-conformance: install ## what the SageMaker SDK asks for, recorded anew and compared; every plan's arguments, asked of vLLM
+conformance: install ## what the SageMaker SDK asks for, recorded anew and compared; every plan's arguments, asked of vLLM and SGLang
 	@for sdk in 2 3; do \
 	  uv venv --quiet --allow-existing .venv-conformance-$$sdk; \
 	  uv pip sync --quiet --python .venv-conformance-$$sdk --require-hashes requirements/conformance-$$sdk.txt; \
@@ -123,6 +123,8 @@ lock: install ## look for newer versions of everything that is pinned
 	@uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  --python-platform x86_64-manylinux_2_28 requirements/engine.in --override requirements/engine-overrides.in \
 	  --excludes requirements/engine-excluded.txt --no-emit-package torch --output-file requirements/engine.txt
+	@uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --no-deps \
+	  --python-platform x86_64-manylinux_2_34 requirements/sglang.in --output-file requirements/sglang.txt
 	@for sdk in 2 3; do uv pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/conformance-$$sdk.in --output-file requirements/conformance-$$sdk.txt; done
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Sets .venv-engine up: vLLM built for CPUs, whose argument parser make conformance asks. For Linux on x86-64.
+# Sets .venv-engine up: vLLM built for CPUs, and SGLang, whose argument parsers make conformance asks. For Linux on
+# x86-64.
 # Does nothing when the locks are those of the last run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 environment=.venv-engine
 python=$environment/bin/python
-stamp=$({ pwd && cat tooling/install_engine.sh requirements/engine.txt requirements/models-torch-cpu.txt; } |
+stamp=$({ pwd && cat tooling/install_engine.sh requirements/engine.txt requirements/sglang.txt requirements/models-torch-cpu.txt; } |
   { sha256sum 2>/dev/null || shasum -a 256; } | cut -d' ' -f1)
 if [ "$(cat $environment/.installed 2>/dev/null)" = "$stamp" ]; then
   exit
@@ -15,7 +16,7 @@ fi
 echo "Creating $environment with $(.venv/bin/python --version)"
 rm -rf $environment
 .venv/bin/python -m venv $environment
-for file in requirements/engine.txt requirements/models-torch-cpu.txt; do
+for file in requirements/engine.txt requirements/sglang.txt requirements/models-torch-cpu.txt; do
   $python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $file
 done
 # vLLM looks its version and platform up in the distribution of its own name.

@@ -19,7 +19,7 @@ from openai import OpenAI
 from constructs_optim.recipe import Model, Quantization, Recipe, SpeculativeDecoding, plan
 from constructs_optim.recipe.techniques import Technique
 
-from .vllm_arguments import options
+from .arguments_of_engines import options
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 

@@ -1,4 +1,4 @@
-"""Every plan of the catalog's models, as vLLM's own argument parser reads it (``make conformance`` installs vLLM)."""
+"""Every plan of the catalog's models, as the engines' own argument parsers read it (``make conformance`` has them)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from constructs_optim.recipe import KvCache, Model, Quantization, Recipe, RecipeError, SpeculativeDecoding, plan
 from constructs_optim.recipe.catalog import engine_arguments, images, instances, models
-from constructs_optim.recipe.servers import Server
+from constructs_optim.recipe.servers import Adapters, ServerSettings, by_name
 from constructs_optim.recipe.techniques import Technique
 
 pytestmark = pytest.mark.engine
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.engine
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = CHECKOUT / ".venv-engine" / "bin" / "python"
 COMMIT = "0" * 40
+ENGINES = ["vllm", "sglang"]
 # The least planned environments, so that a catalog that cannot be planned fails here.
 LEAST = 500
 
@@ -39,7 +40,7 @@ def techniques_of(row: models.ModelRow) -> Iterator[list[Technique]]:
             yield [SpeculativeDecoding.mtp(speculative_tokens=tokens)]
 
 
-def recipes() -> Iterator[tuple[str, Recipe]]:
+def recipes(server: ServerSettings) -> Iterator[tuple[str, Recipe]]:
     """Every model on the smallest instance type of each generation of GPUs that it is planned on."""
     hosts = [row for row in instances.by_name().values() if row.hosts_endpoints and row.kind == "gpu"]
     hosts.sort(key=lambda row: row.total_accelerator_memory_gb)
@@ -54,7 +55,7 @@ def recipes() -> Iterator[tuple[str, Recipe]]:
         for techniques in stacks:
             done: set[str | None] = set()
             for host in hosts:
-                recipe = Recipe(model, techniques, host.name, "us-west-2", server=Server.vllm())
+                recipe = Recipe(model, techniques, host.name, "us-west-2", server=server)
                 if host.generation not in done and is_planned(recipe):
                     done.add(host.generation)
                     names = "+".join(technique.name for technique in techniques)
@@ -69,9 +70,9 @@ def is_planned(recipe: Recipe) -> bool:
     return True
 
 
-def judged(environments: list[dict[str, Any]]) -> dict[str, Any]:
-    """What vLLM says of environments."""
-    program = [str(PYTHON), str(CHECKOUT / "tests" / "conformance" / "vllm_arguments.py")]
+def judged(engine: str, environments: list[dict[str, Any]]) -> dict[str, Any]:
+    """What an engine says of environments."""
+    program = [str(PYTHON), str(CHECKOUT / "tests" / "conformance" / "arguments_of_engines.py"), engine]
     ended = subprocess.run(
         program, input=json.dumps(environments), capture_output=True, text=True, timeout=900, check=False
     )
@@ -79,20 +80,45 @@ def judged(environments: list[dict[str, Any]]) -> dict[str, Any]:
     return json.loads(ended.stdout)
 
 
-def test_vllm_accepts_every_argument_of_every_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    environments = [{"name": name, "environment": plan(recipe).container.environment} for name, recipe in recipes()]
-    verdict = judged(environments)
-    accepted = len(environments) - len(verdict["refused"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_accepts_every_argument_of_every_plan(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    server = by_name()[engine]()
+    planned = [{"name": name, "environment": plan(recipe).container.environment} for name, recipe in recipes(server)]
+    verdict = judged(engine, planned)
+    accepted = len(planned) - len(verdict["refused"])
     with capsys.disabled():
-        sys.stdout.write(f"\nvLLM {verdict['release']} accepts {accepted} of {len(environments)} plans\n")
+        sys.stdout.write(f"\n{server.title} {verdict['release']} accepts {accepted} of {len(planned)} plans\n")
     assert verdict["refused"] == {}
-    assert len(environments) >= LEAST
+    assert len(planned) >= LEAST
 
 
-def test_the_engine_is_the_release_that_models_are_served_with() -> None:
-    newest = images.serving((), ["vllm"])[0].engine
-    assert judged([])["release"] == newest
-    assert engine_arguments.of_release(newest) is not None
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_accepts_the_settings_of_its_server(engine: str) -> None:
+    adapters = Adapters(max_loaded=8, max_cached=16, max_rank=32)
+    parsers = {"vllm": ("qwen3", "hermes"), "sglang": ("qwen3", "qwen25")}[engine]
+    servers = [
+        by_name()[engine](
+            context_length=8192,
+            max_concurrent_requests=32,
+            prefix_caching=is_on,
+            chunked_prefill=is_on,
+            reasoning_parser=parsers[0],
+            tool_call_parser=parsers[1],
+            adapters=adapters,
+        )  # type: ignore[call-arg]
+        for is_on in (True, False)
+    ]
+    model = Model.huggingface("Qwen/Qwen3-8B", revision=COMMIT)
+    plans = [plan(Recipe(model, [], "ml.g6e.2xlarge", "us-west-2", server=server)) for server in servers]
+    environments = [{"name": str(n), "environment": each.container.environment} for n, each in enumerate(plans)]
+    assert judged(engine, environments)["refused"] == {}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_is_the_release_that_models_are_served_with(engine: str) -> None:
+    newest = images.serving((), [engine])[0].engine
+    assert judged(engine, [])["release"] == newest
+    assert (engine_arguments.of_release(newest) is not None) is (engine == "vllm")
 
 
 @pytest.mark.parametrize(
@@ -104,8 +130,12 @@ def test_the_engine_is_the_release_that_models_are_served_with() -> None:
         ({"SM_VLLM_SPECULATIVE_CONFIG": '{"tokens": 3, "method": "mtp"}'}, "no tokens"),
         ({"SM_VLLM_SPECULATIVE_CONFIG": '{"num_speculative_tokens": 3, "method": "guess"}'}, "no method guess"),
         ({"SM_VLLM_REASONING_PARSER": "none_such"}, "not registered"),
+        ({"SM_SGLANG_MODEL_PATH": "m", "SM_SGLANG_OF_NO_RELEASE": "1"}, "unrecognized arguments: --of-no-release"),
+        ({"SM_SGLANG_MODEL_PATH": "m", "SM_SGLANG_CONTEXT_LENGTH": "many"}, "--context-length"),
+        ({"SM_SGLANG_MODEL_PATH": "m", "SM_SGLANG_REASONING_PARSER": "none_such"}, "--reasoning-parser"),
     ],
 )
-def test_vllm_refuses_what_it_does_not_know(environment: dict[str, str], reason: str) -> None:
-    (problem,) = judged([{"name": "one", "environment": environment}])["refused"]["one"]
+def test_an_engine_refuses_what_it_does_not_know(environment: dict[str, str], reason: str) -> None:
+    engine = "sglang" if "SM_SGLANG_MODEL_PATH" in environment else "vllm"
+    (problem,) = judged(engine, [{"name": "one", "environment": environment}])["refused"]["one"]
     assert reason in problem
