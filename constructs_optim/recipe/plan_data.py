@@ -206,8 +206,7 @@ class ContainerPlan(_Data):
     """
 
     image: str | None
-    # Excluded from keys and hashes: the image says it.
-    server: str | None = Field(default=None, exclude=True)
+    server: str | None = None
     inference_ami_version: str | None = None
     environment: dict[str, str]
     network_isolation: bool = True
@@ -302,7 +301,8 @@ class Plan(_Data):
 
     @property
     def _container_text(self) -> str:
-        return without_tokens(canonical(self.container.model_dump(mode="json")))
+        # The image says what server it has: hashes are what they were before plans named it.
+        return without_tokens(canonical(self.container.model_dump(mode="json", exclude={"server"})))
 
     def description_of(self, job: JobPlan) -> dict[str, Any]:
         """What a job makes, as in the manifest: of a copy, its model alone, which other recipes share."""

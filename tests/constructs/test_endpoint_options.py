@@ -304,8 +304,7 @@ def test_a_configuration_with_kv_aware_routing_is_made_by_a_handler_that_may_do_
         for policy in role["Properties"]["Policies"]
         for statement in policy["PolicyDocument"]["Statement"]
     ]
-    assert {sid for sid, _ in allowed} == {"WriteLogs", "Trace", "ManageEndpointConfigs", "EncryptVolumes"}
-    assert dict(allowed)["EncryptVolumes"] == KEY
+    assert {sid for sid, _ in allowed} == {"WriteLogs", "Trace", "ManageEndpointConfigs"}
 
 
 def test_tags_of_the_stack_are_those_of_a_configuration_made_by_a_handler() -> None:

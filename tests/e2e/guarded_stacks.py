@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import RemovalPolicy, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -17,8 +17,10 @@ from constructs_optim import (
     OptimizationJob,
     OptimizedEndpoint,
     Quantization,
+    Routing,
     Sharding,
     SpeculativeDecoding,
+    VariantOptions,
 )
 
 STORE, MODELS = "shared-artifacts", "models-of-mine"
@@ -100,13 +102,16 @@ def one_reference(key_arn: str, artifact_key: str) -> Callable[[Stack], None]:
 
 
 def one_model(stack: Stack) -> None:
-    """A model with a draft of one's own, which needs no job."""
+    """A tagged component of a model with a draft of one's own, which needs no job, routed by the KV cache."""
+    Tags.of(stack).add("team", "chat")
     OptimizedEndpoint(
         stack,
         "Drafted",
         model=hub(LLAMA_3),
         techniques=[SpeculativeDecoding.custom_draft(uri=f"s3://{MODELS}/draft/")],
         instance_type=G5,
+        inference_component=True,
+        variant=VariantOptions(routing=Routing.kv_aware()),
     )
 
 

@@ -22,7 +22,7 @@ from ..support.recorded_requests import problems, recorded
 from ..support.security_document import permissions_under
 from ..support.template_stack import ASSETS, TemplateStack, allowed, part_of, synthesized, upload_assets
 from ..support.waiting import until
-from .guarded_stacks import LLAMA_3, LLAMA_31, MODELS, STORE, bounded, every_kind, one_job, one_model, one_reference
+from .guarded_stacks import G5, LLAMA_3, LLAMA_31, MODELS, STORE, bounded, every_kind, one_job, one_model, one_reference
 
 Make = Callable[..., TemplateStack]
 EXCEPTIONS = "What no test sees"
@@ -32,6 +32,8 @@ SEEN_IN_UPDATES = {("Execution", "cloudwatch:DescribeAlarms")}
 # What becomes of a stack whose function lacks an action, by when the function needs it.
 CREATED, REUSED, STOPPED, DELETED, REPEATED = "created", "reused", "stopped", "deleted", "repeated"
 REFERRED, ABSENT = "referred", "absent"
+# The functions of resources that are created anew and never changed.
+IMMUTABLE = ("Models", "EndpointConfigs")
 # Undoing a creation that failed may need the action as well.
 UNDONE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 # Looked up where it may be: a stack that cannot be looked up counts as there.
@@ -44,6 +46,13 @@ NEEDED: dict[tuple[str, str], str] = {
     ("Artifacts", "s3:ListBucket"): REFERRED,
     ("Artifacts", "s3:PutObject"): REFERRED,
     ("Artifacts", "sagemaker:DescribeOptimizationJob"): ABSENT,
+    ("EndpointConfigs", "iam:PassRole"): CREATED,
+    ("EndpointConfigs", "sagemaker:AddTags"): CREATED,
+    ("EndpointConfigs", "sagemaker:CreateEndpointConfig"): CREATED,
+    ("EndpointConfigs", "sagemaker:DeleteEndpointConfig"): DELETED,
+    ("EndpointConfigs", "sagemaker:DeleteTags"): REPEATED,
+    ("EndpointConfigs", "sagemaker:DescribeEndpointConfig"): REPEATED,
+    ("EndpointConfigs", "sagemaker:ListTags"): REPEATED,
     ("Handler", "cloudformation:DescribeStacks"): TOLERATED,
     ("Handler", "iam:PassRole"): CREATED,
     ("Handler", "kms:Decrypt"): REUSED,
@@ -203,30 +212,44 @@ def responses() -> Iterator[Responses]:
     made.stop()
 
 
-def repeat(stack: TemplateStack, responses: Responses) -> list[dict[str, Any]]:
-    """Have a model created twice, as after an answer that was lost, the second time with another tag."""
+def properties_of(stack: TemplateStack, part: str) -> dict[str, Any]:
+    """What the handlers of models and of endpoint configurations take."""
+    role_arn = f"arn:aws:iam::000000000000:role/{stack.resource('ExecutionRole')}"
+    if part == "Models":
+        return {
+            "Image": "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.32.0-lmi14.0.0-cu126",
+            "InstanceType": G5,
+            "Source": {"Kind": "s3", "S3Uri": f"s3://{MODELS}/draft/"},
+            "RoleArn": role_arn,
+        }
+    variant = {"VariantName": "AllTraffic", "InstanceType": G5, "InitialInstanceCount": "1"}
+    return {"ProductionVariants": [variant], "ExecutionRoleArn": role_arn}
+
+
+def repeat(stack: TemplateStack, responses: Responses, part: str) -> list[dict[str, Any]]:
+    """Have a resource created twice, as after an answer that was lost, the second time with another tag."""
     event = {
         "RequestType": "Create",
         "ResponseURL": responses.url,
         "StackId": f"arn:aws:cloudformation:us-west-2:000000000000:stack/{stack.name}/1",
         "RequestId": "1",
         "LogicalResourceId": "Repeated",
-        "ResourceProperties": {
-            "Image": "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.32.0-lmi14.0.0-cu126",
-            "InstanceType": "ml.g5.12xlarge",
-            "Source": {"Kind": "s3", "S3Uri": f"s3://{MODELS}/draft/"},
-            "RoleArn": f"arn:aws:iam::000000000000:role/{stack.resource('ExecutionRole')}",
-        },
+        "ResourceProperties": properties_of(stack, part),
     }
-    function = stack.resource("OptimizationServiceModelsFunction")
+    function = stack.resource(f"OptimizationService{part}Function")
     for expected, tag in enumerate(("team", "stage"), 1):
         event["ResourceProperties"]["Tags"] = [{"Key": tag, "Value": "chat"}]
         stack.cloud.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event))
         # Events of CloudFormation are carried out asynchronously.
         until(lambda: len(responses.received), lambda received, expected=expected: received == expected, seconds=60)
-    made = responses.received[0]["PhysicalResourceId"]
-    stack.cloud.client("sagemaker").delete_model(ModelName=made)
-    return responses.received
+    made, sagemaker = responses.received[0]["PhysicalResourceId"], stack.cloud.client("sagemaker")
+    if part == "Models":
+        sagemaker.delete_model(ModelName=made)
+    else:
+        sagemaker.delete_endpoint_config(EndpointConfigName=made)
+    repeated = responses.received[:]
+    responses.received.clear()
+    return repeated
 
 
 def test_everything_a_deployment_does_is_allowed(
@@ -239,7 +262,8 @@ def test_everything_a_deployment_does_is_allowed(
     responses: Responses,
     cloud: LocalCloud,
 ) -> None:
-    assert [answer["Status"] for answer in repeat(model, responses)] == ["SUCCESS", "SUCCESS"]
+    for part in IMMUTABLE:
+        assert [answer["Status"] for answer in repeat(model, responses, part)] == ["SUCCESS", "SUCCESS"]
     shared = deployed(replace(job, name="Shared"))
     too_early = replace(referring, name="TooEarly")
     with without_a_manifest(job):
@@ -263,7 +287,7 @@ def test_everything_a_deployment_does_is_allowed(
     elsewhere = ("Evaluation", "Recommendation")
     unseen = {each for each in permissions_under(EXCEPTIONS) if not each[0].startswith(elsewhere)}
     assert may - used == unseen | SEEN_IN_UPDATES, "see docs/security.md"
-    assert {pair for pair in used if pair[0] in ("Artifacts", "Handler", "Models", "Watcher")} == set(NEEDED)
+    assert {pair for pair in used if pair[0] in {part for part, _ in NEEDED}} == set(NEEDED)
 
 
 @pytest.mark.exhaustive
@@ -271,7 +295,7 @@ def test_everything_a_deployment_does_is_allowed(
 def test_without_an_action_creating_a_stack_fails_and_names_it(
     job: TemplateStack, model: TemplateStack, part: str, action: str
 ) -> None:
-    whole = model if part == "Models" else job
+    whole = model if part in IMMUTABLE else job
     stack = whole.another(f"Without-{part}-{action.replace(':', '-')}").without(part, action)
     assert stack.deploy() in UNDONE
     # The model's own prefix is named in place of the action.
@@ -314,25 +338,30 @@ def test_without_stopping_jobs_deleting_a_stack_fails_and_names_it(job: Template
     assert "not authorized to perform: sagemaker:StopOptimizationJob" in stack.reasons
 
 
-def test_without_deleting_models_deleting_a_stack_fails_and_names_it(model: TemplateStack) -> None:
-    stack = deployed(model.another("Undeleted").without("Models", "sagemaker:DeleteModel"))
+@pytest.mark.parametrize(("part", "action"), [pair for pair, when in NEEDED.items() if when == DELETED])
+def test_without_an_action_deleting_a_stack_fails_and_names_it(model: TemplateStack, part: str, action: str) -> None:
+    stack = deployed(model.another(f"Undeleted-{part}").without(part, action))
     assert stack.delete() == "DELETE_FAILED"
-    assert "not authorized to perform: sagemaker:DeleteModel" in stack.reasons
+    assert f"not authorized to perform: {action}" in stack.reasons
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("action", [action for (_, action), when in NEEDED.items() if when == REPEATED])
+@pytest.mark.parametrize(("part", "action"), [pair for pair, when in NEEDED.items() if when == REPEATED])
 def test_without_an_action_a_repeated_creation_fails_and_names_it(
-    model: TemplateStack, responses: Responses, action: str
+    model: TemplateStack, responses: Responses, part: str, action: str
 ) -> None:
-    stack = deployed(model.another(f"Unrepeated-{action.partition(':')[2]}").without("Models", action))
-    created, repeated = repeat(stack, responses)
+    stack = deployed(model.another(f"Un-{part[:5]}-{action.partition(':')[2]}").without(part, action))
+    created, repeated = repeat(stack, responses, part)
     assert (created["Status"], repeated["Status"]) == ("SUCCESS", "FAILED")
     assert f"not authorized to perform: {action}" in repeated["Reason"]
 
 
 def test_requests_of_the_functions_are_valid_against_the_service_models(
-    every: TemplateStack, updated: TemplateStack, referring: TemplateStack, requests_of_functions: Path
+    every: TemplateStack,
+    model: TemplateStack,
+    updated: TemplateStack,
+    referring: TemplateStack,
+    requests_of_functions: Path,
 ) -> None:
     requests = recorded(requests_of_functions)
     assert {(given["service"], given["operation"]) for given in requests} >= {
@@ -340,6 +369,7 @@ def test_requests_of_the_functions_are_valid_against_the_service_models(
         ("s3", "GetObject"),
         ("s3", "ListObjectsV2"),
         ("s3", "PutObject"),
+        ("sagemaker", "CreateEndpointConfig"),
         ("sagemaker", "CreateModel"),
         ("sagemaker", "CreateOptimizationJob"),
         ("sagemaker", "DescribeHubContent"),

@@ -41,7 +41,7 @@ def main() -> int:
     _say(", ".join(f"{count:,} {what}" for what, count in sorted(found.happened.items())))
     _say(
         f"{found.calls:,} calls interleaved in {found.lives:,} lives: {len(found.violations)} with violations, "
-        f"{len(found.exempted)} with exempted ones (order within a second); {time.monotonic() - began:.0f} s, "
+        f"{len(found.exempted)} with exempted ones (what cannot be known); {time.monotonic() - began:.0f} s, "
         f"{rate:,.0f} calls a second of one processor"
     )
     return 1 if found.violations else 0

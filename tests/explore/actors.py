@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.jobs.source import resolve
+from constructs_optim.runtime.requests.properties import HuggingFaceSource
 from constructs_optim.runtime.store.artifact_store import artifact_key
 from constructs_optim.runtime.store.owner_records import Owner
 
@@ -40,6 +42,7 @@ class Chances:
     prune: bool = False
     accounts: bool = False
     references: bool = False
+    copies: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,16 @@ class Violation:
 
 
 class Stack:
-    """CloudFormation's side of one stack with one resource: a job or a reference to an artifact by its key."""
+    """CloudFormation's side of one stack with one resource: a job or a reference to an artifact by its key.
 
-    def __init__(self, world: World, chances: Chances, number: int, account: str, kind: str) -> None:
+    The artifact is an optimized model, or with ``copies`` the copy of a model of Hugging Face.
+    """
+
+    def __init__(
+        self, world: World, chances: Chances, number: int, account: str, kind: str, *, copies: bool = False
+    ) -> None:
         self.world, self.chances, self.number, self.account, self.kind = world, chances, number, account, kind
+        self.copies = copies
         self.scheduler, self.rng = world.scheduler, world.scheduler.rng
         self.name = f"S{number}"
         self.id = f"arn:aws:cloudformation:{REGION}:{account}:stack/{self.name}/{number}"
@@ -66,6 +75,7 @@ class Stack:
         self.waits = self.rng.random() < 0.8
         self.waiting: str | None = None
         self.timed_out = False
+        self.rollback_failed = False
         self.violations: list[Violation] = []
         self.sent: list[tuple[str, int]] = []
         self._deleted_at = 0.0
@@ -124,20 +134,34 @@ class Stack:
 
     def declared(self, recipe: int) -> dict[str, Any]:
         """The resource's properties with a recipe; a wait condition's handle is a new one each time."""
+        copied = HuggingFaceSource(model_id="owner/model", revision=f"{recipe:040x}")
+        job_kind = "TrainingJob" if self.copies else "OptimizationJob"
         if self.kind == "reference":
-            return {"ArtifactKey": artifact_key(f"{recipe:064x}", self.world.identity()), "Bucket": STORE}
+            identity = resolve(copied, sagemaker=None, s3=None).identity if self.copies else self.world.identity()
+            key = artifact_key(f"{recipe:064x}", identity)
+            return {"ArtifactKey": key, "Bucket": STORE, "JobKind": job_kind}
         self._handles += 1
         host = f"https://cloudformation-waitcondition-{REGION}.s3-{REGION}.amazonaws.com"
         handle = {"WaitHandle": f"{host}/{self.name}-{self._handles}", "WaitSeconds": "43200"} if self.waits else {}
         quantization = {"Image": "a.b/c:1", "OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}}
+        optimization = {
+            "DeploymentInstanceType": "ml.g5.12xlarge",
+            "OptimizationConfigs": [{"ModelQuantizationConfig": quantization}],
+            "StoppingCondition": {"MaxRuntimeInSeconds": "3600"},
+        }
+        code = {"S3DataType": "S3Prefix", "S3Uri": "s3://assets/code.zip", "S3DataDistributionType": "FullyReplicated"}
+        copy = {
+            "InputDataConfig": [{"ChannelName": "code", "DataSource": {"S3DataSource": code}}],
+            "AlgorithmSpecification": {"TrainingImage": "a.b/c:1", "TrainingInputMode": "File"},
+            "ResourceConfig": {"InstanceType": "ml.m5.xlarge", "InstanceCount": "1", "VolumeSizeInGB": "100"},
+            "StoppingCondition": {"MaxRuntimeInSeconds": "3600"},
+        }
+        s3_source = {"Kind": "s3", "S3Uri": f"s3://{STORE}/{MODEL}"}
         return {
+            "JobKind": job_kind,
             "RecipeKey": f"{recipe:064x}",
-            "Source": {"Kind": "s3", "S3Uri": f"s3://{STORE}/{MODEL}"},
-            "Request": {
-                "DeploymentInstanceType": "ml.g5.12xlarge",
-                "OptimizationConfigs": [{"ModelQuantizationConfig": quantization}],
-                "StoppingCondition": {"MaxRuntimeInSeconds": "3600"},
-            },
+            "Source": copied.model_dump(by_alias=True) if self.copies else s3_source,
+            "Request": copy if self.copies else optimization,
             "RoleArn": f"arn:aws:iam::{self.account}:role/optimization",
             "Bucket": STORE,
             "StateMachineArn": f"arn:aws:states:{REGION}:{self.account}:stateMachine:watcher",
@@ -205,7 +229,7 @@ class Stack:
                 self.status = "UPDATE_ROLLBACK_COMPLETE"
                 self._rests()
                 return
-        self.status = "UPDATE_ROLLBACK_FAILED"
+        self.status, self.rollback_failed = "UPDATE_ROLLBACK_FAILED", True
         self._rests()
 
     def clean_up(self, properties: dict[str, Any], physical_id: str | None) -> None:

@@ -71,7 +71,7 @@ class _Pool:
 
     def submit(self, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
         result = act(*given, **named)
-        return SimpleNamespace(result=lambda: result)
+        return SimpleNamespace(result=lambda: result, cancel=lambda: False)
 
     def shutdown(self, **_: Any) -> None:
         pass

@@ -17,9 +17,10 @@ from .world import STORE, World
 def violations(world: World) -> Iterator[Violation]:
     """All that does not hold.
 
-    One thing cannot be known: which of two requests of a resource was sent first, when both were sent within the same
-    second and the second one was delivered first (docs/reliability.md, "What cannot be known"). What does not hold of
-    the stack that sent them is exempted, and jobs that it began or still owns; nothing of the others is.
+    Two things cannot be known (docs/reliability.md, "What cannot be known"): which of two requests of a resource was
+    sent first, when both were sent within the same second and the second one was delivered first; and, of a stack that
+    is deleted after its rollback has failed, whether it still serves what the update has made. What does not hold of
+    such a stack is exempted, and jobs that it began or still owns; nothing of the others is.
     """
     claims = {claim.artifact_key: claim for claim in _claims(world)}
     yield from _jobs_without_owner(world, claims)
@@ -35,7 +36,11 @@ def violations(world: World) -> Iterator[Violation]:
         found = list(_of_deployed(world, stack, claims)) if stack.is_deployed else []
         found += _of_gone(world, stack, claims) if stack.is_gone else ()
         for sentence in found:
-            yield Violation(sentence, stack.is_out_of_order)
+            yield Violation(sentence, _is_unknowable(stack))
+
+
+def _is_unknowable(stack: Stack) -> bool:
+    return stack.is_out_of_order or (stack.is_gone and stack.rollback_failed)
 
 
 def _jobs_without_owner(world: World, claims: dict[str, Claim]) -> Iterator[Violation]:
@@ -45,13 +50,11 @@ def _jobs_without_owner(world: World, claims: dict[str, Claim]) -> Iterator[Viol
         for key, claim in claims.items()
         if any(owner.stack_id in alive for owner in claim.owners)
     }
-    for (account, name), job in world.sagemaker.jobs.items():
-        if job["OptimizationJobStatus"] == "INPROGRESS" and name not in wanted:
-            key = job["OutputConfig"]["S3OutputLocation"].split("/")[4]
-            owners = claims[key].owners if key in claims else ()
+    for (account, _, name), job in world.sagemaker.jobs.items():
+        if job.status == "INPROGRESS" and name not in wanted:
+            owners = claims[job.artifact_key].owners if job.artifact_key in claims else ()
             exempted = any(
-                stack.is_out_of_order
-                and (stack.owner in owners or stack.name == world.sagemaker.creators[account, name])
+                _is_unknowable(stack) and (stack.owner in owners or stack.name == job.creator)
                 for stack in world.stacks.values()
             )
             yield Violation(f"the job {name} of account {account} runs without an owner", exempted)

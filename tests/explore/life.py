@@ -44,7 +44,8 @@ def live(seed: int, binding: Bound, *, chances: Chances | None = None, trace: bo
     for number in range(rng.choice((2, 2, 3))):
         account = rng.choice(ACCOUNTS) if chances.accounts else ACCOUNTS[0]
         kind = "reference" if chances.references and rng.random() < 0.3 else "job"
-        stack = Stack(world, chances, number, account, kind)
+        copies = chances.copies and rng.random() < 0.5
+        stack = Stack(world, chances, number, account, kind, copies=copies)
         scheduler.spawn(stack.name, account, stack.live, mortal=False)
     if chances.prune:
         scheduler.spawn("prune", ACCOUNTS[0], lambda: actors.prune(world))
@@ -105,4 +106,5 @@ def _drawn(rng: random.Random) -> Chances:
         prune=happens(),
         accounts=happens(),
         references=happens(),
+        copies=happens(),
     )

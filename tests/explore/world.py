@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import botocore.session
 from botocore.exceptions import ClientError
 
+from constructs_optim.runtime.jobs.sagemaker_jobs import OPTIMIZATION, TRAINING, ArtifactJobKind
+
 from .scheduler import Scheduler
 
 REGION, STORE, MODEL = "us-west-2", "store", "models/m/"
@@ -190,90 +192,135 @@ def _summary(body: bytes) -> dict[str, Any]:
     return shown
 
 
+@dataclass
+class Job:
+    """A job. ``status`` is in capitals, as the statuses of optimization jobs are."""
+
+    kind: ArtifactJobKind
+    arn: str
+    request: dict[str, Any]
+    created: dt.datetime
+    modified: dt.datetime
+    creator: str
+    """Whose request created it: a stack's name."""
+    status: str = "INPROGRESS"
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.request[self.kind.name_member]
+
+    @property
+    def artifact_key(self) -> str:
+        return self.kind.output(self.request).split("/")[4]
+
+    def described(self) -> dict[str, Any]:
+        """As the service does, which writes a training job's status in another way."""
+        status = self.status
+        if self.kind is TRAINING:
+            status = "InProgress" if status == "INPROGRESS" else status.capitalize()
+        return {
+            **self.request,
+            f"{self.kind.name}Arn": self.arn,
+            f"{self.kind.name}Status": status,
+            "CreationTime": self.created,
+            "LastModifiedTime": self.modified,
+            **({"FailureReason": self.reason} if self.reason else {}),
+        }
+
+
 class SageMaker:
-    """Optimization jobs, by account and name."""
+    """Optimization jobs and training jobs, by account and name."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self._call = scheduler, scheduler.call
         self.meta = SimpleNamespace(service_model=_sagemakers_model(), region_name=REGION)
-        self.jobs: dict[tuple[str, str], dict[str, Any]] = {}
-        self.creators: dict[tuple[str, str], str] = {}
-        """Whose request created a job: a stack's name."""
+        self.jobs: dict[tuple[str, str, str], Job] = {}
         self.quota_is_used_up = False
+
+    def create_optimization_job(self, **request: Any) -> dict[str, Any]:
+        return self._create(OPTIMIZATION, request)
+
+    def create_training_job(self, **request: Any) -> dict[str, Any]:
+        return self._create(TRAINING, request)
+
+    def describe_optimization_job(self, OptimizationJobName: str) -> dict[str, Any]:  # noqa: N803
+        missing = refused("DescribeOptimizationJob", "ResourceNotFound")
+        return self._describe(OPTIMIZATION, OptimizationJobName, missing)
+
+    def describe_training_job(self, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803
+        missing = refused("DescribeTrainingJob", "ValidationException", message="Requested resource not found.")
+        return self._describe(TRAINING, TrainingJobName, missing)
+
+    def stop_optimization_job(self, OptimizationJobName: str) -> None:  # noqa: N803
+        self._stop(OPTIMIZATION, OptimizationJobName)
+
+    def stop_training_job(self, TrainingJobName: str) -> None:  # noqa: N803
+        self._stop(TRAINING, TrainingJobName)
+
+    def unended(self) -> list[Job]:
+        """The jobs that run or are being stopped."""
+        return [job for job in self.jobs.values() if job.status in ("INPROGRESS", "STOPPING")]
+
+    def end(self, job: Job, s3: S3, *, fails: bool) -> None:
+        """Have a job come to its end; one that is being stopped may have completed all the same."""
+        rng = self._scheduler.rng
+        if job.status == "STOPPING" and rng.random() < 0.8:
+            job.status = "STOPPED"
+        elif fails:
+            job.status, job.reason = "FAILED", "out of memory"
+        else:
+            output = job.kind.artifact_uri(job.kind.output(job.request), job.name).removeprefix(f"s3://{STORE}/")
+            s3.put(f"{output}model.safetensors", job.arn.encode())
+            if job.kind is OPTIMIZATION:
+                # Quantization does (djl-serving, serving/docker/partition/sm_neo_quantize.py).
+                s3.put(f"{output}{SERVING_PROPERTIES}", _SETTINGS)
+            job.status = "COMPLETED"
+        self._scheduler.happened[f"{job.kind.title}s {job.status}"] += 1
+        job.modified = dt.datetime.fromtimestamp(self._scheduler.now, dt.UTC)
+        self._scheduler.note(f"** {job.name} is {job.status}")
+        self._scheduler.changed()
 
     @property
     def _account(self) -> str:
         return self._scheduler.current.account
 
-    def create_optimization_job(self, **request: Any) -> dict[str, Any]:
-        name = request["OptimizationJobName"]
+    def _create(self, kind: ArtifactJobKind, request: dict[str, Any]) -> dict[str, Any]:
+        operation, name, account = f"Create{kind.name}", request[kind.name_member], self._account
 
         def act() -> dict[str, Any]:
             if self.quota_is_used_up and self._scheduler.rng.random() < 0.3:
                 self._scheduler.happened["jobs refused"] += 1
-                raise refused("CreateOptimizationJob", "ResourceLimitExceeded")
-            if (self._account, name) in self.jobs:
-                raise refused("CreateOptimizationJob", "ResourceInUse")
+                raise refused(operation, "ResourceLimitExceeded")
+            if (account, kind.name, name) in self.jobs:
+                raise refused(operation, "ResourceInUse")
             now = dt.datetime.fromtimestamp(self._scheduler.now, dt.UTC)
-            self.creators[self._account, name] = self._scheduler.current.name.partition(".")[0]
-            self.jobs[self._account, name] = {
-                "OptimizationJobName": name,
-                "OptimizationJobArn": f"arn:aws:sagemaker:{REGION}:{self._account}:optimization-job/{name}",
-                "OptimizationJobStatus": "INPROGRESS",
-                "CreationTime": now,
-                "LastModifiedTime": now,
-                "DeploymentInstanceType": request["DeploymentInstanceType"],
-                "OutputConfig": request["OutputConfig"],
-                "OptimizationConfigs": request["OptimizationConfigs"],
-            }
+            arn = f"arn:aws:sagemaker:{REGION}:{account}:{kind.title.replace(' ', '-')}/{name}"
+            creator = self._scheduler.current.name.partition(".")[0]
+            self.jobs[account, kind.name, name] = Job(kind, arn, request, now, now, creator)
             self._scheduler.changed()
             return {}
 
-        return self._call(f"CreateOptimizationJob {name}", act)
+        return self._call(f"{operation} {name}", act)
 
-    def describe_optimization_job(self, OptimizationJobName: str) -> dict[str, Any]:  # noqa: N803
+    def _describe(self, kind: ArtifactJobKind, name: str, missing: ClientError) -> dict[str, Any]:
         def act() -> dict[str, Any]:
-            job = self.jobs.get((self._account, OptimizationJobName))
+            job = self.jobs.get((self._account, kind.name, name))
             if job is None:
-                raise refused("DescribeOptimizationJob", "ResourceNotFound")
-            return dict(job)
+                raise missing
+            return job.described()
 
-        return self._call(f"DescribeOptimizationJob {OptimizationJobName}", act)
+        return self._call(f"Describe{kind.name} {name}", act)
 
-    def stop_optimization_job(self, OptimizationJobName: str) -> None:  # noqa: N803
+    def _stop(self, kind: ArtifactJobKind, name: str) -> None:
         def act() -> None:
-            job = self.jobs.get((self._account, OptimizationJobName))
-            if job is None or job["OptimizationJobStatus"] != "INPROGRESS":
-                raise refused("StopOptimizationJob", "ValidationException")
-            job["OptimizationJobStatus"] = "STOPPING"
+            job = self.jobs.get((self._account, kind.name, name))
+            if job is None or job.status != "INPROGRESS":
+                raise refused(f"Stop{kind.name}", "ValidationException")
+            job.status = "STOPPING"
             self._scheduler.changed()
 
-        self._call(f"StopOptimizationJob {OptimizationJobName}", act)
-
-    def describe_training_job(self, TrainingJobName: str) -> dict[str, Any]:  # noqa: N803
-        raise refused("DescribeTrainingJob", "ValidationException", message="Requested resource not found.")
-
-    def unended(self) -> list[dict[str, Any]]:
-        """The jobs that run or are being stopped."""
-        return [job for job in self.jobs.values() if job["OptimizationJobStatus"] in ("INPROGRESS", "STOPPING")]
-
-    def end(self, job: dict[str, Any], s3: S3, *, fails: bool) -> None:
-        """Have a job come to its end; one that is being stopped may have completed all the same."""
-        rng = self._scheduler.rng
-        if job["OptimizationJobStatus"] == "STOPPING" and rng.random() < 0.8:
-            job["OptimizationJobStatus"] = "STOPPED"
-        elif fails:
-            job |= {"OptimizationJobStatus": "FAILED", "FailureReason": "out of memory"}
-        else:
-            output = job["OutputConfig"]["S3OutputLocation"].removeprefix(f"s3://{STORE}/")
-            s3.put(f"{output}model.safetensors", job["OptimizationJobArn"].encode())
-            # Quantization does (djl-serving, serving/docker/partition/sm_neo_quantize.py).
-            s3.put(f"{output}{SERVING_PROPERTIES}", _SETTINGS)
-            job["OptimizationJobStatus"] = "COMPLETED"
-        self._scheduler.happened[f"jobs {job['OptimizationJobStatus']}"] += 1
-        job["LastModifiedTime"] = dt.datetime.fromtimestamp(self._scheduler.now, dt.UTC)
-        self._scheduler.note(f"** {job['OptimizationJobName']} is {job['OptimizationJobStatus']}")
-        self._scheduler.changed()
+        self._call(f"Stop{kind.name} {name}", act)
 
 
 @dataclass

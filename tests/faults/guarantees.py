@@ -46,7 +46,8 @@ class Guarantees:
             for claim in (seen or self.seen()).claims
             if any(self._lives(owner.stack_id) for owner in claim.owners)
         }
-        return [job["name"] for job in self.cloud.jobs() if job["status"] in RUNNING and job["name"] not in owned]
+        jobs = [*self.cloud.jobs(), *self.cloud.training_jobs()]
+        return [job["name"] for job in jobs if job["status"].upper() in RUNNING and job["name"] not in owned]
 
     def lost_artifacts(self, seen: Seen | None = None) -> list[str]:
         """Referenced artifacts whose files do not match their manifest."""
@@ -61,10 +62,12 @@ class Guarantees:
         recorded = [record.owner.stack_id for record in seen.records if record.keys]
         return sorted({stack_id for stack_id in [*claimed, *recorded] if not self._lives(stack_id)})
 
-    def abandoned_models(self) -> list[str]:
-        """Models of this library that no stack has as a resource."""
-        models = [model["ModelName"] for model in self._sagemaker.list_models(NameContains="optim-")["Models"]]
-        return [name for name in models if name not in self._resources()]
+    def abandoned(self) -> list[str]:
+        """Models and endpoint configurations of this library that no stack has as a resource."""
+        models = self._sagemaker.list_models(NameContains="optim-")["Models"]
+        configs = self._sagemaker.list_endpoint_configs(NameContains="optim-")["EndpointConfigs"]
+        names = [*(model["ModelName"] for model in models), *(config["EndpointConfigName"] for config in configs)]
+        return [name for name in names if name not in self._resources()]
 
     def broken(self) -> list[str]:
         """Violated guarantees, one message each."""
@@ -73,7 +76,7 @@ class Guarantees:
             *(f"job {name} runs without an owner" for name in self.orphaned_jobs(seen)),
             *(f"artifact {key} is lost" for key in self.lost_artifacts(seen)),
             *(f"stack {stack} is gone and still owns something" for stack in self.dead_owners(seen)),
-            *(f"model {name} is nobody's" for name in self.abandoned_models()),
+            *(f"{name} is no stack's resource" for name in self.abandoned()),
         ]
 
     def broken_for_good(self, known: Collection[str] = ()) -> list[str]:

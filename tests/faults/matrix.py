@@ -15,7 +15,11 @@ from .stacks import MODELS, STORE
 from .trial import Step, Strike, Trial, Trials, kind_of
 
 _PLACES = ("owners/", "claim.json", "manifest.json", f"/{MODELS}", f"/{STORE}")
-_OF_INTEREST = {"model": ("Model",), "component": ("StackResource", "InferenceComponent")}
+_OF_INTEREST = {
+    "endpoint": ("Model", "EndpointConfig"),
+    "component": ("StackResource", "InferenceComponent"),
+    "copy": ("TrainingJob",),
+}
 # Of the machine's clock: longer than a watcher waits between its polls, as the local cloud shortens these waits.
 _QUIET_SECONDS = 3.0
 # A watcher that a deletion overtakes makes another call now and then: what every run calls is tried.
@@ -61,7 +65,7 @@ def _worth_dying_after(steps: list[Step]) -> list[Step]:
 def _steps(on: Trials, phase: str) -> list[Step]:
     """The calls of a clean run of ``phase``, each named so that a fault can find it again."""
     cloud, stack = on.cloud, on.prepared(kind_of(phase))
-    if phase in ("abandon", "cancel"):
+    if phase.startswith(("abandon", "cancel")):
         stack.deploy_without_end()
     elif not phase.startswith("create"):
         stack.deploy()

@@ -6,9 +6,12 @@ deployment waits for a job.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import io
 import json
+import re
 import tempfile
 import threading
 import zipfile
@@ -29,18 +32,25 @@ from constructs_optim import (
     OptimizedArtifact,
     OptimizedEndpoint,
     Quantization,
+    Routing,
     SpeculativeDecoding,
+    TrainingCompute,
     UpdatePolicy,
+    VariantOptions,
 )
+from constructs_optim.templates.resource_types import JOBS
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.ministack.application import ACCOUNT
 
+from ..support.model_hub import HubModel, ModelHub, serving
 from ..support.waiting import settled, until
 
 STORE, MODELS = "faults-artifacts", "faults-models"
 FUNCTION_SECONDS, ANSWER_SECONDS, WAIT_SECONDS = 60, 130, 90
+_PACKAGE = Path(__file__).parent.parent.parent / "constructs_optim"
 _ENDED = ("COMPLETE", "FAILED")
 _LONGEST = 240
+_TRAINING_CODE = re.compile(r"cdk-hnb659fds-assets-[\w-]+/[0-9a-f]{64}\.zip")
 _ANY_MODEL, _ANY_STORE, _ANY_KEY = "any-model", "any-store", "0" * 64
 
 
@@ -54,6 +64,7 @@ class Kind:
     endpoint: bool = False
     component: bool = False
     refers: bool = False
+    copies: bool = False
     function_seconds: int = FUNCTION_SECONDS
     answer_seconds: int = ANSWER_SECONDS
 
@@ -68,8 +79,12 @@ KINDS = {
     "endpoint": Kind(endpoint=True),
     "component": Kind(component=True),
     "reference": Kind(refers=True),
+    "copy": Kind(copies=True),
 }
 
+
+_UNTIL_THE_END = contextlib.ExitStack()
+atexit.register(_UNTIL_THE_END.close)
 
 # jsii's process answers one thread at a time.
 _SYNTH = threading.Lock()
@@ -91,7 +106,7 @@ def _template(name: str, group_size: int) -> str:
         synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
     )
     given: dict[str, Any] = {
-        "model": Model.s3(f"s3://{MODELS}/{_ANY_MODEL}/"),
+        "model": _copied(group_size) if kind.copies else Model.s3(f"s3://{MODELS}/{_ANY_MODEL}/"),
         "instance_type": "ml.g5.12xlarge",
         "artifact_store": ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Store", _ANY_STORE)),
     }
@@ -101,7 +116,9 @@ def _template(name: str, group_size: int) -> str:
     if kind.refers:
         OptimizedArtifact(stack, "Llama", techniques=[quantization], artifact_key=_ANY_KEY, **given)
     elif kind.endpoint or kind.component:
+        # A file beside the model, and a value of the configuration, that CloudFormation has no property for.
         drafts = [SpeculativeDecoding.custom_draft(uri=f"s3://{MODELS}/draft/")] if kind.endpoint else []
+        routing = Routing.kv_aware() if kind.endpoint else None
         at_once = UpdatePolicy.all_at_once(bake_time=Duration.seconds(0))
         made = OptimizedEndpoint(
             stack,
@@ -109,6 +126,7 @@ def _template(name: str, group_size: int) -> str:
             techniques=[quantization, *drafts],
             inference_component=kind.component,
             update_policy=at_once,
+            variant=VariantOptions(routing=routing),
             **given,
         )
         made.auto_scale(max_capacity=2)
@@ -116,7 +134,8 @@ def _template(name: str, group_size: int) -> str:
         if kind.waits:
             jobs = given.pop("jobs", JobOptions())
             given["jobs"] = jobs.model_copy(update={"timeout": Duration.seconds(kind.wait_seconds)})
-        OptimizationJob(stack, "Llama", techniques=[quantization], wait=kind.waits, **given)
+        techniques = [] if kind.copies else [quantization]
+        OptimizationJob(stack, "Llama", techniques=techniques, wait=kind.waits, **given)
     resources = Template.from_stack(stack).to_json()["Resources"]
     for resource in resources.values():
         properties = resource.get("Properties", {})
@@ -124,7 +143,18 @@ def _template(name: str, group_size: int) -> str:
             properties |= {"Timeout": kind.function_seconds, "Code": {"S3Bucket": STORE, "S3Key": "code/runtime.zip"}}
         if "ServiceTimeout" in properties:
             properties["ServiceTimeout"] = kind.answer_seconds
-    return json.dumps({"Resources": resources})
+    return _TRAINING_CODE.sub(f"{STORE}/code/training.zip", json.dumps({"Resources": resources}))
+
+
+@functools.cache
+def _hub() -> ModelHub:
+    """A hub on loopback with the models that stacks copy, until the process ends."""
+    return _UNTIL_THE_END.enter_context(serving({}))
+
+
+def _copied(revision: int) -> Model:
+    compute = TrainingCompute(environment={"HF_ENDPOINT": _hub().url})
+    return Model.huggingface(f"tests/{_ANY_MODEL}", revision=f"{revision:040x}", compute=compute)
 
 
 def local_cloud() -> LocalCloud:
@@ -139,21 +169,26 @@ def local_cloud() -> LocalCloud:
 
 def runtime_zip() -> bytes:
     """The functions' code."""
-    package = Path(__file__).parent.parent.parent / "constructs_optim"
+    return _zip(_PACKAGE / "runtime", _PACKAGE)
+
+
+def _zip(folder: Path, root: Path) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        for file in sorted((package / "runtime").rglob("*.py")):
-            archive.write(file, file.relative_to(package))
+        for file in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".txt")):
+            archive.write(file, file.relative_to(root))
     return content.getvalue()
 
 
 def prepare(cloud: LocalCloud) -> None:
-    """The buckets, the draft's files and the functions' code."""
+    """The buckets, the draft's files, and the code of functions and training jobs."""
     client = cloud.client("s3")
     for bucket in (STORE, MODELS):
         client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": cloud.region})
     client.put_object(Bucket=MODELS, Key="draft/model.safetensors", Body=b"weights")
     client.put_object(Bucket=STORE, Key="code/runtime.zip", Body=runtime_zip())
+    training = _PACKAGE / "training"
+    client.put_object(Bucket=STORE, Key="code/training.zip", Body=_zip(training, training))
 
 
 @dataclass
@@ -184,6 +219,10 @@ class FaultStack:
     def upload(self, weights: bytes) -> None:
         """Write the model's files, over those that are there."""
         self.cloud.client("s3").put_object(Bucket=MODELS, Key=f"{self.model}/model.safetensors", Body=weights)
+        files = {"config.json": b'{"model_type": "llama"}', "model.safetensors": weights}
+        for revision in (64, 128):
+            commit = f"{revision:040x}"
+            _hub().models[f"tests/{self.model}@{commit}"] = HubModel(commit, files)
 
     @property
     def body(self) -> str:
@@ -216,7 +255,7 @@ class FaultStack:
 
     def deploy_without_end(self) -> None:
         """Create it, with a job that never finishes: until the job runs, and the stack if it does not wait for it."""
-        self.cloud.inject("job_never_finishes")
+        self.cloud.inject("training_never_finishes" if KINDS[self.kind].copies else "job_never_finishes")
         self.start()
         if not KINDS[self.kind].waits:
             self.ended()
@@ -274,5 +313,5 @@ class FaultStack:
     @property
     def artifact_key(self) -> str:
         found = self.cloudformation.describe_stack_resources(StackName=self.name)["StackResources"]
-        (key,) = [item["PhysicalResourceId"] for item in found if item["ResourceType"] == "Custom::OptimizationJob"]
+        (key,) = [item["PhysicalResourceId"] for item in found if item["ResourceType"] in JOBS]
         return key

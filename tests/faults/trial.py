@@ -14,7 +14,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.waiting import settled
 from .guarantees import SETTLES_SECONDS, Guarantees
-from .stacks import FaultStack
+from .stacks import KINDS, FaultStack
 
 _SUCCEEDED = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
 
@@ -262,8 +262,8 @@ class Trials:
 
 def kind_of(phase: str) -> str:
     """The kind of stack that a phase is a phase of."""
-    words = {"abandon": "unwaited", "component": "component", "model": "endpoint", "reference": "reference"}
-    return words.get(phase.split()[-1], "job")
+    last = phase.split()[-1]
+    return "unwaited" if last == "abandon" else last if last in KINDS else "job"
 
 
 _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
@@ -272,9 +272,12 @@ _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "delete": Trials.delete,
     "abandon": Trials.abandon,
     "cancel": Trials.abandon,
-    "create model": Trials.create,
-    "update model": Trials.update,
-    "delete model": Trials.delete,
+    "create endpoint": Trials.create,
+    "update endpoint": Trials.update,
+    "delete endpoint": Trials.delete,
+    "create copy": Trials.create,
+    "update copy": Trials.update,
+    "cancel copy": Trials.abandon,
     "update component": Trials.update,
     "create reference": Trials.create,
     "delete reference": Trials.delete,

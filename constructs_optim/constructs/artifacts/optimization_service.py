@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 
 from aws_cdk import IgnoreMode
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
@@ -168,16 +167,14 @@ class OptimizationService(Construct):
         description = "Creates and deletes models with files beside them"
         return Handler(self, "Models", code=self.code, module="model_handler", description=description)
 
-    def endpoint_config_service_token(self, *, role_arn: Arn | None, key: kms.IKey | None) -> str:
+    def endpoint_config_service_token(self, role_arn: Arn | None) -> str:
         """The handler of endpoint configurations with values that CloudFormation lacks.
 
-        ``role_arn`` is the role that a configuration names, ``key`` the one that encrypts volumes.
+        ``role_arn`` is the role that a configuration names.
         """
         self._endpoint_configs.permit(statements_of("manage endpoint configurations"))
         if role_arn is not None:
             self._endpoint_configs.permit([pass_role_statement("PassExecutionRole", role_arn)])
-        if key is not None:
-            self._endpoint_configs.permit(statements_of("encrypt volumes", Key=key.key_arn))
         return self._endpoint_configs.arn
 
     @cached_property

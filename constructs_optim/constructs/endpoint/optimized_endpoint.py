@@ -271,7 +271,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if not self._configuration.is_native:
             service = OptimizationService.of(self)
             role = self._role.role_arn if self._hosting.serves_components else None
-            token = service.endpoint_config_service_token(role_arn=role, key=self._configuration.encryption_key)
+            token = service.endpoint_config_service_token(role)
             config.add_override("Type", OPTIMIZED_ENDPOINT_CONFIG)
             config.add_property_override("ServiceToken", token)
             config.add_property_override("ServiceTimeout", RESPONSE_SECONDS)

@@ -28,6 +28,19 @@ def job_of_an_update_fails(t: Trials) -> None:
 
 
 @scenario
+def copy_fails(t: Trials) -> None:
+    t.cloud.inject("training_fails", reason="AlgorithmError: no space left on device")
+    says = "ended as Failed: AlgorithmError: no space left on device", "Deploy again to run another one"
+    fails(t, t.stack("copy"), *says)
+
+
+@scenario
+def copy_completes_without_output(t: Trials) -> None:
+    t.cloud.inject("training_writes_nothing")
+    fails(t, t.stack("copy"), "completed but wrote nothing to s3://", "deploy again")
+
+
+@scenario
 def job_completes_without_output(t: Trials) -> None:
     t.cloud.inject("job_writes_nothing")
     fails(t, t.stack(), "completed but wrote nothing to s3://", "deploy again")
