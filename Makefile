@@ -65,7 +65,7 @@ faults: install ## every fault at every step of a deployment, and the figures th
 explore: install ## millions of interleavings of handlers, watchers and prune, in memory (about five minutes)
 	@python -m tests.explore
 
-conformance: install ## what the SageMaker SDK asks for, recorded anew and compared; every plan's arguments, asked of vLLM and SGLang
+conformance: install models ## what the SageMaker SDK asks for, recorded anew and compared; every plan's arguments, asked of vLLM and SGLang
 	@for sdk in 2 3; do \
 	  uv venv --quiet --allow-existing .venv-conformance-$$sdk; \
 	  uv pip sync --quiet --python .venv-conformance-$$sdk --require-hashes requirements/conformance-$$sdk.txt; \
