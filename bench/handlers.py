@@ -23,6 +23,8 @@ _PACKAGE = Path(__file__).resolve().parent.parent / "constructs_optim"
 _HANDLERS = (
     "artifact_handler",
     "capacity_handler",
+    "component_handler",
+    "component_watcher",
     "evaluation_handler",
     "job_handler",
     "job_watcher",

@@ -23,6 +23,9 @@ OPERATIONS = [
     f"{verb}{job}"
     for job in ("AIBenchmarkJob", "AIRecommendationJob", "OptimizationJob")
     for verb in ("Create", "Describe", "Stop")
+] + [
+    # With partitions of accelerators.
+    *("CreateEndpointConfig", "CreateInferenceComponent", "DescribeInferenceComponent", "UpdateInferenceComponent"),
 ]
 
 

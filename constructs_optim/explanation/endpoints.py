@@ -15,7 +15,7 @@ from constructs_optim.templates.resource_types import (
     COMPOSITE_ALARM,
     ENDPOINT,
     ENDPOINT_CONFIGS,
-    INFERENCE_COMPONENT,
+    INFERENCE_COMPONENTS,
     JOBS,
     MODELS,
     OPTIMIZED_ARTIFACT,
@@ -51,7 +51,7 @@ class Endpoint:
         """Its inference components by their construct paths below the endpoint."""
         return {
             self._component_name(component): component
-            for component in self.template.of_type(INFERENCE_COMPONENT)
+            for component in self.template.of_type(*INFERENCE_COMPONENTS)
             if self.template.referred(component.get("EndpointName"), ENDPOINT) == [self.resource]
         }
 

@@ -19,6 +19,7 @@ from constructs_optim.templates.resource_types import (
     JOBS,
     OPTIMIZED_ARTIFACT,
     OPTIMIZED_ENDPOINT_CONFIG,
+    OPTIMIZED_INFERENCE_COMPONENT,
     OPTIMIZED_MODEL,
     WAITING,
 )
@@ -191,6 +192,8 @@ def _create_only(resource: Resource) -> list[str]:
     """The paths of the properties that replace a resource; those that may replace it begin with a question mark."""
     if resource.type in (OPTIMIZED_MODEL, OPTIMIZED_ENDPOINT_CONFIG):
         return [name for name in resource.properties if name not in _INDECISIVE]
+    if resource.type == OPTIMIZED_INFERENCE_COMPONENT:
+        return ["InferenceComponentName"]
     return _SCHEMAS.get(resource.type, [])
 
 

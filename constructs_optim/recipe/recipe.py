@@ -42,7 +42,8 @@ class Recipe:
     ``region`` chooses the registry of the container images; None where it is known only at deployment. ``environment``
     has further variables for the model's container, which override the plan's. ``containers`` are the recorded images,
     of the lock file (:mod:`constructs_optim.recipe.catalog.lock`). ``server`` serves the model; by default the first
-    that serves all techniques, vLLM before the others.
+    that serves all techniques, vLLM before the others. ``partition`` is the type of the GPU partition that a copy of
+    the model occupies.
     """
 
     model: Model
@@ -53,6 +54,7 @@ class Recipe:
     jobs: JobSettings = field(default_factory=JobSettings)
     containers: Lock = field(default_factory=Lock)
     server: ServerSettings | None = None
+    partition: str | None = None
 
     @cached_property
     def served_model(self) -> Model:
@@ -105,8 +107,9 @@ class Recipe:
 
     @cached_property
     def instance(self) -> instances.InstanceRow | None:
-        """The catalog's row of the instance type."""
-        return instances.find(self.instance_type)
+        """The catalog's row of the instance type, or of the partition of it."""
+        row = instances.find(self.instance_type)
+        return row.partitioned(self.partition) if row is not None and self.partition in row.partitions else row
 
     @cached_property
     def located_techniques(self) -> list[tuple[str, Technique]]:

@@ -23,7 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from .aws import client
 from .documents import not_created
-from .errors import DeploymentError, Superseded, code_of, message_of
+from .errors import DeploymentError, LeftToWatcher, Superseded, code_of, message_of
 from .telemetry import Counted, LambdaContext, entry_point, log, redacted
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def custom_resource(
         except Superseded as superseded:
             # CloudFormation waits for the response of the later request only.
             log("superseded", reason=str(superseded))
+            return
+        except LeftToWatcher:
             return
         except DeploymentError as error:
             failure = str(error)

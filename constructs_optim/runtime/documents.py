@@ -13,6 +13,11 @@ def is_artifact_key(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and _ARTIFACT_KEY.fullmatch(value) is not None
 
 
+def is_component_arn(value: object) -> TypeGuard[str]:
+    """Whether ``value`` is the ARN of an inference component."""
+    return isinstance(value, str) and ":inference-component/" in value
+
+
 def is_object(value: object) -> TypeGuard[dict[str, object]]:
     """Whether ``value`` is a JSON object."""
     return isinstance(value, dict)

@@ -20,6 +20,10 @@ class Superseded(DeploymentError):
     """CloudFormation has sent a later request for the same resource."""
 
 
+class LeftToWatcher(DeploymentError):
+    """The watcher of a state machine responds to the request."""
+
+
 def code_of(error: ClientError) -> str:
     """AWS's error code, such as ``NoSuchBucket``; empty without one."""
     return error.response.get("Error", {}).get("Code", "")

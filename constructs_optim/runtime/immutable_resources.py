@@ -47,7 +47,7 @@ class ImmutableKind:
             if "already existing" not in message_of(error):
                 raise
             arn = self._call(sagemaker, "Describe", **named)[f"{self.name}Arn"]
-            _retag(sagemaker, arn, tags)
+            retag(sagemaker, arn, tags)
             log("kept", **{self.field: name})
         return arn
 
@@ -78,7 +78,8 @@ def name_of(event: Event, request: Mapping[str, object]) -> str:
     return f"{readable[: 63 - 17].rstrip('-')}-{digest}"
 
 
-def _retag(sagemaker: SageMakerClient, arn: str, tags: Sequence[Tag]) -> None:
+def retag(sagemaker: SageMakerClient, arn: str, tags: Sequence[Tag]) -> None:
+    """Give a resource these tags, and take all others from it."""
     pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
     current = {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
     keys = {tag["Key"] for tag in tags}

@@ -53,6 +53,7 @@ class Counted(Enum):
     job_created = "created", "JobStarted"
     model_created = "created", "ModelCreated"
     config_created = "created", "EndpointConfigCreated"
+    component_created = "created", "InferenceComponentCreated"
     job_attached = "attached", "JobAttached"
     job_released = "released", "JobStopped"
     job_completed = "ended", "JobCompleted"

@@ -8,7 +8,7 @@ from typing import Any
 
 from .json_values import as_array, as_object, is_array
 from .references import referenced_ids
-from .resource_types import ENDPOINT, ENDPOINT_CONFIGS, INFERENCE_COMPONENT, SCALABLE_TARGET, SCALING_POLICY
+from .resource_types import ENDPOINT, ENDPOINT_CONFIGS, INFERENCE_COMPONENTS, SCALABLE_TARGET, SCALING_POLICY
 from .template import Resource, Template
 from .text import text_of
 
@@ -17,7 +17,7 @@ LocatedValue = tuple[str, Any]
 NAME_PROPERTIES = {
     ENDPOINT: "EndpointName",
     **dict.fromkeys(ENDPOINT_CONFIGS, "EndpointConfigName"),
-    INFERENCE_COMPONENT: "InferenceComponentName",
+    **dict.fromkeys(INFERENCE_COMPONENTS, "InferenceComponentName"),
 }
 """The property that names a resource, by its type."""
 
@@ -89,7 +89,7 @@ def serving_resources(template: Template) -> list[Resource]:
 def components(template: Template) -> list[Resource]:
     """The inference components that serve models of their own, and are no LoRA adapter of another one."""
     base = ("Specification", "BaseInferenceComponentName")
-    return [component for component in template.of_type(INFERENCE_COMPONENT) if component.get(*base) is None]
+    return [component for component in template.of_type(*INFERENCE_COMPONENTS) if component.get(*base) is None]
 
 
 def targets_of_variant(template: Template, variant: Variant) -> list[Resource]:

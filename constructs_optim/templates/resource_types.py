@@ -13,6 +13,7 @@ NESTED_STACK = "AWS::CloudFormation::Stack"
 
 OPTIMIZED_MODEL = "Custom::OptimizedModel"
 OPTIMIZED_ENDPOINT_CONFIG = "Custom::OptimizedEndpointConfig"
+OPTIMIZED_INFERENCE_COMPONENT = "Custom::OptimizedInferenceComponent"
 OPTIMIZED_ARTIFACT = "Custom::OptimizedArtifact"
 OPTIMIZATION_JOB = "Custom::OptimizationJob"
 TRAINING_JOB = "Custom::TrainingJob"
@@ -20,6 +21,7 @@ ENDPOINT_EVALUATION = "Custom::EndpointEvaluation"
 COMPONENT_CAPACITY = "Custom::ComponentCapacity"
 
 MODELS = ("AWS::SageMaker::Model", OPTIMIZED_MODEL)
+INFERENCE_COMPONENTS = (INFERENCE_COMPONENT, OPTIMIZED_INFERENCE_COMPONENT)
 ENDPOINT_CONFIGS = ("AWS::SageMaker::EndpointConfig", OPTIMIZED_ENDPOINT_CONFIG)
 JOBS = (OPTIMIZATION_JOB, TRAINING_JOB)
 WAITING = ("AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitConditionHandle")

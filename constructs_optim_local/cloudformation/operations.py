@@ -65,6 +65,12 @@ def _target(properties: Properties) -> str:
     return "|".join(str(properties[name]) for name in ("ResourceId", "ScalableDimension", "ServiceNamespace"))
 
 
+def _scalable(properties: Properties) -> Properties:
+    """A target's request: its tags are a list in templates, and a map in the API."""
+    tags = {tag["Key"]: tag["Value"] for tag in properties.get("Tags") or []}
+    return {**{name: value for name, value in properties.items() if name != "Tags"}, **({"Tags": tags} if tags else {})}
+
+
 def _policy(properties: Properties) -> Properties:
     request = dict(properties)
     target = request.pop("ScalingTargetId", None)
@@ -136,6 +142,7 @@ OPERATIONS: dict[str, Operations] = {
             "ScheduledActions", "ScheduledActionName", "PutScheduledAction", "DeleteScheduledAction", _TARGET_MEMBERS
         ),
         reference=lambda properties, arn: _target(properties),
+        normalize=_scalable,
     ),
     "AWS::ApplicationAutoScaling::ScalingPolicy": Operations(
         SCALING,

@@ -42,7 +42,7 @@ _IN_A_STACK = 30
 # Required props, and props that are valid only together with others.
 _ALWAYS_OR_WITH_OTHERS = {
     "scope", "id", "model", "techniques", "instance_type", "artifact_key", "artifact_store",
-    "network.vpc_subnets", "network.security_groups",
+    "network.vpc_subnets", "network.security_groups", "variant.accelerator_partitions",
 }  # fmt: skip
 _TYPES = {
     "AWS::SageMaker::EndpointConfig": "CreateEndpointConfig",

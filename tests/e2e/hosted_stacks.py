@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import RemovalPolicy, Size, Stack, Tags
 
 from constructs_optim import (
     Adapters,
     ArtifactStore,
+    ComponentOptions,
     Model,
     OptimizedEndpoint,
     Pool,
@@ -82,5 +84,28 @@ def components(group_size: int) -> Any:
             techniques=[Quantization.awq(group_size=group_size, tensor_parallel_degree=1)],  # type: ignore[arg-type]
         )
         small.auto_scale(min_capacity=0, max_capacity=2).on_concurrency()
+
+    return build
+
+
+def partitioned(layout: Sequence[str], memory_gib: int, tag: str = "team") -> Any:
+    """A model on a partition of a GPU, as many times as there are partitions of its type; it scales."""
+
+    def build(scope: Stack) -> None:
+        Tags.of(scope).add(tag, "chat")
+        endpoint = OptimizedEndpoint(
+            scope,
+            "Divided",
+            instance_type="ml.p5.4xlarge",
+            artifact_store=_store(scope),
+            variant=VariantOptions(accelerator_partitions=layout),
+        )
+        chat = endpoint.add_component(
+            "Chat",
+            model=_model(),
+            memory=Size.gibibytes(memory_gib),
+            options=ComponentOptions(accelerator_partition=layout[0]),
+        )
+        chat.auto_scale(min_capacity=1, max_capacity=layout.count(layout[0])).on_concurrency()
 
     return build

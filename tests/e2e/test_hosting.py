@@ -10,9 +10,9 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from ..support.template_stack import ASSETS, TemplateStack, endpoint_of, made, part_of, physical
+from ..support.template_stack import ASSETS, TemplateStack, allowed, endpoint_of, made, part_of, physical
 from ..support.waiting import until
-from .hosted_stacks import MODELS, components, pooled, updated
+from .hosted_stacks import MODELS, components, partitioned, pooled, updated
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +165,77 @@ class TestComponents:
             ],
         )
         until(lambda: component_of(stack, "Small")["RuntimeConfig"]["DesiredCopyCount"], lambda copies: copies == 1)
+
+
+HALVES, QUARTERS = ["mig-3g.40gb", "mig-3g.40gb"], ["mig-2g.20gb", "mig-2g.20gb", "mig-2g.20gb"]
+
+
+def partitioned_component(stack: TemplateStack) -> dict[str, Any]:
+    name = physical(stack, "Custom::OptimizedInferenceComponent").rpartition("/")[2]
+    return stack.cloud.client("sagemaker").describe_inference_component(InferenceComponentName=name)
+
+
+def partition_of(component: dict[str, Any]) -> tuple[str, int]:
+    required = component["Specification"]["ComputeResourceRequirements"]
+    return required["AcceleratorPartitionType"], required["MinMemoryRequiredInMb"] // 1024
+
+
+def test_a_model_on_a_partition_lives_scales_changes_and_goes(cloud: LocalCloud, tmp_path: Path) -> None:
+    """CloudFormation cannot express it, and a handler makes it: in all its changes, with no more than it may."""
+    client = cloud.client("sagemaker")
+    stack = made(cloud, tmp_path / "created", "Partitions", partitioned(HALVES, 16))
+    assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+    created = partitioned_component(stack)
+    assert partition_of(created) == ("mig-3g.40gb", 16)
+    client.update_inference_component_runtime_config(
+        InferenceComponentName=created["InferenceComponentName"], DesiredRuntimeConfig={"CopyCount": 2}
+    )
+    until(lambda: partitioned_component(stack)["RuntimeConfig"]["CurrentCopyCount"], lambda copies: copies == 2)
+
+    changed = made(cloud, tmp_path / "changed", "Partitions", partitioned(HALVES, 24, tag="squad"))
+    assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+    after = partitioned_component(stack)
+    assert after["InferenceComponentArn"] == created["InferenceComponentArn"]
+    assert partition_of(after) == ("mig-3g.40gb", 24)
+    assert after["RuntimeConfig"]["DesiredCopyCount"] == 2, "what scaling has set is kept"
+    tags = client.list_tags(ResourceArn=after["InferenceComponentArn"])["Tags"]
+    assert {"Key": "squad", "Value": "chat"} in tags
+    assert "team" not in {tag["Key"] for tag in tags}
+
+    cloud.inject("update_fails", reason="The container of the inference component is not well.")
+    failing = made(cloud, tmp_path / "failing", "Partitions", partitioned(HALVES, 32))
+    assert failing.deploy() == "UPDATE_ROLLBACK_COMPLETE", failing.reasons
+    cloud.clear_faults()
+    assert "is not well" in failing.reasons
+    assert partition_of(partitioned_component(stack)) == ("mig-3g.40gb", 24)
+
+    cancelled = made(cloud, tmp_path / "cancelled", "Partitions", partitioned(HALVES, 20))
+    cancelled.start()
+    until(lambda: partitioned_component(stack)["InferenceComponentStatus"], lambda status: status == "Updating", 60)
+    cloud.client("cloudformation").cancel_update_stack(StackName=cancelled.name)
+    assert cancelled.settled() == "UPDATE_ROLLBACK_COMPLETE", cancelled.reasons
+    assert partition_of(partitioned_component(stack)) == ("mig-3g.40gb", 24)
+
+    assert stack.delete() == "DELETE_COMPLETE", stack.reasons
+    assert client.list_inference_components(NameContains="partitions-divided")["InferenceComponents"] == []
+    assert client.list_endpoint_configs(NameContains="optim-partitions")["EndpointConfigs"] == []
+    may = {each for each in allowed(stack.template) if each[0].startswith("Components")}
+    did = {(part_of(each["role"]), each["action"]) for each in cloud.authorizations()}
+    # Requests that supersede others are those of tests/handlers/test_component_handler.py.
+    unseen = {each for each in may - did if each[1].startswith(("sagemaker:", "states:"))}
+    assert unseen == {("ComponentsHandler", "states:StopExecution")}
+
+
+def test_another_layout_of_partitions_is_another_endpoint_that_takes_over(cloud: LocalCloud, tmp_path: Path) -> None:
+    client = cloud.client("sagemaker")
+    stack = made(cloud, tmp_path / "halves", "Layouts", partitioned(HALVES, 16))
+    assert stack.deploy() == "CREATE_COMPLETE", stack.reasons
+    before = endpoint_of(stack)["EndpointName"]
+    changed = made(cloud, tmp_path / "quarters", "Layouts", partitioned(QUARTERS, 16))
+    assert changed.deploy() == "UPDATE_COMPLETE", changed.reasons
+    assert partition_of(partitioned_component(stack)) == ("mig-2g.20gb", 16)
+    assert endpoint_of(stack)["EndpointName"] != before
+    assert len(client.list_endpoints(NameContains="layouts-divided")["Endpoints"]) == 1
+    assert len(client.list_inference_components(NameContains="layouts-divided")["InferenceComponents"]) == 1
+    assert changed.delete() == "DELETE_COMPLETE", changed.reasons
+    assert client.list_endpoints(NameContains="layouts-divided")["Endpoints"] == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from constructs_optim.recipe.catalog import instances
+from constructs_optim_local.sagemaker.hosting import fleets
 from constructs_optim_local.sagemaker.hosting.fleets import hardware
 from tests.support.in_process import InProcessCloud
 
@@ -293,3 +296,81 @@ def update(sagemaker: Any, name: str, image: str, deployment: dict[str, Any]) ->
         Specification={"Container": {"Image": image}, "ComputeResourceRequirements": requirements},
         **({"DeploymentConfig": deployment} if deployment else {}),
     )
+
+
+P5, HALVES = "ml.p5.4xlarge", ("mig-3g.40gb", "mig-3g.40gb")
+
+
+def divided(sagemaker: Any, name: str, *partitions: str, instance_type: str = P5, **changed: Any) -> None:
+    """A configuration whose GPUs have these partitions."""
+    variant = {
+        "VariantName": "AllTraffic",
+        "InitialInstanceCount": 1,
+        "InstanceType": instance_type,
+        "AcceleratorPartitionLayouts": [{"AcceleratorPartitionTypes": list(partitions)}],
+        **changed,
+    }
+    sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+
+
+def on_partition(partition: str | None, accelerators: float = 1) -> dict[str, Any]:
+    specification = needing(accelerators)
+    if partition is not None:
+        specification["ComputeResourceRequirements"]["AcceleratorPartitionType"] = partition
+    return specification
+
+
+def test_the_partitions_of_the_local_cloud_are_those_of_the_instance_catalog() -> None:
+    written = json.loads((Path(fleets.__file__).parents[2] / "data" / "hardware.json").read_text())["partitions"]
+    assert written == {row.family: list(row.partitions) for row in instances.by_name().values() if row.partitions}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "changed", "message"),
+    [
+        (("mig-4g.40gb", "mig-4g.40gb"), {}, "needs 8 compute slices and 8 memory slices"),
+        (("mig-1g.20gb",) * 5, {}, "needs 5 compute slices and 10 memory slices"),
+        (("mig-1g.10gb+me",), {}, "is not valid for ml.p5.4xlarge"),
+        (HALVES, {"instance_type": ONE_GPU}, "valid partition types: none"),
+        ((), {}, "exactly 1 entry"),
+    ],
+)
+def test_a_layout_that_fits_no_gpu_is_refused(
+    sagemaker: Any, partitions: tuple[str, ...], changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ClientError, match=message.replace("+", r"\+")):
+        divided(sagemaker, "impossible", *partitions, **changed)
+
+
+def test_copies_take_the_partitions_of_their_type(sagemaker: Any) -> None:
+    divided(sagemaker, "halves", *HALVES)
+    sagemaker.create_endpoint(EndpointName="halves", EndpointConfigName="halves")
+    assert settled(sagemaker, "halves")["EndpointStatus"] == "InService"
+    found = create(sagemaker, "two", "halves", on_partition("mig-3g.40gb"), copies=2)
+    assert found["RuntimeConfig"]["CurrentCopyCount"] == 2
+    assert create(sagemaker, "no-room", "halves", on_partition("mig-3g.40gb"))["InferenceComponentStatus"] == "Failed"
+    for specification, message in (
+        (on_partition(None), "AcceleratorPartitionType is required"),
+        (on_partition("mig-4g.40gb"), "not one that the endpoint's layout declares: mig-3g.40gb"),
+        (on_partition("mig-3g.40gb", 2), "NumberOfAcceleratorDevicesRequired must be 1"),
+    ):
+        with pytest.raises(ClientError, match=message):
+            create(sagemaker, "refused", "halves", specification)
+
+
+def test_a_layout_and_a_partition_do_not_change(sagemaker: Any) -> None:
+    divided(sagemaker, "mixed", "mig-3g.40gb", "mig-4g.40gb")
+    divided(sagemaker, "reordered", "mig-4g.40gb", "mig-3g.40gb")
+    sagemaker.create_endpoint(EndpointName="mixed", EndpointConfigName="mixed")
+    settled(sagemaker, "mixed")
+    with pytest.raises(ClientError, match="create a new endpoint"):
+        sagemaker.update_endpoint(EndpointName="mixed", EndpointConfigName="reordered")
+    create(sagemaker, "fixed", "mixed", on_partition("mig-3g.40gb"))
+    with pytest.raises(ClientError, match="create a new inference component"):
+        sagemaker.update_inference_component(InferenceComponentName="fixed", Specification=on_partition("mig-4g.40gb"))
+
+
+def test_whole_gpus_have_no_partitions(sagemaker: Any) -> None:
+    endpoint(sagemaker, "whole")
+    with pytest.raises(ClientError, match="layout declares: none"):
+        create(sagemaker, "refused", "whole", on_partition("mig-3g.40gb"))

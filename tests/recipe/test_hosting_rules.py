@@ -26,6 +26,7 @@ from constructs_optim.recipe.servers import Adapters
 
 _G5 = "ml.g5.12xlarge"
 _P5 = "ml.p5.48xlarge"
+_HALVES = ["mig-3g.40gb", "mig-3g.40gb"]
 _ARN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/llama"
 _SERVING: dict[str, Any] = {"inference_component": True}
 
@@ -82,6 +83,20 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT133": [{"techniques": [Sharding.fast_load()]}, {"has_model": False}, {"techniques": [Quantization.awq()]}],
     "OPT134": [{"adapters": [Adapter("add_adapter('Sql')", "s3://adapters/sql.tar.gz", loads=True)], **_SERVING}],
     "OPT135": [{"adapters": [Adapter("add_adapter('Sql')", "${Token[T.1]}", loads=True)], **_SERVING}],
+    "OPT138": [
+        {"partitions": _HALVES, "instance_types": [_P5], **_SERVING},
+        {"partitions": ["mig-1g.10gb"] * 7, "instance_types": [_P5], **_SERVING},
+    ],
+    "OPT139": [
+        {
+            "partitions": _HALVES,
+            "components": [_component(accelerators=1, partition="mig-3g.40gb", copies=16)],
+            "instance_types": [_P5],
+            "maximum_instance_count": 1,
+            **_SERVING,
+        },
+        {"components": [_component()], **_SERVING},
+    ],
     "OPT137": [
         {"region": "eu-west-3"},
         {"region": "us-west-2", **_SERVING},
@@ -152,6 +167,13 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT135", {"adapters": [Adapter("add_adapter('Sql')", "s3://a/b.tar.gz", loads=False)], **_SERVING}, "add_adapter('Sql')", "Adapters("),
     ("OPT137", {"region": "eu-west-3", **_SERVING}, "region", "AWS::SageMaker::InferenceComponent"),
     ("OPT137", {"region": "us-west-1", "has_model": False}, "region", "us-west-2"),
+    ("OPT138", {"partitions": _HALVES, "instance_types": [_P5]}, "variant.accelerator_partitions", "a variant takes whole GPUs"),
+    ("OPT138", {"partitions": _HALVES, "instance_types": [_P5, _P5], "pooled": True, **_SERVING}, "variant.accelerator_partitions", "pools"),
+    ("OPT138", {"partitions": _HALVES, **_SERVING}, "variant.accelerator_partitions", "ml.p4d.24xlarge"),
+    ("OPT138", {"partitions": [*_HALVES, "mig-1g.10gb"], "instance_types": [_P5], **_SERVING}, "variant.accelerator_partitions", "7 compute and 9 memory"),
+    ("OPT139", {"partitions": _HALVES, "components": [_component(accelerators=1)], "instance_types": [_P5], **_SERVING}, "add_component('Chat').options.accelerator_partition", "mig-3g.40gb"),
+    ("OPT139", {"components": [_component(partition="mig-3g.40gb")], **_SERVING}, "add_component('Chat').options.accelerator_partition", "no partitions"),
+    ("OPT139", {"partitions": _HALVES, "components": [_component(accelerators=2, partition="mig-3g.40gb")], "instance_types": [_P5], **_SERVING}, "add_component('Chat').accelerators", "one partition"),
     ("OPT137", {"region": "us-gov-west-1", "techniques": [Sharding.fast_load()]}, "region", "without Sharding.fast_load()"),
 ]  # fmt: skip
 

@@ -36,7 +36,7 @@ from .optimized_artifact import OptimizedArtifact
 from .planned_recipe import ModelRecipe, add_recipe_metadata, recipe_metadata, shown
 from .recipe_artifact import RecipeArtifact, StartupTimeouts
 
-_DECLARED = ("model", "techniques", "instance_type", "environment", "server")
+_DECLARED = ("model", "techniques", "instance_type", "environment", "server", "accelerator_partition")
 
 
 class ModelOptions(Settings):

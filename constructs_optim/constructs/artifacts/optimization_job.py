@@ -88,6 +88,7 @@ class OptimizationJob(RecipeArtifact):
         artifact_store: IArtifactStore | None = None,
         environment: Mapping[str, str] | None = None,
         server: ServerSettings | None = None,
+        accelerator_partition: str | None = None,
         jobs: JobOptions | None = None,
         network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
@@ -104,6 +105,8 @@ class OptimizationJob(RecipeArtifact):
             artifact_store: the store of the artifact; it must not be read-only. Default: one store for the whole stack.
             environment: further environment variables of the model's container. Default: none.
             server: what serves the model. Default: vLLM, unless a technique needs another server.
+            accelerator_partition: the type of the GPU partition that a copy of the model occupies. Default: none, as it
+                takes whole GPUs.
             jobs: the job's role and maximum runtime, and how long the deployment waits for it.
             network: the VPC that job and model reach the network through. Default: none.
             role: the role that SageMaker assumes for the model, and for the job without a role of its own. Default: one
@@ -118,7 +121,14 @@ class OptimizationJob(RecipeArtifact):
         refuse_isolation(network, "OptimizationJob")
         STORE.check("artifact_store", artifact_store)
         ROLE.check("role", role)
-        recipe = ModelRecipe(model, techniques, instance_type, environment=environment, server=server)
+        recipe = ModelRecipe(
+            model,
+            techniques,
+            instance_type,
+            environment=environment,
+            server=server,
+            accelerator_partition=accelerator_partition,
+        )
         seconds = wait_seconds(
             jobs.timeout,
             LONGEST_WAIT_SECONDS,

@@ -185,6 +185,19 @@ class OptimizationService(Construct):
         )
 
     @cached_property
+    def component_runner(self) -> JobRunner:
+        """The handlers of inference components that CloudFormation cannot express."""
+        return JobRunner(
+            Construct(self, "Components"),
+            "component",
+            code=self.code,
+            job="inference component",
+            handler=("Starts changes of inference components that CloudFormation cannot express", []),
+            watcher=("Creates, updates and deletes such inference components", []),
+            supersedes=True,
+        )
+
+    @cached_property
     def capacity_service_token(self) -> str:
         """The handler that looks up how many copies inference components of the stack have."""
         description = "Looks up how many copies inference components have"

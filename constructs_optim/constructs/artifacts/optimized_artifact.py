@@ -49,6 +49,7 @@ class OptimizedArtifact(RecipeArtifact):
         artifact_store: IArtifactStore,
         environment: Mapping[str, str] | None = None,
         server: ServerSettings | None = None,
+        accelerator_partition: str | None = None,
         network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
     ) -> None:
@@ -65,6 +66,8 @@ class OptimizedArtifact(RecipeArtifact):
             artifact_store: the store of the artifact, which may be read-only.
             environment: further environment variables of the model's container. Default: none.
             server: what serves the model. Default: vLLM, unless a technique needs another server.
+            accelerator_partition: the type of the GPU partition that a copy of the model occupies. Default: none, as it
+                takes whole GPUs.
             network: the VPC that the model reaches the network through. Default: none.
             role: the role that SageMaker assumes for the model. Default: one role for all models of the stack.
 
@@ -76,7 +79,14 @@ class OptimizedArtifact(RecipeArtifact):
         ROLE.check("role", role)
         network = network or NetworkOptions()
         refuse_isolation(network, "OptimizedArtifact")
-        plan = ModelRecipe(model, techniques, instance_type, environment=environment, server=server).plan_in(scope)
+        plan = ModelRecipe(
+            model,
+            techniques,
+            instance_type,
+            environment=environment,
+            server=server,
+            accelerator_partition=accelerator_partition,
+        ).plan_in(scope)
         _check(artifact_key, plan)
         super().__init__(scope, id, plan=plan, artifact_store=artifact_store, network=network, role=role)
         self._key = artifact_key

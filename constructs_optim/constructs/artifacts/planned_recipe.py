@@ -114,6 +114,7 @@ class ModelRecipe:
 
     Attributes:
         model: as of ``OptimizedEndpoint``, like all that follow.
+        accelerator_partition: the type of the GPU partition that a copy occupies.
         location: the prefix of its fields in violations: ``instance_pools[0].``, or nothing.
     """
 
@@ -123,6 +124,7 @@ class ModelRecipe:
     artifact_key: str | None = None
     environment: Mapping[str, str] | None = None
     server: ServerSettings | None = None
+    accelerator_partition: str | None = None
     location: str = ""
 
     def violations(self, scope: Construct, jobs: JobSettings | None = None) -> list[Violation]:
@@ -143,13 +145,14 @@ class ModelRecipe:
         context = StackContext.of(scope)
         stack, region = context.stack, context.known_region
         settings = jobs if jobs is not None and self.artifact_key is None else JobSettings()
-        key = (self.model, self.techniques, self.instance_type, self.environment, self.server, settings)
+        served = (self.server, self.accelerator_partition)
+        key = (self.model, self.techniques, self.instance_type, self.environment, *served, settings)
         plans = context.once("plans", list[tuple[Any, Plan]])
         for known, planned in plans:
             if known == key:
                 return planned
         recorded = _lock_file_of(scope).lock
-        recipe = Recipe(*key[:3], region, self.environment, settings, recorded, self.server)
+        recipe = Recipe(*key[:3], region, self.environment, settings, recorded, *served)
 
         def identity(uri: str) -> str:
             # A token's own text has another number in every run; the value that it resolves to stays the same.
@@ -170,6 +173,7 @@ def recipes_of(
     server: ServerSettings | None,
     *,
     pooled: bool,
+    partition: str | None = None,
 ) -> list[ModelRecipe]:
     """One recipe for each pool; none without a model, which nothing can be set for then."""
     if model is None:
@@ -190,6 +194,7 @@ def recipes_of(
             pool.artifact_key,
             _merged(environment, pool.environment),
             pool.server or server,
+            partition,
             location=f"instance_pools[{index}]." if pooled else "",
         )
         for index, pool in enumerate(pools)

@@ -74,6 +74,7 @@ class EndpointConfiguration(Settings):
             ssm_access=variant.ssm_access,
             ami_version=variant.inference_ami_version,
             capacity_reservation=variant.capacity_reservation,
+            partitions=tuple(variant.accelerator_partitions),
             **of_the_endpoint,
         )
 
@@ -101,7 +102,8 @@ class EndpointConfiguration(Settings):
     @property
     def is_native(self) -> bool:
         """Whether ``AWS::SageMaker::EndpointConfig`` has all of its values."""
-        return self.variant.routing is None or self.variant.routing.strategy != "KV_AWARE"
+        routed = self.variant.routing is None or self.variant.routing.strategy != "KV_AWARE"
+        return routed and not self.variant.accelerator_partitions
 
     def variant_property(
         self, hosting: Hosting, models: Sequence[HostedModel], managed_range: tuple[int, int] | None = None

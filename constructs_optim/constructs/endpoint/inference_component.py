@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
 
-from aws_cdk import CfnResource, Fn, Resource, Size, Token
+from aws_cdk import Aws, CfnResource, Fn, Resource, Size, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -21,18 +21,27 @@ from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import MEMORY, refuse
-from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
+from constructs_optim.constructs.stack.custom_resource import COMPONENT_SECONDS, RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.network import Network
-from constructs_optim.constructs.stack.permissions import Statement
+from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import path_of, physical_name
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Violation
-from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Adapter, Component, Hosting, instances_for_copies
+from constructs_optim.recipe.hosting import (
+    COMPONENT_STARTUP_SECONDS,
+    PARTITION_STARTUP_SECONDS,
+    Adapter,
+    Component,
+    Hosting,
+    instances_for_copies,
+)
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
+from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
+from constructs_optim.templates.resource_types import OPTIMIZED_INFERENCE_COMPONENT
 
-from .endpoint_base import ModelServer, grant_invocations, openai_base_url
+from .endpoint_base import ModelServer, grant_invocations, name_in_arn, openai_base_url
 from .endpoint_configuration import EndpointConfiguration
 from .options import ComponentOptions, declare_alarms
 from .update_policy import component_deployment_config
@@ -118,7 +127,8 @@ class EndpointResources:
         """How many instances the copies take, of the type that they take most of."""
         # Not strict: the catalog may not know all of the instance types.
         by_type = zip(self.hosting.rows, zip(*components, strict=True), strict=False)
-        return max((instances_for_copies(list(of_type), row) for row, of_type in by_type), default=1)
+        partitions = self.hosting.partitions
+        return max((instances_for_copies(list(of_type), row, partitions) for row, of_type in by_type), default=1)
 
 
 def requirements_of(
@@ -129,6 +139,7 @@ def requirements_of(
     accelerators: int | None = None,
     memory: Size | None = None,
     copies: int = 1,
+    partition: str | None = None,
 ) -> Component:
     """The resources that a copy of a model reserves: as set, or from the model's plan."""
     MEMORY.check(f"{label}.memory", memory)
@@ -140,11 +151,15 @@ def requirements_of(
         copies,
         int(options.max_memory.to_mebibytes()) if options.max_memory is not None else None,
         options.cpu_cores,
+        partition,
     )
 
 
 class _ComponentResource(Resource):
-    """An ``AWS::SageMaker::InferenceComponent``, of a model or of an adapter."""
+    """An ``AWS::SageMaker::InferenceComponent``, of a model or of an adapter.
+
+    That type has no property for a GPU partition: then a custom resource with its properties is the component.
+    """
 
     _endpoint: EndpointResources
     inference_component_name: str
@@ -152,15 +167,31 @@ class _ComponentResource(Resource):
     inference_component_arn: str
     """The component's ARN (a token)."""
 
-    def _declare(self, endpoint: EndpointResources, name: str, **properties: Any) -> sagemaker.CfnInferenceComponent:
+    def _declare(
+        self, endpoint: EndpointResources, name: str, *, partition: str | None = None, **properties: Any
+    ) -> sagemaker.CfnInferenceComponent:
         self._endpoint = endpoint
         resource = sagemaker.CfnInferenceComponent(
             self,
-            "Resource",
+            # CloudFormation never changes the type of a resource.
+            "Resource" if partition is None else "Partitioned",
             endpoint_name=endpoint.endpoint.attr_endpoint_name,
             inference_component_name=name,
             **properties,
         )
+        if partition is not None:
+            requirements = "Specification.ComputeResourceRequirements"
+            resource.add_property_override(f"{requirements}.AcceleratorPartitionType", partition)
+            resource.add_override("Type", OPTIMIZED_INFERENCE_COMPONENT)
+            runner = OptimizationService.of(self).component_runner
+            for property_name, value in runner.properties.items():
+                resource.add_property_override(property_name, value)
+            resource.add_property_override("ServiceTimeout", COMPONENT_SECONDS)
+            # By names that are known before the resources are there; a successor has another ending.
+            arn = f"arn:{Aws.PARTITION}:sagemaker:{Aws.REGION}:{Aws.ACCOUNT_ID}"
+            component = f"{arn}:inference-component/{name_in_arn(name.rpartition(_ending(endpoint, partition))[0])}-*"
+            host = f"{arn}:endpoint/{name_in_arn(endpoint.literal_name)}"
+            runner.watcher.permit(statements_of("manage inference components", Component=component, Endpoint=host))
         self.inference_component_name = self._get_resource_name_attribute(_name_in(resource.ref))
         self.inference_component_arn = self._get_resource_arn_attribute(
             resource.ref, service="sagemaker", resource="inference-component", resource_name=name
@@ -204,7 +235,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
         self.requirements: tuple[Component, ...] = tuple(requirements)
         self.fewest_copies = self.most_copies = requirements[0].copies
         endpoint.check_copies(self, self.most_copies)
-        self._name = physical_name(scope, id)
+        self._partition: str | None = requirements[0].partition
+        self._name = physical_name(scope, id, _ending(endpoint, self._partition))
         super().__init__(scope, id, physical_name=self._name)
         watch_template_size(self)
         self.models = tuple(models)
@@ -224,7 +256,11 @@ class InferenceComponent(_ComponentResource, ModelServer):
         )
         self._definition = self._properties()
         self._resource = self._declare(
-            endpoint, self._name, runtime_config={"copyCount": requirements[0].copies}, **self._definition
+            endpoint,
+            self._name,
+            partition=self._partition,
+            runtime_config={"copyCount": requirements[0].copies},
+            **self._definition,
         )
         describe_hosted(self._resource, models)
         # The instances are as many as the copies take, which is more than a new configuration starts with.
@@ -234,6 +270,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
     def _properties(self) -> dict[str, Any]:
         """The component's properties without its ``RuntimeConfig``."""
         configuration = self._endpoint.configuration
+        longest = COMPONENT_STARTUP_SECONDS if self._partition is None else PARTITION_STARTUP_SECONDS
         policy = configuration.update_policy
         alarm_names = [alarm.alarm_name for alarm in policy.rollback_alarms] + self.alarms.rollback_alarm_names
         specifications: list[dict[str, Any]] = [
@@ -246,7 +283,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
                 ),
                 "modelName": model.model_name,
                 **self._options.to_property(),
-                "startupParameters": configuration.startup_parameters(model, longest=COMPONENT_STARTUP_SECONDS),
+                "startupParameters": configuration.startup_parameters(model, longest=longest),
             }
             for model, requirement in zip(self.models, self.requirements, strict=True)
         ]
@@ -332,7 +369,9 @@ class InferenceComponent(_ComponentResource, ModelServer):
         for model in self.models:
             model.artifact.execution_role.permit([read])
         base_name = _name_in(self._resource.ref)
-        return LoraAdapter(self, id, self._endpoint, base_name, artifact_uri, adapter_name or physical_name(self, id))
+        digest = self._endpoint.configuration.variant.partition_digest
+        name = adapter_name or physical_name(self, id, digest)
+        return LoraAdapter(self, id, self._endpoint, base_name, artifact_uri, name)
 
 
 class LoraAdapter(_ComponentResource):
@@ -374,6 +413,11 @@ def current_copies(
         },
     )
     return Token.as_number(resource.get_att("CopyCount"))
+
+
+def _ending(endpoint: EndpointResources, partition: str | None) -> str:
+    """What the name of a component ends in: SageMaker changes neither its partition nor its endpoint's layout."""
+    return f"-{sha256(f'{endpoint.literal_name}{partition}')[:6]}" if partition is not None else ""
 
 
 def _as_in_templates(value: Any) -> Any:

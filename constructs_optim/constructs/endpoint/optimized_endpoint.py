@@ -171,7 +171,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             models = {"artifact_store": artifact_store, "role": role, "removal_policy": removal_policy}
             self._model_options = ModelOptions(**models, **drop_none(jobs=jobs, network=network))
         pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
-        recipes = recipes_of(model, pools, environment, server, pooled=instance_pools is not None)
+        options = inference_component if isinstance(inference_component, ComponentOptions) else ComponentOptions()
+        partition = options.partition_of(variant) if isinstance(variant, VariantOptions) else None
+        recipes = recipes_of(model, pools, environment, server, pooled=instance_pools is not None, partition=partition)
         if violations:
             refuse([*violations, *(each for recipe in recipes for each in recipe.violations(scope))])
         violations = self._violations(scope, recipes)
@@ -192,7 +194,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._check_isolation(id, recipes)
         if self._model_options.network.vpc is not None:
             make_connectable(OptimizedEndpoint)
-        self._literal_name = endpoint_name_of(scope, id, endpoint_name)
+        self._literal_name = endpoint_name_of(scope, id, endpoint_name, self._configuration.variant.partition_digest)
         super().__init__(scope, id, physical_name=self._literal_name)
         watch_template_size(self)
         for advice in warnings(self._hosting):
@@ -221,13 +223,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         )
         self.component: InferenceComponent | None = None
         if self.models and self._hosting.serves_components:
-            options = inference_component if isinstance(inference_component, ComponentOptions) else ComponentOptions()
             self.component = InferenceComponent(
                 self,
                 "Component",
                 endpoint=self._resources,
                 models=self.models,
-                requirements=[requirements_of(hosted, "model", options) for hosted in self.models],
+                requirements=[requirements_of(hosted, "model", options, partition=partition) for hosted in self.models],
                 options=options,
             )
             self.inference_component_name = self.component.inference_component_name
@@ -275,6 +276,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             config.add_override("Type", OPTIMIZED_ENDPOINT_CONFIG)
             config.add_property_override("ServiceToken", token)
             config.add_property_override("ServiceTimeout", RESPONSE_SECONDS)
+            if partitions := self._configuration.variant.accelerator_partitions:
+                layouts = [{"AcceleratorPartitionTypes": list(partitions)}]
+                config.add_property_override("ProductionVariants.0.AcceleratorPartitionLayouts", layouts)
         return config
 
     def _declare_alarms(self) -> EndpointAlarms | None:
@@ -450,12 +454,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """
         label, options = f"add_component({id!r})", options or ComponentOptions()
         pools = pools_of_component(self._hosting, model, techniques, instance_pools, artifact_key)
-        recipes = recipes_of(model, pools, environment, server, pooled=instance_pools is not None)
+        partition = options.partition_of(self._configuration.variant)
+        recipes = recipes_of(model, pools, environment, server, pooled=instance_pools is not None, partition=partition)
         violations = self._violations(self, recipes)
         hosting = replace(
             self._hosting,
             **(self._containers(self, recipes) if not violations else {}),
-            components=(Component(label, 1, 128, copies),),
+            components=(Component(label, 1, 128, copies, partition=partition),),
             techniques=(*self._hosting.techniques, *_techniques(pools)),
         )
         refuse([*violations, *check(hosting)])
@@ -469,7 +474,15 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             endpoint=self._resources,
             models=models,
             requirements=[
-                requirements_of(hosted, label, options, accelerators=accelerators, memory=memory, copies=copies)
+                requirements_of(
+                    hosted,
+                    label,
+                    options,
+                    accelerators=accelerators,
+                    memory=memory,
+                    copies=copies,
+                    partition=partition,
+                )
                 for hosted in models
             ],
             options=options,

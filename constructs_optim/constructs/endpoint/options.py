@@ -30,6 +30,7 @@ from constructs_optim.constructs.stack.permissions import Statement, statements_
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.options import CapacityReservation, Observability, Placement, Routing, ScaleIn
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
+from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.settings import Settings
 
 from .update_policy import watch_statements
@@ -100,6 +101,9 @@ class VariantOptions(Settings):
         ssm_access: whether a session of AWS Systems Manager may be opened in the containers, which are not isolated
             from the network then; for tests, after AWS Support has enabled it for the account. Default: no.
         core_dumps: where the core dump of a container that crashes is kept. Default: nowhere.
+        accelerator_partitions: the partitions (Multi-Instance GPU) that each GPU is divided into, for inference
+            components that take less than a GPU, for instance ``["mig-3g.40gb", "mig-3g.40gb"]``. SageMaker cannot
+            change the partitions of an endpoint: another list makes another endpoint. Default: GPUs are whole.
     """
 
     name: str = "AllTraffic"
@@ -116,6 +120,12 @@ class VariantOptions(Settings):
     scale_in: ScaleIn | None = None
     ssm_access: bool = False
     core_dumps: CoreDumps | None = None
+    accelerator_partitions: Sequence[str] = ()
+
+    @property
+    def partition_digest(self) -> str:
+        """What names of endpoint and components end in: they are others wherever the partitions are."""
+        return f"-{sha256(canonical(list(self.accelerator_partitions)))[:6]}" if self.accelerator_partitions else ""
 
     def statements(self) -> Iterator[Statement]:
         """The permissions of the execution role for sessions and core dumps."""
@@ -134,12 +144,20 @@ class ComponentOptions(Settings):
         caching: whether instances keep the model's files and the container's image, which starts further copies sooner.
             Default: the service's own, which is yes for instance types with more than 232 GiB of NVMe disks.
         placement: which instances copies are placed on. Default: the service's own.
+        accelerator_partition: the type of partition that a copy occupies, of those that the endpoint's
+            ``accelerator_partitions`` has. Default: the endpoint's only type; without partitions, a copy takes GPUs.
     """
 
     cpu_cores: float | None = Field(default=None, ge=0.25, allow_inf_nan=False)
     max_memory: Annotated[Size, MEMORY] | None = None
     caching: bool | None = None
     placement: Placement | None = None
+    accelerator_partition: str | None = None
+
+    def partition_of(self, variant: VariantOptions) -> str | None:
+        """The type of partition of a copy: the requested one, or the only one of the variant."""
+        kinds = set(variant.accelerator_partitions)
+        return self.accelerator_partition or (next(iter(kinds)) if len(kinds) == 1 else None)
 
     def to_property(self) -> dict[str, Any]:
         """Its part of an inference component's specification, except the resources of a copy."""

@@ -15,6 +15,8 @@ from .arguments import DURATION
 
 RESPONSE_SECONDS = 900
 """How long CloudFormation waits for a handler's response (``ServiceTimeout``)."""
+COMPONENT_SECONDS = 3600
+"""How long CloudFormation waits for an inference component that a handler makes: as long as it can."""
 LONGEST_WAIT_SECONDS = 12 * 60 * 60
 """How long a wait condition lasts at most."""
 SIGNALLED_VALUES: dict[str, object] = {

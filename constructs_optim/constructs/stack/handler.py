@@ -188,11 +188,12 @@ class JobRunner:
         handler: tuple[str, Sequence[Statement]],
         watcher: tuple[str, Sequence[Statement]],
         start_sid: str = "StartWatching",
+        supersedes: bool = False,
     ) -> None:
         """Declare them below ``scope``; handler and watcher have a description and first permissions each.
 
         ``job`` is the name of a job in descriptions, and ``start_sid`` the id of the statement by which the handler
-        starts the state machine.
+        starts the state machine. ``supersedes``: it stops the executions of earlier requests.
         """
         description, statements = watcher
         self.watcher: Handler = Handler(
@@ -209,6 +210,16 @@ class JobRunner:
         self.handler: Handler = Handler(scope, "Handler", code=code, module=f"{name}_handler", description=description)
         start = Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))
         self.handler.permit([*statements, start])
+        if supersedes:
+            execution = "arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:execution:${Name}:*"
+            executions = {"Fn::Sub": [execution, {"Name": self.state_machine.attr_name}]}
+            names = f"executions are named after requests, {KNOWN_LATER}"
+            self.handler.permit(
+                [
+                    Statement("ListRequests", ("states:ListExecutions",), (self.state_machine.ref,)),
+                    Statement("EndRequests", ("states:StopExecution",), (executions,), wildcard=names),
+                ]
+            )
         self.properties: Mapping[str, Any] = {
             "ServiceToken": self.handler.arn,
             "ServiceTimeout": RESPONSE_SECONDS,

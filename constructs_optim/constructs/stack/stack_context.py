@@ -125,10 +125,10 @@ def late_text(produce: Callable[[], Any]) -> str:
     return Token.as_string(late_value(cache(produce)))
 
 
-def endpoint_name_of(scope: Construct, id: str, name: str | None) -> str:
+def endpoint_name_of(scope: Construct, id: str, name: str | None, ending: str = "") -> str:
     """The name of the endpoint ``id`` of ``scope``: ``name``, unique in its stack, or a name built from its path."""
     if name is None:
-        return physical_name(scope, id)
+        return physical_name(scope, id, ending)
     if not is_token(name):
         # CreateEndpoint does not tell upper from lower case (Amazon SageMaker API reference).
         names = StackContext.of(scope).once("endpoint names", dict[str, tuple[Construct, str]])
@@ -143,8 +143,10 @@ def endpoint_name_of(scope: Construct, id: str, name: str | None) -> str:
     return name
 
 
-def physical_name(scope: Construct, id: str) -> str:
+def physical_name(scope: Construct, id: str, ending: str = "") -> str:
     """A name for the child ``id`` of ``scope``, known before it exists, and unique in account and region.
+
+    A resource that cannot change in place has an ``ending``, of seven characters, that its successor has not.
 
     An update of an endpoint is rolled back by alarms about that endpoint: the endpoint names its alarms, and they name
     the endpoint. CloudFormation creates neither first when both refer to each other, so one has an explicit name, which
@@ -159,7 +161,7 @@ def physical_name(scope: Construct, id: str) -> str:
     if known:
         parts = [context.name, *parts]
     # 63 characters, less 9 of the hash, and 37 of a hyphen and a UUID.
-    longest = 54 if known else 17
+    longest = (54 if known else 17) - len(ending)
     words = "-".join(filter(None, (re.sub(r"[^a-zA-Z0-9-]", "", part).strip("-") for part in parts)))
-    name = f"{words.lower()[:longest].rstrip('-')}-{sha256('/'.join(parts))[:8]}"
+    name = f"{words.lower()[:longest].rstrip('-')}-{sha256('/'.join(parts))[:8]}{ending}"
     return name if known else f"{name}-{context.uuid}"

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from . import load
 
 # By compute capability: H100 and H200; B200 and B300; RTX PRO 6000.
 _GENERATIONS = {9.0: "hopper", 10.0: "blackwell", 10.3: "blackwell", 12.0: "rtx_pro_6000"}
+
+COMPUTE_SLICES, MEMORY_SLICES = 7, 8
+"""Of a GPU that can be divided: NVIDIA Multi-Instance GPU user guide, "Supported MIG Profiles"."""
+_PARTITION = re.compile(r"mig-(\d+)g\.(\d+)gb")
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,7 @@ class InstanceRow:
     ``accelerator_memory_mib`` is of one accelerator, ``memory_mib`` of the host.
     ``memory_bandwidth`` is the maker's figure for one accelerator, in GB per second. ``sdk_lists``: whether the
     SageMaker SDK lists the family for optimization. ``runs_optimization``: as a job's deployment instance type.
+    ``partitions`` are the types of partitions that a GPU can be divided into (Multi-Instance GPU), the whole GPU last.
     """
 
     name: str
@@ -38,6 +45,7 @@ class InstanceRow:
     sdk_lists: bool
     compute_capability: float | None = None
     cores_per_accelerator: int = 1
+    partitions: tuple[str, ...] = ()
 
     @property
     def generation(self) -> str | None:
@@ -54,12 +62,34 @@ class InstanceRow:
         """Memory of all accelerators, in GB (10^9 bytes)."""
         return self.accelerator_count * self.accelerator_memory_mib * 2**20 / 1e9
 
+    def slices(self, partition: str) -> tuple[int, int]:
+        """The compute and memory slices of one of its types of partitions."""
+        (compute, gigabytes), (_, whole) = (
+            map(int, found.groups()) for name in (partition, self.partitions[-1]) if (found := _PARTITION.match(name))
+        )
+        return compute, round(gigabytes * MEMORY_SLICES / whole)
+
+    def partitioned(self, partition: str) -> InstanceRow:
+        """The instance type as a model on one partition sees it: a single, smaller accelerator, and its share of host
+        memory.
+        """
+        _, memory = self.slices(partition)
+        return replace(
+            self,
+            accelerator_count=1,
+            accelerator_memory_mib=self.accelerator_memory_mib * memory // MEMORY_SLICES,
+            memory_mib=self.memory_mib * memory // (MEMORY_SLICES * self.accelerator_count),
+            memory_bandwidth=self.memory_bandwidth * memory / MEMORY_SLICES,
+        )
+
 
 @cache
 def by_name() -> MappingProxyType[str, InstanceRow]:
     """Every catalogued accelerated instance type."""
     data = load("instances")
-    families = data["families"]
+    families: dict[str, dict[str, Any]] = {
+        name: {**family, "partitions": tuple(family.get("partitions", ()))} for name, family in data["families"].items()
+    }
     return MappingProxyType({row["name"]: InstanceRow(**row, **families[row["family"]]) for row in data["accelerated"]})
 
 

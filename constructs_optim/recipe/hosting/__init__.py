@@ -18,6 +18,8 @@ COMPONENT_STARTUP_SECONDS = 2700
 CloudFormation waits 2 hours for an inference component (its schema has no timeout), in which an instance is launched
 and an image is pulled as well.
 """
+PARTITION_STARTUP_SECONDS = 1500
+"""The same of a component on a GPU partition, which a custom resource waits 1 hour for."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,9 @@ class Hosting:
 
     ``instance_types`` are those of the instance pools by priority, if it is ``pooled``. Without a model, an endpoint
     serves those of components. ``techniques`` are those of all pools. The instance counts are the range of
-    managed instance scaling. ``servers`` are those of its own models, by name. ``container_amis`` are the machine
-    images that containers need. ``region`` is None where it is known only at deployment.
+    managed instance scaling. ``partitions`` is the layout of each GPU. ``servers`` are those of its own models, by
+    name. ``container_amis`` are the machine images that containers need. ``region`` is None where it is known only at
+    deployment.
     """
 
     instance_types: Sequence[str]
@@ -60,6 +63,7 @@ class Hosting:
     rollback_alarms: int = 0
     components: Sequence[Component] = ()
     adapters: Sequence[Adapter] = ()
+    partitions: Sequence[str] = ()
     region: str | None = None
 
     @cached_property
@@ -83,20 +87,29 @@ class Hosting:
         return [row for row in rows if row is not None]
 
 
-def instances_for_copies(components: Sequence[Component], row: instances.InstanceRow) -> int:
+def instances_for_copies(
+    components: Sequence[Component], row: instances.InstanceRow, partitions: Sequence[str] = ()
+) -> int:
     """How many instances of a type hold all copies of components, by first fit of the largest copies first.
 
-    SageMaker does not publish how it places copies; the result is never below the optimum.
+    ``partitions`` is the layout of each GPU. SageMaker does not publish how it places copies; the result is never below
+    the optimum.
     """
     free: list[tuple[float, ...]] = []
-    copies = ((c.accelerators, c.memory_mib, c.cpu_cores or 0) for c in components for _ in range(c.copies))
+    kinds = sorted({*partitions})
+    whole = [row.accelerator_count * partitions.count(kind) for kind in kinds] or [row.parallel_units]
+    copies = (
+        (*([int(c.partition == kind) for kind in kinds] or [c.accelerators]), c.memory_mib, c.cpu_cores or 0)
+        for c in components
+        for _ in range(c.copies)
+    )
     for copy in sorted(copies, reverse=True):
         for index, room in enumerate(free):
             if all(taken <= left for taken, left in zip(copy, room, strict=True)):
                 free[index] = _less(room, copy)
                 break
         else:
-            free.append(_less((row.parallel_units, row.memory_mib, row.vcpu), copy))
+            free.append(_less((*whole, row.memory_mib, row.vcpu), copy))
     return len(free)
 
 

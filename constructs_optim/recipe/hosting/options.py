@@ -155,6 +155,7 @@ class Component:
     copies: int
     max_memory_mib: int | None = None
     cpu_cores: float | None = None
+    partition: str | None = None
 
 
 @dataclass(frozen=True)

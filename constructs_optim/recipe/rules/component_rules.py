@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from constructs_optim.recipe.catalog import availability
+from constructs_optim.recipe.catalog import availability, instances
+from constructs_optim.recipe.catalog.instances import COMPUTE_SLICES, MEMORY_SLICES
 from constructs_optim.recipe.hosting import Hosting, instances_for_copies
 from constructs_optim.recipe.techniques import SpeculativeDecoding
 from constructs_optim.recipe.tokens import is_whole, matches
@@ -49,11 +50,11 @@ def _a_copy_fits(hosting: Hosting) -> Iterator[Finding]:
 def _all_copies_fit(hosting: Hosting) -> Iterator[Finding]:
     """All copies fit the endpoint's instances: copies without room stay pending, and the deployment fails."""
     most, components = hosting.maximum_instance_count, hosting.components
-    # What OPT130 refuses fits nowhere.
-    if most is None or not is_whole(most, 1) or any(_a_copy_fits(hosting)):
+    # What the rules on a single copy refuse fits nowhere.
+    if most is None or not is_whole(most, 1) or any(_a_copy_fits(hosting)) or any(_a_copy_takes_a_partition(hosting)):
         return
     for row in hosting.rows:
-        needed = instances_for_copies(components, row)
+        needed = instances_for_copies(components, row, hosting.partitions)
         if needed > most:
             fix = f"variant=VariantOptions(max_instance_count={needed}), fewer copies, or a larger instance type"
             labels = ", ".join(component.label for component in components)
@@ -113,3 +114,46 @@ def _region_has_components(hosting: Hosting) -> Iterator[Finding]:
         regions = ", ".join(availability.regions_with(kind))
         fix = f"a model that a variant serves, without Sharding.fast_load(); or a stack in one of {regions}"
         yield Finding("region", hosting.region, fix)
+
+
+@rule("OPT138", f"{GUIDE}inference-components-accelerator-partitioning-create.html")
+def _a_layout_divides_a_gpu(hosting: Hosting) -> Iterator[Finding]:
+    """A layout divides a GPU: each GPU of the instances has the same partitions, which inference components occupy."""
+    location, layout = "variant.accelerator_partitions", ", ".join(map(str, hosting.partitions))
+    if not hosting.partitions:
+        return
+    if not hosting.serves_components:
+        yield Finding(location, layout, "inference_component=True, or leave it out", "a variant takes whole GPUs")
+    if hosting.pooled and len(hosting.instance_types) > 1:
+        reason = "a layout is for the GPUs of one instance type, and the pools have several"
+        yield Finding(location, layout, "instance_type=, or pools without partitions", reason)
+    for row in hosting.rows:
+        if unknown := [str(name) for name in hosting.partitions if name not in row.partitions]:
+            divided = ", ".join(name for name, other in instances.by_name().items() if other.partitions)
+            fix = f"some of {', '.join(row.partitions)}" if row.partitions else f"an instance type of {divided}"
+            reason = f"the accelerators of {row.name} have no such partitions"
+            yield Finding(location, ", ".join(dict.fromkeys(unknown)), fix, reason)
+            continue
+        compute, memory = (sum(slices) for slices in zip(*map(row.slices, hosting.partitions), strict=True))
+        if compute > COMPUTE_SLICES or memory > MEMORY_SLICES:
+            reason = (
+                f"they take {compute} compute and {memory} memory slices, and a GPU of {row.name} has "
+                f"{COMPUTE_SLICES} and {MEMORY_SLICES}"
+            )
+            yield Finding(location, layout, "fewer or smaller partitions", reason)
+
+
+@rule("OPT139", f"{GUIDE}inference-components-accelerator-partitioning-deploy.html")
+def _a_copy_takes_a_partition(hosting: Hosting) -> Iterator[Finding]:
+    """On GPUs with partitions, a copy takes one: SageMaker refuses components that name no partition of the layout."""
+    kinds = ", ".join(sorted({*map(str, hosting.partitions)}))
+    for component in hosting.components:
+        location, partition = f"{component.label}.options.accelerator_partition", component.partition
+        if hosting.partitions and partition not in hosting.partitions:
+            yield Finding(location, partition, f"one of the layout's: {kinds}")
+        elif not hosting.partitions and partition is not None:
+            fix = f"variant=VariantOptions(accelerator_partitions=[{partition!r}, ...]), or leave it out"
+            yield Finding(location, partition, fix, "the endpoint's GPUs have no partitions")
+        elif partition is not None and component.accelerators != 1:
+            fix = "leave accelerators out: a copy takes one partition"
+            yield Finding(f"{component.label}.accelerators", component.accelerators, fix)

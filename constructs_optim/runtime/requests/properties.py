@@ -319,6 +319,32 @@ class EndpointConfigProperties(Properties):
     tags: Tags = Field(default_factory=list[Tag])
 
 
+class ComponentProperties(WatchedProperties):
+    """One ``Custom::OptimizedInferenceComponent``; its members are those of the API, which validates them."""
+
+    inference_component_name: ResourceName
+    endpoint_name: ResourceName
+    variant_name: ResourceName
+    specification: dict[str, Any]
+    runtime_config: dict[str, Any]
+    deployment_config: dict[str, Any] | None = None
+    tags: Tags = Field(default_factory=list[Tag])
+
+
+class ComponentWatch(Properties):
+    """The input of an execution that brings a component to what a request asks for.
+
+    ``until`` is when it gives up, in seconds since 1970; ``settle``: an earlier one was stopped for it. ``look`` is the
+    output of its last look.
+    """
+
+    event: Any
+    until: int
+    settle: bool = False
+    look: dict[str, Any] = Field(default_factory=dict)
+    error: Any = None
+
+
 def _artifact_key(key: object) -> object:
     # The value is in the message, as it may come from a parameter or another stack's output.
     if not is_artifact_key(key):

@@ -6,7 +6,7 @@ from constructs_optim_local.sagemaker.records import Record, Records
 
 from . import placement
 from .endpoints import Endpoints
-from .fleets import Instance, pools
+from .fleets import Instance, layout, pools
 
 
 class Copies:
@@ -101,5 +101,5 @@ def _fitting_types(component: Record, variant: Record) -> list[str]:
         pool["InstanceType"]
         for pool in pools(variant)
         if (required := placement.needs(component, pool["InstanceType"])) is not None
-        and Instance(pool["InstanceType"]).room.holds(required)
+        and Instance(pool["InstanceType"], layout(variant)).room.holds(required)
     ]

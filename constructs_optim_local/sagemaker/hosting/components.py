@@ -1,8 +1,8 @@
 """Inference components: models and adapters that share an endpoint's accelerators.
 
 Sources: API reference, CreateInferenceComponent, UpdateInferenceComponent, UpdateInferenceComponentRuntimeConfig and
-InferenceComponentSpecification; developer guide, "Scale an endpoint to zero instances" and "Deployment guardrails"
-(rolling updates of inference components).
+InferenceComponentSpecification; developer guide, "Scale an endpoint to zero instances", "Deployment guardrails"
+(rolling updates of inference components) and "Deploy models to GPU partitions with inference components".
 
 Assumed, for AWS documents none of it: the messages (those of placement, of states in progress and of endpoints that
 take no components are as users report them); a base component stays while adapters use it; an endpoint's deletion
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from constructs_optim_local.api.error import validation_error
 from constructs_optim_local.sagemaker.records import Record, Records
@@ -23,7 +23,7 @@ from . import deployments, placement
 from .component_changes import COPIES, Change
 from .component_copies import Copies
 from .endpoints import Endpoints
-from .fleets import pools
+from .fleets import layout, pools
 
 _STATES = {"Creating": "CREATE_IN_PROGRESS", "Updating": "UPDATE_IN_PROGRESS", "Deleting": "DELETE_IN_PROGRESS"}
 _UNSUPPORTED = (
@@ -91,6 +91,12 @@ class InferenceComponents:
         }
         if changed:
             self._check({**component, **dict.fromkeys(("Specification", "Specifications")), **changed}, None)
+            before, after = (_partition(placement.specifications(each)[0]) for each in (component, changed))
+            if before != after:
+                raise validation_error(
+                    f"AcceleratorPartitionType cannot be changed from {before} to {after}: create a new inference "
+                    "component"
+                )
         copies = request.get("RuntimeConfig", {}).get("CopyCount", component["RuntimeConfig"]["DesiredCopyCount"])
         deployment = request.get("DeploymentConfig", {})
         self._check_deployment(deployment, {COPIES: copies})
@@ -199,6 +205,8 @@ class InferenceComponents:
         problems += [f"The variant has no instances of type {name}" for name in types if name and name not in here]
         for item in several:
             problems += list(self._item_problems(component, item))
+            if "BaseInferenceComponentName" not in item:
+                problems += list(_partition_problems(item, layout(variant)))
         if problems:
             raise validation_error("; ".join(problems))
         return variant["VariantName"]
@@ -257,6 +265,24 @@ class InferenceComponents:
         ]
         if found:
             raise validation_error(f"Invalid DeploymentConfig: {'; '.join(found)}")
+
+
+def _partition(item: Record) -> str | None:
+    return item.get("ComputeResourceRequirements", {}).get("AcceleratorPartitionType")
+
+
+def _partition_problems(item: Record, declared: Sequence[str]) -> Iterator[str]:
+    """What a component lacks for an endpoint whose layout declares these partition types, or has too much."""
+    partition = _partition(item)
+    if partition is None and declared:
+        yield "AcceleratorPartitionType is required on an endpoint with AcceleratorPartitionLayouts"
+    if partition is None:
+        return
+    if partition not in declared:
+        types = ", ".join(sorted(set(declared))) or "none"
+        yield f"AcceleratorPartitionType {partition} is not one that the endpoint's layout declares: {types}"
+    if item["ComputeResourceRequirements"].get("NumberOfAcceleratorDevicesRequired") != 1:
+        yield f"NumberOfAcceleratorDevicesRequired must be 1 with AcceleratorPartitionType {partition}"
 
 
 def _summary(item: Record, at: dt.datetime) -> Record:

@@ -23,7 +23,7 @@ from constructs_optim_local.sagemaker.records import Record, Records
 
 from . import deployments
 from .deployments import Deployment, History, NotYet, Pace, Stage
-from .fleets import NO_CAPACITY, Instance, launch, models, pool_summaries, shrunk
+from .fleets import NO_CAPACITY, Instance, launch, layout, models, pool_summaries, shrunk
 from .models import (
     Hosting,
     could_not_find,
@@ -70,6 +70,7 @@ class Endpoints:
         # SageMaker needs the configuration that is in service as well: it may have to go back to it.
         self.hosting.configs.get(endpoint["EndpointConfigName"])
         self._check_scaled_variants(endpoint, config)
+        _check_layouts(endpoint, config)
         counts, weights = _initial_counts(config), _initial_weights(config)
         if request.get("RetainAllVariantProperties"):
             excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", [])}
@@ -406,6 +407,18 @@ class _Change:
 
 def _counts(endpoint: Record) -> dict[str, int]:
     return {name: len(fleet) for name, fleet in endpoint["_fleet"].items()}
+
+
+def _check_layouts(endpoint: Record, config: Record) -> None:
+    """Refuse another layout of partitions. Source: API reference, AcceleratorPartitionLayout."""
+    then = {variant["VariantName"]: layout(variant) for variant in config["ProductionVariants"]}
+    for variant in endpoint["_config"]["ProductionVariants"]:
+        name, here = variant["VariantName"], layout(variant)
+        if (there := then.get(name, here)) != here:
+            raise validation_error(
+                f"The accelerator partition layout of variant {name} cannot be changed from {list(here)} to "
+                f"{list(there)} on a running endpoint: create a new endpoint"
+            )
 
 
 def _instance_types(variant: Record) -> list[str]:

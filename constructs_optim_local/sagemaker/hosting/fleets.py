@@ -2,8 +2,9 @@
 
 Sources: SageMaker developer guide, "Deploy to multiple instance types with instance pools" (the pool of the highest
 priority first, the next one on an insufficient capacity error, until all are exhausted or
-VariantInstanceProvisionTimeoutInSeconds is over; what is scaled in goes from the lowest priority first). Instance
-data: see ``hardware.json``; an instance type that is not in it has room for anything.
+VariantInstanceProvisionTimeoutInSeconds is over; what is scaled in goes from the lowest priority first), and "Create an
+endpoint with GPU partitions" (one layout, whose partitions fit one accelerator and are on each; no ``+`` profiles).
+Instance data: see ``hardware.json``; an instance type that is not in it has room for anything.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,16 +26,23 @@ NO_CAPACITY = (
     "Please retry using a different ML instance type or after some time."
 )
 _HARDWARE = Path(__file__).parents[2] / "data" / "hardware.json"
+# Of compute and memory. Source: NVIDIA Multi-Instance GPU user guide, "Supported MIG Profiles".
+_SLICES = 7, 8
+_PARTITION = re.compile(r"mig-(\d+)g\.(\d+)gb")
 _serials = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class Room:
-    """Accelerators (GPUs, Neuron devices), vCPU and MiB of memory: what an instance has, or a copy takes."""
+    """Accelerators (GPUs, Neuron devices), vCPU and MiB of memory: what an instance has, or a copy takes.
+
+    ``partitions`` are those of GPUs that a layout divides, by type.
+    """
 
     accelerators: float
     cores: float
     memory: float
+    partitions: Counter[str] = field(default_factory=lambda: Counter[str]())
 
     def holds(self, other: Room) -> bool:
         """Whether there is room for another."""
@@ -43,32 +52,54 @@ class Room:
                 (self.accelerators, other.accelerators),
                 (self.cores, other.cores),
                 (self.memory, other.memory),
+                *((self.partitions[kind], count) for kind, count in other.partitions.items()),
             )
         )
 
     def less(self, other: Room) -> Room:
         """What is left."""
-        return Room(self.accelerators - other.accelerators, self.cores - other.cores, self.memory - other.memory)
+        return Room(
+            self.accelerators - other.accelerators,
+            self.cores - other.cores,
+            self.memory - other.memory,
+            self.partitions - other.partitions,
+        )
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance of an endpoint."""
+    """An instance of an endpoint; ``layout`` has the partitions of each of its accelerators."""
 
     type_name: str
+    layout: tuple[str, ...] = ()
     serial: int = field(default_factory=lambda: next(_serials))
 
     @property
     def room(self) -> Room:
         """What it has while nothing is on it."""
-        return hardware().get(self.type_name, Room(float("inf"), float("inf"), float("inf")))
+        whole = hardware().get(self.type_name, Room(float("inf"), float("inf"), float("inf")))
+        if not self.layout:
+            return whole
+        # Of a type without partitions, there is no endpoint.
+        partitions = Counter({kind: count * int(whole.accelerators) for kind, count in Counter(self.layout).items()})
+        return Room(0, whole.cores, whole.memory, partitions)
+
+
+@functools.cache
+def _table() -> Record:
+    return json.loads(_HARDWARE.read_text(encoding="utf-8"))
 
 
 @functools.cache
 def hardware() -> dict[str, Room]:
     """What each instance type has."""
-    table = json.loads(_HARDWARE.read_text(encoding="utf-8"))
-    return {name: Room(*row) for name, row in table["instances"].items()}
+    return {name: Room(*row) for name, row in _table()["instances"].items()}
+
+
+def layout(variant: Record) -> tuple[str, ...]:
+    """The partitions of each accelerator of a variant; none where accelerators are whole."""
+    layouts = variant.get("AcceleratorPartitionLayouts", [])
+    return tuple(kind for each in layouts for kind in each.get("AcceleratorPartitionTypes", []))
 
 
 def pools(variant: Record) -> list[Record]:
@@ -104,7 +135,7 @@ def launch(variant: Record, count: int, faults: Faults, types: Iterable[str] | N
         for pool in pools(variant):
             name = pool["InstanceType"]
             if (selected is None or name in selected) and not faults.strikes("no_capacity", instance_type=name):
-                launched.append(Instance(name))
+                launched.append(Instance(name, layout(variant)))
                 break
         else:
             return None
@@ -159,4 +190,38 @@ def pool_problems(variant: Record) -> list[str]:
         found.append(
             f"{' and '.join(sorted(missing))} of variant {name} must be given for RoutingStrategy PREFIX_AWARE"
         )
-    return found
+    return [*found, *_layout_problems(variant)]
+
+
+def _layout_problems(variant: Record) -> Iterable[str]:
+    """What the guide forbids about the partitions of a variant's accelerators. Assumed: that pools exclude them."""
+    if "AcceleratorPartitionLayouts" not in variant:
+        return
+    name, kinds = variant["VariantName"], layout(variant)
+    if len(variant["AcceleratorPartitionLayouts"]) != 1 or not kinds:
+        yield f"AcceleratorPartitionLayouts of variant {name} must contain exactly 1 entry, with partition types"
+        return
+    if "InstancePools" in variant or variant.get("ModelName"):
+        yield f"AcceleratorPartitionLayouts of variant {name} is for inference components on one InstanceType"
+        return
+    valid = _table()["partitions"].get(variant["InstanceType"].split(".")[1], [])
+    if unknown := [kind for kind in kinds if kind not in valid]:
+        yield (
+            f"{', '.join(unknown)} of variant {name} is not valid for {variant['InstanceType']}; valid partition "
+            f"types: {', '.join(valid) or 'none'}"
+        )
+        return
+    compute, memory = (sum(of) for of in zip(*(_slices(kind, valid[-1]) for kind in kinds), strict=True))
+    if compute > _SLICES[0] or memory > _SLICES[1]:
+        yield (
+            f"The layout of variant {name} needs {compute} compute slices and {memory} memory slices, and an "
+            f"accelerator of {variant['InstanceType']} provides {_SLICES[0]} and {_SLICES[1]}"
+        )
+
+
+def _slices(kind: str, whole: str) -> tuple[int, int]:
+    """The compute and memory slices of a partition, of a GPU that is ``whole`` as a single one."""
+    (compute, gigabytes), (_, most) = (
+        map(int, matched.groups()) for each in (kind, whole) if (matched := _PARTITION.fullmatch(each))
+    )
+    return compute, round(gigabytes * _SLICES[1] / most)

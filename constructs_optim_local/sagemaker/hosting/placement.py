@@ -38,10 +38,12 @@ def needs(component: Record, type_name: str) -> Room | None:
     if found is None:
         return None
     required = found.get("ComputeResourceRequirements", {})
+    partition = required.get("AcceleratorPartitionType")
     return Room(
-        required.get("NumberOfAcceleratorDevicesRequired", 0),
+        required.get("NumberOfAcceleratorDevicesRequired", 0) if partition is None else 0,
         required.get("NumberOfCpuCoresRequired", 0),
         required.get("MinMemoryRequiredInMb", 0),
+        Counter([partition] if partition is not None else []),
     )
 
 

@@ -1,0 +1,207 @@
+"""One look at an inference component by the state machine: a step to what CloudFormation asked for, or the response."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from ..aws import client
+from ..custom_resource import DONE, Output, again, respond
+from ..documents import is_component_arn, is_object, not_created, object_in
+from ..errors import DeploymentError, InvalidEvent, code_of, message_of
+from ..immutable_resources import retag
+from ..jobs.sagemaker_jobs import is_not_found, typed
+from ..requests.properties import ComponentProperties, ComponentWatch, validate
+from ..telemetry import Counted, LambdaContext, entry_point, log
+
+if TYPE_CHECKING:
+    from mypy_boto3_sagemaker.client import SageMakerClient
+
+_SECONDS = 10
+_IN_PROGRESS = ("Creating", "Updating", "Deleting")
+
+
+@entry_point
+def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
+    """Entry point. ``event`` is the execution's input with the last look, and ``Error`` if the state machine failed."""
+    watch = validate(ComponentWatch, event)
+    component = _Component(client("sagemaker"), watch)
+    if watch.settle and not watch.look:
+        # A call of the earlier request's watcher may be on its way.
+        return again(_SECONDS)
+    if watch.error:
+        return component.end(f"looking at the inference component failed: {watch.error}. Deploy again")
+    if time.time() >= watch.until:
+        last = watch.look.get("Reason") or "SageMaker is still at work"
+        return component.end(f"the inference component took longer than the hour that CloudFormation waits: {last}")
+    try:
+        return component.delete() if component.event["RequestType"] == "Delete" else component.ensure()
+    except DeploymentError as error:
+        return component.end(str(error))
+
+
+class _Component:
+    """The inference component of a request."""
+
+    def __init__(self, sagemaker: SageMakerClient, watch: ComponentWatch) -> None:
+        self._sagemaker, self.event, self._was_asked = sagemaker, watch.event, bool(watch.look.get("Asked"))
+        self._props = validate(ComponentProperties, self.event["ResourceProperties"])
+        self._arn: str | None = None
+
+    def ensure(self) -> Output:
+        """Create or update the component; the response when it is in service."""
+        name = self._props.inference_component_name
+        if (stale := self._stale_name()) is not None and self._is_there_still(stale):
+            return again(_SECONDS)
+        found = self._describe(name)
+        if found is None:
+            self._call("create", VariantName=self._props.variant_name, EndpointName=self._props.endpoint_name)
+            return self._asked()
+        if found["EndpointName"].lower() != self._props.endpoint_name.lower():
+            raise DeploymentError(
+                f"the endpoint {found['EndpointName']} has an inference component {name} already: an account has one "
+                "of a name in a region. Delete it, or change the id of this one"
+            )
+        arn, status = found["InferenceComponentArn"], found["InferenceComponentStatus"]
+        self._arn = arn
+        if status in _IN_PROGRESS:
+            return again(_SECONDS) | {"Asked": self._was_asked}
+        reason = found.get("FailureReason")
+        if status == "Failed":
+            if self._was_asked:
+                raise DeploymentError(f"the inference component {name} failed: {reason}")
+            # Of an earlier deployment.
+            self._is_there_still(name)
+            return again(_SECONDS)
+        wanted = self._request(self._props)
+        if self._was_asked:
+            if reason or not _has(found["Specification"], wanted["Specification"]):
+                raise DeploymentError(f"SageMaker rolled the update of the inference component {name} back: {reason}")
+        elif self._differs(found, wanted):
+            deployment = {"DeploymentConfig": self._props.deployment_config} if self._props.deployment_config else {}
+            self._call("update", **deployment)
+            return self._asked()
+        retag(self._sagemaker, arn, self._props.tags)
+        return self.end()
+
+    def delete(self) -> Output:
+        """Delete the component; the response when it is gone."""
+        physical_id = self.event.get("PhysicalResourceId")
+        if is_component_arn(physical_id):
+            name, is_own = physical_id.rpartition("/")[2], True
+        else:
+            # Its creation failed, or had no response.
+            name, is_own = self._props.inference_component_name, False
+        return again(_SECONDS) | {"Reason": self._reason} if self._is_there_still(name, is_own=is_own) else self.end()
+
+    def end(self, failure: str | None = None) -> Output:
+        """Respond to CloudFormation."""
+        created = self._arn or not_created(self.event["RequestId"])
+        # An update that fails leaves the resource what it was, and CloudFormation sends its former properties.
+        physical_id = (self.event.get("PhysicalResourceId") or created) if failure or self._arn is None else self._arn
+        reason = f"{self.event['LogicalResourceId']}: {failure}" if failure is not None else None
+        log(Counted.deployment_failed if failure else "responded", reason=failure or "")
+        respond(self.event, physical_id=physical_id, failure=reason)
+        return DONE
+
+    _reason = ""
+
+    def _stale_name(self) -> str | None:
+        """What an update has created that failed without CloudFormation knowing its name."""
+        old = self.event.get("OldResourceProperties")
+        try:
+            name = validate(ComponentProperties, old).inference_component_name if old is not None else None
+        except InvalidEvent:
+            return None
+        known = str(self.event.get("PhysicalResourceId")).rpartition("/")[2]
+        return name if name not in (None, self._props.inference_component_name, known) else None
+
+    def _is_there_still(self, name: str, *, is_own: bool = True) -> bool:
+        """Whether a component that is to be deleted exists; one that is not this resource's own is left alone."""
+        found = self._describe(name)
+        if found is None:
+            return False
+        if not is_own and found["EndpointName"].lower() != self._props.endpoint_name.lower():
+            return False
+        if found["InferenceComponentStatus"] != "Deleting":
+            try:
+                self._sagemaker.delete_inference_component(InferenceComponentName=name)
+                log("deleted", component_name=name)
+            except ClientError as error:
+                # Refused while it changes, or while adapters use it.
+                if code_of(error) != "ValidationException":
+                    raise
+                self._reason = message_of(error)
+        return True
+
+    def _differs(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+        """Whether the component lacks something, or has something that only the earlier properties had."""
+        here, then = found["Specification"], wanted["Specification"]
+        old = self.event.get("OldResourceProperties")
+        try:
+            before = self._request(validate(ComponentProperties, old))["Specification"] if old is not None else None
+        except InvalidEvent:
+            before = None
+        copies = found["RuntimeConfig"]["DesiredCopyCount"] != wanted["RuntimeConfig"]["CopyCount"]
+        return copies or not _has(here, then) or _keeps(here, before, then)
+
+    def _request(self, props: ComponentProperties) -> dict[str, Any]:
+        """The members that creation and update have in common, in the types of the API."""
+        shape = self._sagemaker.meta.service_model.operation_model("CreateInferenceComponent").input_shape
+        members = {"Specification": props.specification, "RuntimeConfig": props.runtime_config}
+        return {"InferenceComponentName": props.inference_component_name, **typed(members, shape)}
+
+    def _call(self, verb: str, **members: Any) -> None:
+        """Create or update the component; what the API refuses is a :class:`DeploymentError`."""
+        request = {**self._request(self._props), **members}
+        if "DeploymentConfig" in members:
+            shape = self._sagemaker.meta.service_model.operation_model("UpdateInferenceComponent").input_shape
+            request = typed(request, shape)
+        if verb == "create":
+            request["Tags"] = self._props.tags
+        try:
+            answer = getattr(self._sagemaker, f"{verb}_inference_component")(**request)
+        except ClientError as error:
+            if code_of(error) not in ("ValidationException", "ResourceLimitExceeded"):
+                raise
+            raise DeploymentError(
+                f"{error.operation_name} failed with {code_of(error)}: {message_of(error)}"
+            ) from error
+        self._arn = answer["InferenceComponentArn"]
+        log(
+            Counted.component_created if verb == "create" else "updated",
+            component_name=request["InferenceComponentName"],
+        )
+
+    def _asked(self) -> Output:
+        return again(_SECONDS) | {"Asked": True}
+
+    def _describe(self, name: str) -> dict[str, Any] | None:
+        try:
+            return dict(self._sagemaker.describe_inference_component(InferenceComponentName=name))
+        except ClientError as error:
+            if not is_not_found(error):
+                raise
+            return None
+
+
+def _has(found: object, wanted: object) -> bool:
+    """Whether a description has all of a request's members; SageMaker may add its defaults."""
+    if is_object(wanted):
+        members = object_in(found)
+        return all(name in members and _has(members[name], value) for name, value in wanted.items())
+    return found == wanted
+
+
+def _keeps(found: object, before: object, wanted: object) -> bool:
+    """Whether a description has a member that earlier properties had and the wanted ones have not."""
+    if not is_object(before):
+        return False
+    members, kept = object_in(found), object_in(wanted)
+    return any(
+        name in members and (name not in kept or _keeps(members[name], value, kept[name]))
+        for name, value in before.items()
+    )

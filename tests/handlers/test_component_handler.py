@@ -1,0 +1,263 @@
+"""``Custom::OptimizedInferenceComponent`` against the local cloud: its requests, and the looks of its watcher."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.handlers import component_handler, component_watcher
+from constructs_optim_local.cloud import LocalCloud
+
+from ..support.hosting import IMAGE
+from ..support.inference_components import component, create
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import ROLE, Responses
+
+STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Slices/1234"
+LAYOUT = ["mig-3g.40gb", "mig-2g.20gb", "mig-2g.20gb"]
+TAGS = [{"Key": "team", "Value": "chat"}]
+_requests = itertools.count(1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def endpoints(cloud: LocalCloud, sagemaker: Any) -> Iterator[None]:
+    """Two endpoints whose GPUs are partitioned, and a model."""
+    sagemaker.create_model(ModelName="sliced", PrimaryContainer={"Image": IMAGE}, ExecutionRoleArn=ROLE)
+    for name in ("sliced", "other-sliced"):
+        variant = {
+            "VariantName": "AllTraffic",
+            "InitialInstanceCount": 1,
+            "InstanceType": "ml.p5.48xlarge",
+            "AcceleratorPartitionLayouts": [{"AcceleratorPartitionTypes": LAYOUT}],
+        }
+        sagemaker.create_endpoint_config(EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant])
+        sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+        sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
+    yield
+    for name in ("sliced", "other-sliced"):
+        sagemaker.delete_endpoint(EndpointName=name)
+        sagemaker.delete_endpoint_config(EndpointConfigName=name)
+    sagemaker.delete_model(ModelName="sliced")
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(component_watcher, "_SECONDS", 0)
+
+
+def properties(
+    name: str = "chat", *, partition: str = "mig-3g.40gb", copies: str = "1", memory: str = "4096", **changed: Any
+) -> dict[str, Any]:
+    """As CloudFormation sends them: numbers and booleans are text."""
+    requirements = {
+        "AcceleratorPartitionType": partition,
+        "NumberOfAcceleratorDevicesRequired": "1",
+        "MinMemoryRequiredInMb": memory,
+    }
+    specification = {"ModelName": "sliced", "ComputeResourceRequirements": requirements}
+    return {
+        "ServiceToken": "arn:aws:lambda:us-west-2:000000000000:function:f",
+        "ServiceTimeout": "3600",
+        "StateMachineArn": "arn:aws:states:us-west-2:000000000000:stateMachine:components",
+        "InferenceComponentName": name,
+        "EndpointName": "sliced",
+        "VariantName": "AllTraffic",
+        "Specification": specification | changed.pop("specification", {}),
+        "RuntimeConfig": {"CopyCount": copies},
+        "Tags": TAGS,
+        **changed,
+    }
+
+
+def request(responses: Responses, kind: str, physical_id: str | None = None, **of_event: Any) -> dict[str, Any]:
+    return {
+        "RequestType": kind,
+        "ResponseURL": responses.url,
+        "StackId": STACK,
+        "RequestId": f"request-{next(_requests)}",
+        "LogicalResourceId": "Chat",
+        "ResourceProperties": properties(),
+        **({"PhysicalResourceId": physical_id} if physical_id else {}),
+        **of_event,
+    }
+
+
+def look(event: dict[str, Any], last: dict[str, Any] | None = None, **of_input: Any) -> dict[str, Any]:
+    """One look of the watcher, after its last one."""
+    document = {"Event": event, "Until": int(time.time()) + 60, "Deadline": None, "WaitHandle": None, **of_input}
+    return dict(component_watcher.handler({**document, **({"Look": last} if last else {})}, LambdaContext()))
+
+
+def watched(responses: Responses, event: dict[str, Any]) -> dict[str, Any]:
+    """The response to a request, after as many looks as the state machine would take."""
+    before, last = len(responses.received), dict[str, Any]()
+    deadline = time.monotonic() + 30
+    while not last.get("Done"):
+        assert time.monotonic() < deadline, last
+        last = look(event, last)
+        time.sleep(0.05)
+    (response,) = responses.received[before:]
+    return response
+
+
+def names(sagemaker: Any) -> set[str]:
+    listed = sagemaker.list_inference_components(EndpointNameEquals="sliced")["InferenceComponents"]
+    return {each["InferenceComponentName"] for each in listed}
+
+
+def test_a_component_is_created_changed_and_deleted(responses: Responses, sagemaker: Any) -> None:
+    created = watched(responses, request(responses, "Create"))
+    arn = created["PhysicalResourceId"]
+    assert (created["Status"], arn.rpartition("/")[2]) == ("SUCCESS", "chat"), created
+    found = component(sagemaker, "chat")
+    assert found["Specification"]["ComputeResourceRequirements"]["AcceleratorPartitionType"] == "mig-3g.40gb"
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == TAGS
+
+    new, old = properties(memory="8192", copies="2"), properties()
+    updated = watched(responses, request(responses, "Update", arn, ResourceProperties=new, OldResourceProperties=old))
+    assert (updated["Status"], updated["PhysicalResourceId"]) == ("SUCCESS", arn)
+    found = component(sagemaker, "chat")
+    assert found["Specification"]["ComputeResourceRequirements"]["MinMemoryRequiredInMb"] == 8192
+    assert found["RuntimeConfig"]["DesiredCopyCount"] == 2
+
+    deleted = watched(responses, request(responses, "Delete", arn, ResourceProperties=new))
+    assert deleted["Status"] == "SUCCESS"
+    assert "chat" not in names(sagemaker)
+    assert watched(responses, request(responses, "Delete", arn))["Status"] == "SUCCESS", "it may be repeated"
+
+
+def test_what_the_api_refuses_fails_with_its_reason_and_leaves_nothing(responses: Responses, sagemaker: Any) -> None:
+    refused = watched(responses, request(responses, "Create", ResourceProperties=properties(partition="mig-1g.10gb")))
+    assert refused["Status"] == "FAILED"
+    assert "mig-1g.10gb is not one that the endpoint's layout declares: mig-2g.20gb, mig-3g.40gb" in refused["Reason"]
+    deletion = request(responses, "Delete", refused["PhysicalResourceId"])
+    assert watched(responses, deletion)["Status"] == "SUCCESS"
+    assert names(sagemaker) == set()
+
+
+def test_a_creation_without_room_fails_and_its_deletion_removes_the_component(
+    responses: Responses, sagemaker: Any
+) -> None:
+    given = properties(copies="9")
+    failed = watched(responses, request(responses, "Create", ResourceProperties=given))
+    assert failed["Status"] == "FAILED"
+    assert "not enough hardware resources" in failed["Reason"]
+    assert names(sagemaker) == {"chat"}
+    watched(responses, request(responses, "Delete", failed["PhysicalResourceId"], ResourceProperties=given))
+    assert names(sagemaker) == set()
+
+
+def test_an_update_that_sagemaker_rolls_back_fails(responses: Responses, sagemaker: Any, cloud: LocalCloud) -> None:
+    arn = watched(responses, request(responses, "Create"))["PhysicalResourceId"]
+    old, new = properties(), properties(memory="8192")
+    cloud.inject("update_fails", reason="The container of the inference component is not well.")
+    failed = watched(responses, request(responses, "Update", arn, ResourceProperties=new, OldResourceProperties=old))
+    cloud.clear_faults()
+    assert (failed["Status"], failed["PhysicalResourceId"]) == ("FAILED", arn)
+    assert "rolled the update of the inference component chat back: The container" in failed["Reason"]
+    # CloudFormation's own rollback finds the component as it was, and changes nothing.
+    before = component(sagemaker, "chat")["LastModifiedTime"]
+    back = watched(responses, request(responses, "Update", arn, ResourceProperties=old, OldResourceProperties=new))
+    assert back["Status"] == "SUCCESS"
+    assert component(sagemaker, "chat")["LastModifiedTime"] == before
+    watched(responses, request(responses, "Delete", arn))
+
+
+def test_a_member_that_is_taken_away_changes_the_component(responses: Responses, sagemaker: Any) -> None:
+    cached = properties(specification={"DataCacheConfig": {"EnableCaching": "true"}})
+    arn = watched(responses, request(responses, "Create", ResourceProperties=cached))["PhysicalResourceId"]
+    assert component(sagemaker, "chat")["Specification"]["DataCacheConfig"] == {"EnableCaching": True}
+    watched(responses, request(responses, "Update", arn, OldResourceProperties=cached))
+    assert "DataCacheConfig" not in component(sagemaker, "chat")["Specification"]
+    watched(responses, request(responses, "Delete", arn))
+
+
+def test_another_name_makes_another_component_and_a_rollback_takes_it_back(
+    responses: Responses, sagemaker: Any
+) -> None:
+    old, new = properties(), properties("chat-2", partition="mig-2g.20gb")
+    arn = watched(responses, request(responses, "Create"))["PhysicalResourceId"]
+    replaced = watched(responses, request(responses, "Update", arn, ResourceProperties=new, OldResourceProperties=old))
+    assert replaced["PhysicalResourceId"].rpartition("/")[2] == "chat-2"
+    assert names(sagemaker) == {"chat", "chat-2"}, "CloudFormation deletes the old one itself"
+    # Its response was lost: CloudFormation knows the old one only.
+    watched(responses, request(responses, "Update", arn, ResourceProperties=old, OldResourceProperties=new))
+    assert names(sagemaker) == {"chat"}
+    watched(responses, request(responses, "Delete", arn))
+
+
+def test_a_component_of_another_endpoint_with_that_name_is_left_alone(responses: Responses, sagemaker: Any) -> None:
+    requirements = properties()["Specification"]["ComputeResourceRequirements"] | {
+        "NumberOfAcceleratorDevicesRequired": 1,
+        "MinMemoryRequiredInMb": 1024,
+    }
+    create(sagemaker, "chat", "other-sliced", {"ModelName": "sliced", "ComputeResourceRequirements": requirements})
+    failed = watched(responses, request(responses, "Create"))
+    assert failed["Status"] == "FAILED"
+    assert "the endpoint other-sliced has an inference component chat already" in failed["Reason"]
+    assert watched(responses, request(responses, "Delete", failed["PhysicalResourceId"]))["Status"] == "SUCCESS"
+    assert component(sagemaker, "chat")["EndpointName"] == "other-sliced"
+    sagemaker.delete_inference_component(InferenceComponentName="chat")
+
+
+def test_a_look_after_the_hour_fails_the_request_with_what_it_waits_for(responses: Responses, sagemaker: Any) -> None:
+    event = request(responses, "Create")
+    late = look(event, {"Done": False, "Reason": "adapters use it"}, Until=int(time.time()) - 1)
+    assert late["Done"]
+    assert "took longer than the hour that CloudFormation waits: adapters use it" in responses.received[-1]["Reason"]
+    look(event, Error={"Error": "Lambda.Unknown"})
+    assert "looking at the inference component failed" in responses.received[-1]["Reason"]
+
+
+def test_the_first_look_after_an_earlier_request_was_stopped_changes_nothing(
+    responses: Responses, sagemaker: Any
+) -> None:
+    event = request(responses, "Create")
+    first = look(event, Settle=True)
+    assert not first["Done"]
+    assert names(sagemaker) == set()
+    assert look(event, first, Settle=True)["Asked"]
+    watched(responses, request(responses, "Delete", None))
+
+
+def test_a_request_starts_one_watcher_and_ends_those_of_earlier_requests(
+    responses: Responses, cloud: LocalCloud
+) -> None:
+    states = cloud.client("stepfunctions")
+    definition = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
+    machine = states.create_state_machine(name="components", definition=json.dumps(definition), roleArn=ROLE)
+    given = properties(StateMachineArn=machine["stateMachineArn"])
+
+    def executions(status: str) -> list[dict[str, Any]]:
+        found = states.list_executions(stateMachineArn=machine["stateMachineArn"], statusFilter=status)["executions"]
+        return [json.loads(states.describe_execution(executionArn=each["executionArn"])["input"]) for each in found]
+
+    count = len(responses.received)
+    first = request(responses, "Create", ResourceProperties=given)
+    component_handler.handler(first, LambdaContext())
+    component_handler.handler(first, LambdaContext())
+    assert [each["Event"]["RequestId"] for each in executions("RUNNING")] == [first["RequestId"]]
+    other = request(responses, "Create", ResourceProperties=given, LogicalResourceId="Other")
+    component_handler.handler(other, LambdaContext())
+    second = request(responses, "Delete", ResourceProperties=given)
+    component_handler.handler(second, LambdaContext())
+    running = {each["Event"]["RequestId"]: each["Settle"] for each in executions("RUNNING")}
+    assert running == {other["RequestId"]: False, second["RequestId"]: True}
+    assert [each["Event"]["RequestId"] for each in executions("ABORTED")] == [first["RequestId"]]
+    assert len(responses.received) == count, "the watcher responds"
+    states.delete_state_machine(stateMachineArn=machine["stateMachineArn"])
+
+
+def test_malformed_properties_fail_at_once_and_their_deletion_succeeds(responses: Responses) -> None:
+    given = {**properties(), "EndpointName": "no name"}
+    component_handler.handler(request(responses, "Create", ResourceProperties=given), LambdaContext())
+    failed = responses.received[-1]
+    assert (failed["Status"], "EndpointName" in failed["Reason"]) == ("FAILED", True)
+    deletion = request(responses, "Delete", failed["PhysicalResourceId"], ResourceProperties=given)
+    component_handler.handler(deletion, LambdaContext())
+    assert responses.received[-1]["Status"] == "SUCCESS"
