@@ -15,6 +15,7 @@ from constructs_optim.recipe.catalog import instances, models
 from constructs_optim.recipe.rules import check, warnings
 
 _COMMIT = "0" * 40
+_SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
 _ADVICE = {"constructs-optim:OPT019"}
 
 
@@ -24,7 +25,8 @@ def recipes_of(row: models.ModelRow) -> Iterator[Recipe]:
     hosts.sort(key=lambda host: -host.total_accelerator_memory_gb)
     for name in (row.model_id, *(checkpoint.model_id for checkpoint in row.checkpoints)):
         for host in hosts:
-            yield Recipe(Model.huggingface(name, revision=_COMMIT), [], host.name, "us-west-2")
+            model = Model.huggingface(name, revision=_COMMIT, token_secret_arn=_SECRET if row.gated else None)
+            yield Recipe(model, [], host.name, "us-west-2")
 
 
 def is_clean(recipe: Recipe) -> bool:

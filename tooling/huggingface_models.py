@@ -2,9 +2,11 @@
 
     git clone https://github.com/vllm-project/recipes
     git clone https://github.com/vllm-project/speculators
-    python tooling/huggingface_models.py recipes speculators
+    git clone https://github.com/ylnhari/vllm-model-chooser
+    python tooling/huggingface_models.py recipes speculators vllm-model-chooser
 
-For newer models, change the commits, run it, and review the difference.
+Licences and gates are those of model_licences.toml beside it. For newer models, change the commits, add to that file,
+run it, and review the difference.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,8 @@ import yaml
 
 RECIPES, DATE = "8959cf64189c71d36e11c6a30335f923f261b1f7", "2026-08-21"
 SPECULATORS = "c05b95b303f7d4f21e8d7624e0ffa1c2d9b4d73b"
+CHOOSER = "ff538b9470282797e9a374508b09260ebe9e07d7"
+_LICENCES = Path(__file__).with_name("model_licences.toml")
 _DATA = Path(__file__).parent.parent / "constructs_optim" / "recipe" / "catalog" / "huggingface_models.json"
 _SOURCE = (
     f"Written by tooling/huggingface_models.py from vllm-project/recipes (Apache-2.0) at {RECIPES[:8]}: its text "
@@ -28,7 +33,11 @@ _SOURCE = (
     "out: tensor_parallel_size, which a plan decides; quantization of a checkpoint, whose config.json declares it; "
     "trust_remote_code, which is needs_code here; plugins, templates and loaders that the container lacks; "
     "gpu_memory_utilization, which the memory check assumes. Further speculators: README.md of "
-    f"vllm-project/speculators (Apache-2.0) at {SPECULATORS[:8]}. Neither has licences or the models' geometry."
+    f"vllm-project/speculators (Apache-2.0) at {SPECULATORS[:8]}. license and gated: "
+    "tooling/model_licences.toml, with a source for each. cache_bytes, window_bytes and window, the KV cache of a "
+    f"token in half precision: data.js of ylnhari/vllm-model-chooser (MIT) at {CHOOSER[:8]}, which reads the models' "
+    "config.json; left out where its formula counts layers that keep no cache, or a bounded one. key_value_heads is 1 "
+    "where every accelerator keeps the whole latent (multi-head latent attention)."
 )
 _TASK = "text"
 _BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "int8": 8, "nvfp4": 4, "mxfp4": 4, "fp4": 4, "int4": 4}
@@ -54,18 +63,46 @@ _LEFT_OUT = frozenset(
 _SPECULATOR = re.compile(r"https://huggingface\.co/(RedHatAI/([\w.-]+?)(?:-speculator)?\.(eagle3|dflash|dspark))\"")
 # Members that vLLM 0.30 no longer has, by its own parser (make conformance).
 _REMOVED = (("attention_config", "use_fp4_indexer_cache"), ("compilation_config", "use_inductor"))
+_GEOMETRY = re.compile(
+    r'hf_url: "([^"]+)", kvBytesPerToken: (\d+),(?: kvSlidingBytesPerToken: (\d+),)?(?: kvWindow: (\d+),)?'
+)
+# Linear or compressed attention, heads of two sizes, and chunks: the formula counts too much.
+_COUNTED_TOO_MUCH = (
+    "Qwen/Qwen3-Next",
+    "XiaomiMiMo/",
+    "deepseek-ai/DeepSeek-V4",
+    "google/diffusiongemma",
+    "google/gemma-4",
+    "inclusionAI/Ling-2.6",
+    "inclusionAI/Ring-2.6",
+    "meta-llama/Llama-4",
+    "MiniMaxAI/MiniMax-M3",
+    "moonshotai/Kimi-Linear",
+    "stepfun-ai/Step",
+)
+_LATENT = ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K2", "zai-org/GLM-5")
+# Zero and False say something here.
+_KEPT = frozenset({"cache_bytes", "gated"})
 _NOT_FOR_GPUS = re.compile(r"ROCM|AITER|HIP_|HCCL|NPU|VLLM_CPU|XPU|PYTHONNOUSERSITE|OMP_")
 
 
 def main() -> None:
     """Read the clones that are the arguments, and write the file."""
-    clone, speculators = sys.argv[1:]
+    clone, speculators, chooser = sys.argv[1:]
     names = _git(clone, "ls-tree", "-r", "--name-only", RECIPES, "models/").split()
     recipes = [yaml.safe_load(_git(clone, "show", f"{RECIPES}:{name}")) for name in names if name.endswith(".yaml")]
     rows = [_row(recipe) for recipe in recipes if _TASK in recipe["meta"].get("tasks", ())]
     of_their_own = {row["model_id"] for row in rows}
     published = _SPECULATOR.findall(_git(speculators, "show", f"{SPECULATORS}:README.md"))
+    geometry = {
+        model_id: bytes_ for model_id, *bytes_ in _GEOMETRY.findall(_git(chooser, "show", f"{CHOOSER}:data.js"))
+    }
+    licences = tomllib.loads(_LICENCES.read_text(encoding="utf-8"))
     for row in rows:
+        row |= {
+            name: value for name, value in licences.get(row["model_id"], {}).items() if not name.endswith("_source")
+        }
+        row |= _cache(row["model_id"], geometry.get(row["model_id"]))
         others = [each for each in row.pop("checkpoints", ()) if each["model_id"] not in of_their_own]
         known = {settings.get("model") for settings in row.get("speculation", ())}
         more = [
@@ -77,6 +114,15 @@ def main() -> None:
     lines = ",\n".join(f"  {json.dumps(row)}" for row in sorted(rows, key=lambda row: row["model_id"].lower()))
     head = f' "date": {json.dumps(DATE)},\n "source": {json.dumps(_SOURCE)},\n'
     _DATA.write_text(f'{{\n{head} "models": [\n{lines}\n ]\n}}\n', encoding="utf-8")
+
+
+def _cache(model_id: str, geometry: Sequence[str] | None) -> dict[str, Any]:
+    """The KV cache of a token; empty where it is not known well enough."""
+    if geometry is None or model_id.startswith(_COUNTED_TOO_MUCH):
+        return {}
+    everywhere, sliding, window = (int(text or 0) for text in geometry)
+    windows = {"window_bytes": sliding, "window": window} if sliding else {}
+    return {"cache_bytes": everywhere, **windows, **({"key_value_heads": 1} if model_id.startswith(_LATENT) else {})}
 
 
 def _git(clone: str, *arguments: str) -> str:
@@ -226,7 +272,7 @@ def _billions(text: str | None) -> float | None:
 
 def _filled(row: dict[str, Any]) -> dict[str, Any]:
     """Without what the recipe leaves out, and without what is the default."""
-    return {name: value for name, value in row.items() if value not in (None, False, {}, [])}
+    return {name: value for name, value in row.items() if value not in (None, False, {}, []) or name in _KEPT}
 
 
 if __name__ == "__main__":

@@ -10,12 +10,14 @@ import pytest
 from constructs_optim.recipe import Model, Plan, Quantization, Recipe, SpeculativeDecoding, TrainingCompute, plan
 from constructs_optim.recipe.catalog import instances, load, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.catalog.models import License
 from constructs_optim.recipe.plan_data import ArtifactSource, HuggingFaceSource
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.servers import Server
 from constructs_optim.recipe.techniques import KvCache
 
 COMMIT, OTHER = "a" * 40, "b" * 40
+SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
 QWEN = Model.huggingface("Qwen/Qwen3-32B", revision=COMMIT)
 NVFP4 = Quantization.nvfp4(checkpoint=Model.huggingface("nvidia/Qwen3-32B-NVFP4", revision=COMMIT))
 SPECULATOR = SpeculativeDecoding.speculator(
@@ -201,6 +203,50 @@ def test_at_least_150_models_are_catalogued_with_their_size() -> None:
             assert checkpoint.model_id in models.of_hugging_face(), row.model_id
 
 
+def test_licences_and_gates_are_those_that_somebody_has_read() -> None:
+    rows = [row for row in models.of_hugging_face().values() if not row.is_checkpoint]
+    assert sum(row.license is not None for row in rows) >= 100
+    assert sum(row.gated is not None for row in rows) >= 90
+    qwen, llama = (models.find(name) for name in ("Qwen/Qwen3-32B", "meta-llama/Llama-3.1-8B-Instruct"))
+    assert qwen is not None
+    assert llama is not None
+    assert (qwen.license, qwen.gated) == (License("apache-2.0", "https://huggingface.co/Qwen/Qwen3-32B"), False)
+    assert (llama.license and llama.license.name, llama.gated) == ("llama3.1", True)
+    # A checkpoint is another repository.
+    checkpoint = models.of_hugging_face()[llama.checkpoints[0].model_id]
+    assert (checkpoint.license, checkpoint.gated) == (None, None)
+
+
+def test_a_gated_model_of_the_catalog_needs_a_secret() -> None:
+    llama = Model.huggingface("meta-llama/Llama-3.1-8B-Instruct", revision=COMMIT)
+    (violation,) = check(Recipe(llama, [], "ml.g6e.xlarge", "us-west-2"))
+    assert violation.rule == "OPT018"
+
+
+@pytest.mark.parametrize(
+    ("model_id", "tokens", "expected"),
+    [
+        # 32 layers of 8 heads of 128, a key and a value of 2 bytes each.
+        ("meta-llama/Llama-3.1-8B-Instruct", 1000, 131_072_000),
+        # Half of the layers keep 128 tokens.
+        ("openai/gpt-oss-20b", 1000, 24_576 * 1128),
+        # 61 layers keep a latent of 576.
+        ("deepseek-ai/DeepSeek-V3", 1000, 70_272_000),
+    ],
+)
+def test_the_cache_of_a_catalogued_model_is_known(model_id: str, tokens: int, expected: int) -> None:
+    row = models.find(model_id)
+    assert row is not None
+    assert row.context_bytes(tokens) == expected
+
+
+def test_a_context_whose_cache_does_not_fit_is_refused_for_catalogued_models() -> None:
+    llama = Model.huggingface("meta-llama/Llama-3.1-8B-Instruct", revision=COMMIT, token_secret_arn=SECRET)
+    server = Server.vllm(context_length=131_072)
+    (violation,) = check(Recipe(llama, [], "ml.g5.xlarge", "us-west-2", server=server))
+    assert violation.rule == "OPT052"
+
+
 def is_planned_cleanly(recipe: Recipe) -> bool:
     """Whether no rule refuses the recipe, and nothing is advised but to read the model's own code."""
     return not check(recipe) and {advice.id for advice in warnings(recipe)} <= {"constructs-optim:OPT019"}
@@ -213,7 +259,10 @@ RECIPES = {row["model_id"]: row for row in load("huggingface_models")["models"]}
 def test_every_model_of_hugging_face_is_planned_on_an_instance_type(model_id: str) -> None:
     ids = [model_id, *(checkpoint.model_id for checkpoint in models.of_hugging_face()[model_id].checkpoints)]
     hosts = [row.name for row in instances.by_name().values() if row.hosts_endpoints and row.kind == "gpu"]
+    secret = SECRET if models.of_hugging_face()[model_id].gated else None
     recipes = (
-        Recipe(Model.huggingface(each, revision=COMMIT), [], host, "us-west-2") for each in ids for host in hosts
+        Recipe(Model.huggingface(each, revision=COMMIT, token_secret_arn=secret), [], host, "us-west-2")
+        for each in ids
+        for host in hosts
     )
     assert any(is_planned_cleanly(recipe) for recipe in recipes)

@@ -99,7 +99,7 @@ def recommend_command(
             )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if (row := models.find(model)) is not None and row.license is not None:
+    if (row := models.find(model)) is not None and row.gated and row.license is not None:
         licence = f"{row.license.name} ({row.license.url})"
         notes.append(f"The model is gated: read {licence} before you accept it (--accept-eula).")
     if format == "json":

@@ -14,7 +14,7 @@ from . import load
 
 @dataclass(frozen=True)
 class License:
-    """A licence that must be accepted before the weights may be used."""
+    """The licence of a model's weights; that of a gated model must be accepted before they may be used."""
 
     name: str
     url: str
@@ -76,10 +76,12 @@ class ModelRow:
     ``parameters_billion`` is the vendor's own figure, ``weight_bits`` the precision of the stored weights, and
     ``stored_gb`` their size where it does not follow from these two. The size of the KV cache follows from ``layers``,
     ``key_value_heads`` and ``head_dimension``; ``full_attention_layers`` keep all tokens of a request, the remaining
-    layers only those of a short window. The size of prediction heads and embeddings follows from ``hidden_size`` and
-    ``vocabulary_size``; embeddings are a single matrix where they are tied, two otherwise. ``attention_heads`` counts
-    query heads, ``max_position`` is the maximum context length in tokens. ``active_parameters_billion`` is the number
-    of parameters per token of a mixture of experts. ``memory_gb`` is the least accelerator memory by vLLM's recipe.
+    layers only those of a short window. Where these three are not known, ``cache_bytes`` may be: the KV cache of a
+    token in half precision, and ``window_bytes`` in layers that keep ``window`` tokens only. The size of prediction
+    heads and embeddings follows from ``hidden_size`` and ``vocabulary_size``; embeddings are a single matrix where they
+    are tied, two otherwise. ``attention_heads`` counts query heads, ``max_position`` is the maximum context length in
+    tokens. ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb``
+    is the least accelerator memory by vLLM's recipe.
     ``is_checkpoint``: it is a ready-made checkpoint of another model.
     """
 
@@ -99,6 +101,9 @@ class ModelRow:
     attention_heads: int | None = None
     max_position: int | None = None
     full_attention_layers: int | None = None
+    cache_bytes: int | None = None
+    window_bytes: int = 0
+    window: int = 0
     stored_gb: float | None = None
     active_parameters_billion: float | None = None
     memory_gb: float | None = None
@@ -116,6 +121,8 @@ class ModelRow:
     @property
     def key_value_bytes_a_token(self) -> int | None:
         """Bytes of KV cache that a token takes in half precision: a key and a value in every layer."""
+        if self.cache_bytes is not None:
+            return self.cache_bytes + self.window_bytes
         if self.layers is None or self.key_value_heads is None or self.head_dimension is None:
             return None
         return 2 * 2 * self.layers * self.key_value_heads * self.head_dimension
@@ -129,6 +136,8 @@ class ModelRow:
 
     def context_bytes(self, tokens: int) -> int | None:
         """Bytes of KV cache that one long request takes, in half precision; windows of sliding layers are short."""
+        if self.cache_bytes is not None:
+            return self.cache_bytes * tokens + self.window_bytes * min(tokens, self.window)
         if self.key_value_bytes_a_token is None or self.layers is None:
             return None
         return self.key_value_bytes_a_token * tokens * (self.full_attention_layers or self.layers) // self.layers
@@ -197,6 +206,8 @@ def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
         generations=generations,
         speculation=tuple(columns.pop("speculation", ())),
     )
+    licence = columns.pop("license", None)
+    columns["license"] = License(licence, f"https://huggingface.co/{columns['model_id']}") if licence else None
     published = tuple(Checkpoint(each["model_id"], each["precision"], each["memory_gb"]) for each in checkpoints)
     model = ModelRow(**columns, checkpoints=published, recipe=recipe)
     return [model, *(_checkpoint(model, recipe, dict(each)) for each in checkpoints)]
@@ -212,6 +223,9 @@ def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) ->
         model_id=columns["model_id"],
         weight_bits=columns["weight_bits"],
         memory_gb=columns["memory_gb"],
+        # Its repository is another one.
+        gated=None,
+        license=None,
         checkpoints=(),
         is_checkpoint=True,
         recipe=replace(recipe, tuning=recipe.tuning | _tuning(columns), generations=tuned),
