@@ -63,10 +63,15 @@ class Guarantees:
         return sorted({stack_id for stack_id in [*claimed, *recorded] if not self._lives(stack_id)})
 
     def abandoned(self) -> list[str]:
-        """Models and endpoint configurations of this library that no stack has as a resource."""
+        """Models, endpoint configurations and components of this library that no stack has as a resource."""
         models = self._sagemaker.list_models(NameContains="optim-")["Models"]
         configs = self._sagemaker.list_endpoint_configs(NameContains="optim-")["EndpointConfigs"]
-        names = [*(model["ModelName"] for model in models), *(config["EndpointConfigName"] for config in configs)]
+        components = self._sagemaker.list_inference_components()["InferenceComponents"]
+        names = [
+            *(model["ModelName"] for model in models),
+            *(config["EndpointConfigName"] for config in configs),
+            *(component["InferenceComponentArn"] for component in components),
+        ]
         return [name for name in names if name not in self._resources()]
 
     def broken(self) -> list[str]:

@@ -18,6 +18,7 @@ _PLACES = ("owners/", "claim.json", "manifest.json", f"/{MODELS}", f"/{STORE}")
 _OF_INTEREST = {
     "endpoint": ("Model", "EndpointConfig"),
     "component": ("StackResource", "InferenceComponent"),
+    "partition": ("Execution", "Executions", "InferenceComponent"),
     "copy": ("TrainingJob",),
 }
 # Of the machine's clock: longer than a watcher waits between its polls, as the local cloud shortens these waits.

@@ -26,6 +26,7 @@ from botocore.exceptions import ClientError
 
 from constructs_optim import (
     ArtifactStore,
+    ComponentOptions,
     JobOptions,
     Model,
     OptimizationJob,
@@ -63,6 +64,7 @@ class Kind:
     longest_runtime: int | None = None
     endpoint: bool = False
     component: bool = False
+    partition: bool = False
     refers: bool = False
     copies: bool = False
     function_seconds: int = FUNCTION_SECONDS
@@ -78,6 +80,7 @@ KINDS = {
     "unhurried": Kind(function_seconds=130, answer_seconds=150),
     "endpoint": Kind(endpoint=True),
     "component": Kind(component=True),
+    "partition": Kind(partition=True),
     "reference": Kind(refers=True),
     "copy": Kind(copies=True),
 }
@@ -115,6 +118,8 @@ def _template(name: str, group_size: int) -> str:
     quantization = Quantization.awq(group_size=group_size)
     if kind.refers:
         OptimizedArtifact(stack, "Llama", techniques=[quantization], artifact_key=_ANY_KEY, **given)
+    elif kind.partition:
+        _on_a_partition(stack, [quantization], **given)
     elif kind.endpoint or kind.component:
         # A file beside the model, and a value of the configuration, that CloudFormation has no property for.
         drafts = [SpeculativeDecoding.custom_draft(uri=f"s3://{MODELS}/draft/")] if kind.endpoint else []
@@ -144,6 +149,19 @@ def _template(name: str, group_size: int) -> str:
         if "ServiceTimeout" in properties:
             properties["ServiceTimeout"] = kind.answer_seconds
     return _TRAINING_CODE.sub(f"{STORE}/code/training.zip", json.dumps({"Resources": resources}))
+
+
+def _on_a_partition(stack: Stack, techniques: list[Any], **given: Any) -> None:
+    """A component that a handler makes, on one of two partitions of a GPU."""
+    OptimizedEndpoint(
+        stack,
+        "Llama",
+        **{**given, "instance_type": "ml.p5.48xlarge"},
+        techniques=techniques,
+        inference_component=ComponentOptions(),
+        update_policy=UpdatePolicy.all_at_once(bake_time=Duration.seconds(0)),
+        variant=VariantOptions(accelerator_partitions=["mig-3g.40gb", "mig-3g.40gb"]),
+    )
 
 
 @functools.cache

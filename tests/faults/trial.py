@@ -279,6 +279,9 @@ _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "update copy": Trials.update,
     "cancel copy": Trials.abandon,
     "update component": Trials.update,
+    "create partition": Trials.create,
+    "update partition": Trials.update,
+    "delete partition": Trials.delete,
     "create reference": Trials.create,
     "delete reference": Trials.delete,
 }

@@ -249,6 +249,9 @@ def test_a_request_starts_one_watcher_and_ends_those_of_earlier_requests(
     running = {each["Event"]["RequestId"]: each["Settle"] for each in executions("RUNNING")}
     assert running == {other["RequestId"]: False, second["RequestId"]: True}
     assert [each["Event"]["RequestId"] for each in executions("ABORTED")] == [first["RequestId"]]
+    # Lambda repeats the first one late.
+    component_handler.handler(first, LambdaContext())
+    assert {each["Event"]["RequestId"] for each in executions("RUNNING")} == set(running)
     assert len(responses.received) == count, "the watcher responds"
     states.delete_state_machine(stateMachineArn=machine["stateMachineArn"])
 

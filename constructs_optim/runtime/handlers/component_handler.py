@@ -53,6 +53,10 @@ def _start(event: Event, props: ComponentProperties) -> None:
         for execution in page["executions"]
         if execution["name"].startswith(f"{resource}-") and execution["name"] != own
     ]
+    document = {"Event": event, "Until": int(time.time()) + _PATIENCE_SECONDS, "Settle": bool(earlier)}
+    if not start_watching(props, own, document):
+        # Lambda repeats an invocation, and what runs now may be of a later request.
+        return
     for arn in earlier:
         try:
             stepfunctions.stop_execution(executionArn=arn, cause="CloudFormation has sent a later request")
@@ -61,8 +65,6 @@ def _start(event: Event, props: ComponentProperties) -> None:
             if code_of(error) not in ("ExecutionDoesNotExist", "ValidationException"):
                 raise
         log("superseded", execution=arn)
-    document = {"Event": event, "Until": int(time.time()) + _PATIENCE_SECONDS, "Settle": bool(earlier)}
-    start_watching(props, own, document)
 
 
 def _digest(*texts: str) -> str:
