@@ -24,6 +24,8 @@ COMMIT = "0" * 40
 ENGINES = ["vllm", "sglang"]
 # The least planned environments, so that a catalog that cannot be planned fails here.
 LEAST = 500
+# The model that every way of speculating is planned for, whatever is published.
+WITH_EVERYTHING = "Qwen/Qwen3-8B"
 
 
 def techniques_of(row: models.ModelRow) -> Iterator[list[Technique]]:
@@ -31,14 +33,17 @@ def techniques_of(row: models.ModelRow) -> Iterator[list[Technique]]:
     yield []
     yield [KvCache.fp8()]
     yield [SpeculativeDecoding.ngram()]
-    yield [SpeculativeDecoding.mtp()]
-    yield [SpeculativeDecoding.custom_draft(model=Model.huggingface("acme/draft", revision=COMMIT))]
-    for method in ("eagle3", "dflash", "dspark"):
-        speculator = Model.huggingface(f"acme/{method}", revision=COMMIT)
-        yield [SpeculativeDecoding.speculator(model=speculator)]
+    if row.model_id == WITH_EVERYTHING:
+        yield [SpeculativeDecoding.mtp()]
+        yield [SpeculativeDecoding.custom_draft(model=Model.huggingface("acme/draft", revision=COMMIT))]
+        for method in ("eagle3", "eagle", "dflash", "dspark"):
+            speculator = Model.huggingface("acme/heads", revision=COMMIT)
+            yield [SpeculativeDecoding.speculator(model=speculator, method=method)]
     for settings in row.recipe.speculation if row.recipe is not None else ():
         if "model" in settings:
             yield [SpeculativeDecoding.speculator(model=Model.huggingface(settings["model"], revision=COMMIT))]
+        elif "mtp" in settings.get("method", ""):
+            yield [SpeculativeDecoding.mtp()]
 
 
 def recipes(server: ServerSettings) -> Iterator[tuple[str, Recipe]]:
