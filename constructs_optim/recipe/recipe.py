@@ -14,11 +14,16 @@ from .catalog.lock import Lock
 from .compute import TrainingCompute
 from .model import Model
 from .servers import LmiServer, ServerSettings, VllmServer, by_name
-from .techniques import Medusa, Technique, TrainedTechnique
+from .techniques import KvCache, Medusa, Technique, TrainedTechnique
 
 _Technique = TypeVar("_Technique", bound=Technique)
 COPYING = "copying"
 """What the image of a job that copies a model makes."""
+
+
+def is_fp8_cache(argument: str, value: object) -> bool:
+    """Whether an argument of the engine makes the KV cache one in FP8."""
+    return argument == "kv_cache_dtype" and str(value).startswith("fp8")
 
 
 @dataclass(frozen=True)
@@ -259,11 +264,31 @@ class Recipe:
 
     @cached_property
     def tuning(self) -> models.Tuning:
-        """The arguments by vLLM's recipe of the model that the engine's release has."""
+        """The arguments by vLLM's recipe of the model that the engine's release has and the accelerators can do."""
         _, tuned = self.recommended
-        known = engine_arguments.of_release(self.engine)
-        arguments = {name: value for name, value in tuned.arguments.items() if known is None or name in known}
+        known = engine_arguments.of_release(VllmServer.name, self.engine)
+        arguments = {name: value for name, value in tuned.arguments.items() if known is None or name in known.rows}
+        if self.instance is not None and not self.runs_on(KvCache.fp8(), self.instance):
+            # The recipe is for GPUs with FP8.
+            arguments = {name: value for name, value in arguments.items() if not is_fp8_cache(name, value)}
         return tuned.model_copy(update={"arguments": arguments})
+
+    @cached_property
+    def speculation(self) -> tuple[str, models.Tuning]:
+        """The name that vLLM's recipe of the model is recorded by for a technique that speculates, and what it says.
+
+        Without a name where it says nothing, or the technique has settings of its own.
+        """
+        row = self.model_row
+        if row is None or row.recipe is None:
+            return "", models.Tuning()
+        for _, technique in self.located_techniques:
+            settings = next(filter(technique.is_described_by, row.recipe.speculation), None)
+            if settings is not None and (tokens := settings.get("num_speculative_tokens")) is not None:
+                name = f"{row.model_id}+{technique.name}"
+                known = models.Tuning(arguments={"num_speculative_tokens": tokens})
+                return name, self.containers.tuning.get(name, known)
+        return "", models.Tuning()
 
     @property
     def engine(self) -> str | None:
@@ -278,6 +303,9 @@ class Recipe:
             arguments["trust_remote_code"] = True
         for _, technique in self.located_techniques:
             arguments |= technique.engine_arguments()
+        _, known = self.speculation
+        if known:
+            arguments["speculative_config"] = {**arguments["speculative_config"], **known.arguments}
         return {**arguments, **self.serving_settings.arguments()}
 
     def variable(self, argument: str) -> str:

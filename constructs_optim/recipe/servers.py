@@ -8,11 +8,13 @@ documentation of djl-serving, "Configurations" and "vLLM user guide"; Text Gener
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from .catalog import engine_arguments
+from .errors import Violation
 from .settings import Group, Settings, UnknownSettingsError, as_text, settings_of
 
 MODEL_PATH = "/opt/ml/model"
@@ -28,13 +30,18 @@ class Adapters(Settings):
 
     Attributes:
         max_loaded: adapters in the accelerators' memory at once. Default: 4.
-        max_cached: adapters kept in the host's memory. Default: the server's own.
-        max_rank: the largest rank of an adapter. Default: 64.
+        max_cached: adapters kept in the host's memory, ``max_loaded`` at least. Default: the server's own.
+        max_rank: the largest rank of an adapter, one of those that vLLM has (``config/lora.py``). Default: 64.
     """
 
     max_loaded: int = Field(default=4, ge=1)
     max_cached: int | None = Field(default=None, ge=1)
-    max_rank: int = Field(default=64, ge=1)
+    max_rank: Literal[1, 8, 16, 32, 64, 128, 256, 320, 512] = 64
+
+    def _contradictions(self) -> Iterable[Violation]:
+        if self.max_cached is not None and self.max_cached < self.max_loaded:
+            reason = f"what is loaded is cached as well: vLLM does not start with max_cpu_loras below {self.max_loaded}"
+            yield self._mistake(".max_cached", self.max_cached, reason, f"{self.max_loaded} or more")
 
     def arguments(self) -> dict[str, Any]:
         """The engine's arguments."""
@@ -60,6 +67,10 @@ class ServerSettings(Settings):
     """Variables, without the prefix, of arguments whose names differ from vLLM's."""
     fixed: ClassVar[Mapping[str, str]] = {}
     """Variables that it always needs."""
+    loads_adapters: ClassVar[bool] = False
+    """Whether it has ``/adapters``, by which SageMaker loads the adapters of inference components."""
+    any_length: ClassVar[str] = ""
+    """The variable that lets it start with a longer context than the model's own; empty where there is none."""
 
     container_version: str | None = None
 
@@ -87,6 +98,10 @@ class ServerSettings(Settings):
         """The container's variables for arguments of the engine."""
         return {**self.fixed, **{self.variable(name): as_text(value) for name, value in arguments.items()}}
 
+    def overridden(self, own: Mapping[str, str], given: Mapping[str, str], release: str | None) -> dict[str, str]:
+        """A plan's ``own`` variables, with those that are ``given`` in their place; ``release`` is the engine's."""
+        return {**own, **given}
+
 
 class _EngineSettings(ServerSettings):
     context_length: int | None = Field(default=None, ge=1)
@@ -112,7 +127,34 @@ class _EngineSettings(ServerSettings):
         return {**{name: value for name, value in settings.items() if value is not None}, **loaded}
 
 
-class VllmServer(_EngineSettings):
+class _CommandLine(_EngineSettings):
+    """A container whose entrypoint makes each of its variables an argument of the engine's command line.
+
+    Arguments come in the order of the variables' names, or in any, and the engine takes the last one.
+    """
+
+    def overridden(self, own: Mapping[str, str], given: Mapping[str, str], release: str | None) -> dict[str, str]:
+        """The plan's variables but for those of arguments that are given, by whichever name or negation.
+
+        The entrypoint leaves a ``false`` out, which is the default and may be yes: the argument's negation is added.
+        """
+        known = engine_arguments.of_release(self.name, release) or engine_arguments.of_newest(self.name)
+        arguments = {name: known.find(self._option(name)) for name in {*own, *given} if name.startswith(self.prefix)}
+        named = {name: found.name if found is not None else self._option(name) for name, found in arguments.items()}
+        replaced = {named[name] for name in given if name in named}
+        left = {name: value for name, value in own.items() if named.get(name) not in replaced}
+        negated = {
+            f"{self.prefix}NO_{found.name.upper()}": "true"
+            for name, value in given.items()
+            if value.lower() == "false" and (found := arguments.get(name)) is not None and found.row.negated
+        }
+        return {**left, **negated, **given}
+
+    def _option(self, variable: str) -> str:
+        return variable.removeprefix(self.prefix).lower()
+
+
+class VllmServer(_CommandLine):
     """AWS's container for vLLM.
 
     Attributes:
@@ -132,18 +174,26 @@ class VllmServer(_EngineSettings):
     prefix = "SM_VLLM_"
     # The container would install what a requirements.txt among the model's files names.
     fixed: ClassVar[Mapping[str, str]] = {"STANDARD_AUTO_INSTALL_REQ": "false"}
+    loads_adapters = True
+    any_length = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
     def environment(self, arguments: EngineArguments) -> dict[str, str]:
-        """The container's variables; its entrypoint leaves a false argument out, and vLLM has ``--no-`` for it."""
+        """The container's variables; its entrypoint leaves a false argument out, and vLLM has ``--no-`` for it.
+
+        vLLM has ``/adapters`` only where adapters may be loaded at run time (``entrypoints/serve/lora/api_router.py``).
+        """
         negated = {f"no_{name}": True for name, value in arguments.items() if value is False}
-        return super().environment({name: value for name, value in arguments.items() if value is not False} | negated)
+        adapters = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "true"} if arguments.get("enable_lora") is True else {}
+        given = {name: value for name, value in arguments.items() if value is not False}
+        return {**super().environment({**given, **negated}), **adapters}
 
 
-class SglangServer(_EngineSettings):
+class SglangServer(_CommandLine):
     """AWS's container for SGLang.
 
     Attributes:
-        context_length: as of :class:`VllmServer`, and so are the others.
+        context_length: as of :class:`VllmServer`, and so are the others, without ``adapters``: SGLang has no
+            ``/adapters``.
     """
 
     name = "sglang"
@@ -157,13 +207,46 @@ class SglangServer(_EngineSettings):
         "max_loras": "MAX_LORAS_PER_BATCH",
         "max_cpu_loras": "MAX_LOADED_LORAS",
     }
+    any_length = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+    # By vLLM's methods, the algorithm and the first release that has it (speculative/spec_info.py of each).
+    algorithms: ClassVar[Mapping[str, tuple[str, tuple[int, ...]]]] = {
+        "draft_model": ("STANDALONE", (0, 5, 13)),
+        "eagle": ("EAGLE", (0, 5, 13)),
+        "eagle3": ("EAGLE3", (0, 5, 13)),
+        "mtp": ("NEXTN", (0, 5, 13)),
+        "ngram": ("NGRAM", (0, 5, 13)),
+        "dflash": ("DFLASH", (0, 5, 13)),
+        "dspark": ("DSPARK", (0, 5, 16)),
+    }
 
     def environment(self, arguments: EngineArguments) -> dict[str, str]:
         """The container's variables. What SGLang does by itself has a switch to turn it off."""
         given = {name: value for name, value in arguments.items() if name != "enable_auto_tool_choice"}
         caching, chunked = given.pop("enable_prefix_caching", None), given.pop("enable_chunked_prefill", None)
         off = {"disable_radix_cache": True} if caching is False else {}
-        return super().environment({**given, **off, **({"chunked_prefill_size": -1} if chunked is False else {})})
+        off |= {"chunked_prefill_size": -1} if chunked is False else {}
+        # vLLM's fp8 is E4M3.
+        cache = {"kv_cache_dtype": "fp8_e4m3"} if given.get("kv_cache_dtype") == "fp8" else {}
+        speculation = self._speculation(given.pop("speculative_config", {}))
+        return super().environment({**given, **off, **cache, **speculation})
+
+    def _speculation(self, config: EngineArguments) -> dict[str, Any]:
+        """SGLang's arguments for vLLM's ``speculative_config`` (``arg_groups/speculative_hook.py`` of SGLang)."""
+        method, proposed = config.get("method", ""), config.get("num_speculative_tokens", 0)
+        if method not in self.algorithms:
+            return {}
+        found: dict[str, Any] = {"speculative_algorithm": self.algorithms[method][0]}
+        if method != "ngram":
+            # The model's own MTP heads are among its files.
+            found["speculative_draft_model_path"] = config.get("model", MODEL_PATH)
+        if method == "dspark":
+            return {**found, "speculative_dspark_block_size": proposed}
+        # SGLang counts the model's own token as well. One chain of tokens, as in vLLM: trees need certain backends.
+        chain = {
+            "ngram": {"speculative_ngram_max_bfs_breadth": 1},
+            "dflash": {},
+        }.get(method, {"speculative_num_steps": proposed, "speculative_eagle_topk": 1})
+        return {**found, **chain, "speculative_num_draft_tokens": proposed + 1}
 
 
 class LmiServer(_EngineSettings):
@@ -176,6 +259,8 @@ class LmiServer(_EngineSettings):
     name = "lmi"
     title = "Large Model Inference"
     prefix = "OPTION_"
+    loads_adapters = True
+    any_length = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
     renamed: ClassVar[Mapping[str, str]] = {
         "tensor_parallel_size": "TENSOR_PARALLEL_DEGREE",
         "pipeline_parallel_size": "PIPELINE_PARALLEL_DEGREE",

@@ -122,7 +122,7 @@ def test_a_refused_recipe_lists_every_violation() -> None:
         ("quantisation=awq", "quantization"),
         ("quantization=int2", "quantization=awq"),
         ("quantization=awq,colour=red", "group_size"),
-        ("speculative_decoding=custom_draft", "uri=..."),
+        ("speculative_decoding=jumpstart_draft", "model_id=..."),
     ],
 )
 def test_an_invalid_technique_is_reported_as_a_rule_violation(technique: str, works: str) -> None:

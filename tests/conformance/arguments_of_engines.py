@@ -60,8 +60,13 @@ class Vllm:
     def __init__(self) -> None:
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
         from vllm.config.speculative import SpeculativeConfig, SpeculativeMethod
-        from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
         from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+        # The launchers have moved between releases.
+        try:
+            from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
+        except ModuleNotFoundError:
+            from vllm.entrypoints.openai.cli_args import make_arg_parser, validate_parsed_serve_args
 
         self._parser = make_arg_parser(FlexibleArgumentParser())
         self._validate = validate_parsed_serve_args
@@ -132,7 +137,10 @@ class Sglang:
         ServerArgs.add_cli_args(self._parser)
 
     def problems(self, arguments: list[str]) -> list[str]:
-        self._parser.parse_args(arguments)
+        from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+        parsed = self._parser.parse_args(arguments)
+        SpeculativeAlgorithm.from_string(parsed.speculative_algorithm)
         return []
 
 

@@ -24,6 +24,8 @@ COMMIT = "0" * 40
 ENGINES = ["vllm", "sglang"]
 # The least planned environments, so that a catalog that cannot be planned fails here.
 LEAST = 500
+# The model that every way of speculating is planned for, whatever is published.
+WITH_EVERYTHING = "Qwen/Qwen3-8B"
 
 
 def techniques_of(row: models.ModelRow) -> Iterator[list[Technique]]:
@@ -31,13 +33,17 @@ def techniques_of(row: models.ModelRow) -> Iterator[list[Technique]]:
     yield []
     yield [KvCache.fp8()]
     yield [SpeculativeDecoding.ngram()]
+    if row.model_id == WITH_EVERYTHING:
+        yield [SpeculativeDecoding.mtp()]
+        yield [SpeculativeDecoding.custom_draft(model=Model.huggingface("acme/draft", revision=COMMIT))]
+        for method in ("eagle3", "eagle", "dflash", "dspark"):
+            speculator = Model.huggingface("acme/heads", revision=COMMIT)
+            yield [SpeculativeDecoding.speculator(model=speculator, method=method)]
     for settings in row.recipe.speculation if row.recipe is not None else ():
-        tokens = settings.get("num_speculative_tokens", 3)
         if "model" in settings:
-            speculator = Model.huggingface(settings["model"], revision=COMMIT)
-            yield [SpeculativeDecoding.speculator(model=speculator, speculative_tokens=tokens)]
+            yield [SpeculativeDecoding.speculator(model=Model.huggingface(settings["model"], revision=COMMIT))]
         elif "mtp" in settings.get("method", ""):
-            yield [SpeculativeDecoding.mtp(speculative_tokens=tokens)]
+            yield [SpeculativeDecoding.mtp()]
 
 
 def recipes(server: ServerSettings) -> Iterator[tuple[str, Recipe]]:
@@ -94,7 +100,7 @@ def test_an_engine_accepts_every_argument_of_every_plan(engine: str, capsys: pyt
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_accepts_the_settings_of_its_server(engine: str) -> None:
-    adapters = Adapters(max_loaded=8, max_cached=16, max_rank=32)
+    adapters = Adapters(max_loaded=8, max_cached=16, max_rank=32) if engine == "vllm" else None
     parsers = {"vllm": ("qwen3", "hermes"), "sglang": ("qwen3", "qwen25")}[engine]
     servers = [
         by_name()[engine](
@@ -118,7 +124,7 @@ def test_an_engine_accepts_the_settings_of_its_server(engine: str) -> None:
 def test_an_engine_is_the_release_that_models_are_served_with(engine: str) -> None:
     newest = images.serving((), [engine])[0].engine
     assert judged(engine, [])["release"] == newest
-    assert (engine_arguments.of_release(newest) is not None) is (engine == "vllm")
+    assert engine_arguments.of_release(engine, newest) is not None
 
 
 @pytest.mark.parametrize(
@@ -132,6 +138,7 @@ def test_an_engine_is_the_release_that_models_are_served_with(engine: str) -> No
         ({"SM_VLLM_REASONING_PARSER": "none_such"}, "not registered"),
         ({"SM_SGLANG_MODEL_PATH": "m", "SM_SGLANG_OF_NO_RELEASE": "1"}, "unrecognized arguments: --of-no-release"),
         ({"SM_SGLANG_MODEL_PATH": "m", "SM_SGLANG_CONTEXT_LENGTH": "many"}, "--context-length"),
+        ({"SM_SGLANG_MODEL_PATH": "m", "SM_SGLANG_SPECULATIVE_ALGORITHM": "MEDUSA"}, "Unknown speculative algorithm"),
         ({"SM_SGLANG_MODEL_PATH": "m", "SM_SGLANG_REASONING_PARSER": "none_such"}, "--reasoning-parser"),
     ],
 )

@@ -160,14 +160,15 @@ def test_every_trainable_model_has_hidden_and_vocabulary_sizes() -> None:
         assert row.vocabulary_size, row.model_id
 
 
-def test_only_lmi_with_lmi_dist_serves_drafts_of_sagemaker_and_vllm_all_other_drafts_too() -> None:
+def test_only_lmi_with_lmi_dist_serves_drafts_of_sagemaker_and_the_engines_all_other_drafts_too() -> None:
+    engines = ("vllm", "sglang")
     for row in images.rows():
         generation = re.search(r"lmi(\d+)", row.tag)
         has_lmi_dist = generation is not None and int(generation[1]) <= 14
         assert ("sagemaker_draft" in row.serves) == has_lmi_dist, row.tag
-        assert ("draft_model" in row.serves) == (has_lmi_dist or row.server == "vllm"), row.tag
+        assert ("draft_model" in row.serves) == (has_lmi_dist or row.server in engines), row.tag
         if "speculative_config" in row.serves:
-            assert row.server == "vllm" or (generation is not None and int(generation[1]) >= 15), row.tag
+            assert row.server in engines or (generation is not None and int(generation[1]) >= 15), row.tag
 
 
 def test_the_catalog_contains_all_models_of_the_support_matrix() -> None:

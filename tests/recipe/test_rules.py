@@ -26,7 +26,7 @@ from constructs_optim.recipe.catalog import images, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.rules import all_rules, check, warnings
-from constructs_optim.recipe.servers import Server
+from constructs_optim.recipe.servers import Adapters, Server
 
 from .recipes import LLAMA_70B, recipe
 
@@ -87,6 +87,17 @@ def _w4a16(**settings: Any) -> Technique:
 
 
 _MINE = Model.s3("s3://models/mine/")
+_LLAMA_8B: dict[str, Any] = {
+    "model": Model.jumpstart("meta-textgeneration-llama-3-1-8b", accept_eula=True),
+    "techniques": [],
+    "instance_type": "ml.p5.48xlarge",
+}
+
+
+def _speculator(name: str) -> Technique:
+    return SpeculativeDecoding.speculator(model=Model.huggingface(name, revision=_COMMIT))
+
+
 GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT001": [{"model": Model.s3("s3://models/mine/")}],
     "OPT002": [{"model": Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")}],
@@ -154,6 +165,9 @@ GOOD: dict[str, list[dict[str, Any]]] = {
                 "NCCL_DEBUG": "INFO",
             }
         },
+        {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8k", "SM_VLLM_KV_CACHE_DTYPE": "${Token[T.1]}"}},
+        {"environment": {"SM_VLLM_MAX_NUM_SEQS": "false", "SM_VLLM_MAX_NUM_SEQ": "8"}},
+        {"environment": {"SM_SGLANG_TP_SIZE": "4", "SM_SGLANG_MAMBA_SSM_DTYPE": "bfloat16"}, "server": Server.sglang()},
         {
             "environment": {"SM_VLLM_CALCULATE_KV_SCALES": "true"},
             "server": Server.vllm(container_version="0.27.1"),
@@ -172,6 +186,29 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT035": [
         {"containers": Lock(jobs={"awq": "djl-inference:0.32.0-lmi14.0.0-cu126", "fp8": "djl-inference:0.0.1"})},
         {"containers": Lock(servers={"awq": images.serving({"awq"}, ["vllm"])[2].name, "eagle": "vllm:0.0.1"})},
+    ],
+    "OPT056": [
+        {"server": Server.vllm(context_length=131_072), **_LLAMA_8B},
+        {"environment": {"SM_VLLM_MAX_MODEL_LEN": "200000", "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, **_LLAMA_8B},
+        {"environment": {"SM_VLLM_MAX_MODEL_LEN": "200000", "SM_VLLM_HF_OVERRIDES": "{}"}, **_LLAMA_8B},
+        {"environment": {"SM_VLLM_MAX_MODEL_LEN": "${Token[T.1]}"}, **_LLAMA_8B},
+        {"server": Server.sglang(context_length=131_072), **_LLAMA_8B},
+    ],
+    "OPT058": [{"server": Server.vllm(adapters=Adapters())}, {"server": Server.lmi(adapters=Adapters())}],
+    "OPT059": [
+        {"server": Server.sglang(), "model": _MINE, "techniques": [_nvfp4(_MINE)], "instance_type": "ml.p5.48xlarge"},
+        {
+            "server": Server.sglang(),
+            "model": _MINE,
+            "techniques": [Quantization.nvfp4(calibration_data="s3://d/s/")],
+            **_G7E,
+        },
+    ],
+    "OPT069": [
+        {"server": Server.sglang(), "techniques": [_speculator("acme/eagle3")]},
+        {"server": Server.sglang(), "techniques": [SpeculativeDecoding.ngram()]},
+        {"server": Server.sglang(), "techniques": [SpeculativeDecoding.custom_draft(model=_MINE)]},
+        {"techniques": [_speculator("RedHatAI/Qwen3-8B-speculator.eagle3")]},
     ],
     "OPT037": [
         {"server": Server.vllm(container_version="0.27.1")},
@@ -333,7 +370,22 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT022", {"techniques": [Quantization.awq(), Quantization.awq(group_size=64)]}, "techniques[1]", "techniques[0]"),
     ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16"), "techniques": [_DRAFT]}, "techniques[0]", "publishes no sagemaker draft"),
     ("OPT024", {"techniques": [_awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
-    ("OPT029", {"environment": {"SM_VLLM_MAX_NUM_SEQ": "8"}}, "environment.SM_VLLM_MAX_NUM_SEQ", "SM_VLLM_MAX_NUM_SEQS"),
+    ("OPT029", {"environment": {"SM_VLLM_MAX_NUM_SEQZ": "8"}}, "environment.SM_VLLM_MAX_NUM_SEQZ", "SM_VLLM_MAX_NUM_SEQS"),
+    ("OPT029", {"environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp7"}}, "environment.SM_VLLM_KV_CACHE_DTYPE", "did you mean fp8"),
+    ("OPT029", {"environment": {"SM_VLLM_MAX_NUM_SEQS": "many"}}, "environment.SM_VLLM_MAX_NUM_SEQS", "a whole number"),
+    ("OPT029", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "true"}}, "environment.SM_VLLM_MAX_MODEL_LEN", "such as 8192 or 8k"),
+    ("OPT029", {"environment": {"SM_VLLM_SPECULATIVE_CONFIG": "ngram"}}, "environment.SM_VLLM_SPECULATIVE_CONFIG", "JSON"),
+    ("OPT029", {"environment": {"SM_SGLANG_MEM_FRACTION": "x"}, "server": Server.sglang()}, "environment.SM_SGLANG_MEM_FRACTION", "a number"),
+    ("OPT029", {"environment": {"SM_SGLANG_GPU_MEMORY_UTILIZATION": "0.9"}, "server": Server.sglang()}, "environment.SM_SGLANG_GPU_MEMORY_UTILIZATION", "SGLang 0.5.20 has no argument --gpu-memory-utilization"),
+    ("OPT029", {"server": Server.sglang(tool_call_parser="hermess")}, "server.tool_call_parser", "did you mean hermes"),
+    ("OPT056", {"server": Server.vllm(context_length=1_000_000), **_LLAMA_8B}, "server.context_length", "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"),
+    ("OPT056", {"server": Server.lmi(context_length=200_000), **_LLAMA_8B}, "server.context_length", "131072 or less; or OPTION_HF_OVERRIDES"),
+    ("OPT056", {"server": Server.sglang(), "environment": {"SM_SGLANG_CONTEXT_LENGTH": "200000"}, **_LLAMA_8B}, "environment.SM_SGLANG_CONTEXT_LENGTH", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"),
+    ("OPT058", {"server": Server.sglang(adapters=Adapters())}, "server.adapters", "Server.vllm(adapters=...)"),
+    ("OPT059", {"server": Server.sglang(), "model": _MINE, "techniques": [Quantization.nvfp4(calibration_data="s3://d/s/")], "instance_type": "ml.p5.48xlarge"}, "techniques[0]", "Server.vllm()"),
+    ("OPT069", {"server": Server.sglang(), "techniques": [_speculator("acme/b.medusa")]}, "techniques[0]", "SGLang has no medusa"),
+    ("OPT069", {"server": Server.sglang(), "techniques": [_speculator("RedHatAI/Qwen3-8B-speculator.eagle3")]}, "techniques[0].model", "SGLang does not read"),
+    ("OPT069", {"server": Server.sglang(container_version="0.5.15"), "techniques": [_speculator("acme/dspark")]}, "techniques[0]", "0.5.16 or newer"),
     ("OPT029", {"environment": {"SM_VLLM_SWAP_SPACE": "8"}}, "environment.SM_VLLM_SWAP_SPACE", "vLLM 0.30.0 has no argument --swap-space"),
     ("OPT029", {"environment": {"SM_VLLM_SSE_KEEP_ALIVE_INTERVAL": "5"}, "server": Server.vllm(container_version="0.28")}, "environment.SM_VLLM_SSE_KEEP_ALIVE_INTERVAL", "vLLM 0.28.0"),
     ("OPT031", {"environment": ["A"]}, "environment", "mapping"),
@@ -346,7 +398,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT035", {"containers": Lock(jobs={"awq": "djl-inference:0.0.1"})}, "jobs['awq']", "no entry 'awq' in jobs of optim.lock.json"),
     ("OPT035", {"containers": Lock(servers={"awq": "djl-inference:0.0.1"})}, "servers['awq']", "records vllm:"),
     ("OPT037", {"server": "vllm"}, "server", "Server.vllm()"),
-    ("OPT037", {"server": Server.sglang(), "techniques": [_EAGLE]}, "server", "Server.vllm() or Server.lmi()"),
+    ("OPT037", {"server": Server.sglang(), "techniques": [Quantization.mxfp4(checkpoint=_MINE)]}, "server", "Server.vllm()"),
     ("OPT037", {"server": Server.vllm(), "techniques": [_awq(), Sharding.fast_load()]}, "server", "Sharding.fast_load"),
     ("OPT037", {"server": Server.vllm(container_version="0.1")}, "server.container_version", "begins so"),
     ("OPT037", {"server": Server.lmi(container_version="0.33.0-lmi15"), "techniques": [_EAGLE]}, "server.container_version", "lmi28"),
@@ -425,7 +477,11 @@ WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
     (lambda: _awq(ignored_layers=[1]), "OPT021", "Quantization.awq.ignored_layers.0", "text"),  # type: ignore[list-item]
     (lambda: _awq(ignored_layers="lm_head"), "OPT021", "Quantization.awq.ignored_layers", "a list"),
     (lambda: _awq(tensor_parallel_degree=0), "OPT021", "Quantization.awq.tensor_parallel_degree", "1"),
-    (lambda: SpeculativeDecoding.custom_draft(), "OPT021", "SpeculativeDecoding.custom_draft.uri", "uri=..."),  # type: ignore[call-arg]
+    (lambda: SpeculativeDecoding.custom_draft(), "OPT021", "SpeculativeDecoding.custom_draft", 'uri="s3://'),
+    (lambda: SpeculativeDecoding.custom_draft(uri="s3://d/", model=_MINE), "OPT021", "SpeculativeDecoding.custom_draft", "one place"),
+    (lambda: SpeculativeDecoding.custom_draft(model=_MINE, accept_eula=True), "OPT021", "SpeculativeDecoding.custom_draft.accept_eula", "Model.s3"),
+    (lambda: Adapters(max_loaded=8, max_cached=2), "OPT090", "Adapters.max_cached", "8 or more"),
+    (lambda: Adapters(max_rank=48), "OPT090", "Adapters.max_rank", "1, 8, 16"),  # type: ignore[arg-type]
     (lambda: _medusa(base=_awq()), "OPT021", "Medusa.base", "FineTune"),
     (lambda: _medusa(compute="ml.g5.12xlarge"), "OPT021", "Medusa.compute", "TrainingCompute"),
     (lambda: _medusa(hyperparameters="epochs=2"), "OPT021", "Medusa.hyperparameters", "dictionary"),
@@ -543,6 +599,14 @@ FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
         ("OPT019", {"model": Model.huggingface("Qwen/Qwen3.5-0.8B", revision=_COMMIT)}, "allow_code=True"),
         ("OPT026", {"model": Model.jumpstart("huggingface-reasoning-qwen3-8b", **HUB)}, "does not list"),
         ("OPT027", {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT)}, "Qwen/Qwen3-32B-AWQ"),
+        (
+            "OPT057",
+            {
+                "model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT),
+                "environment": {"SM_VLLM_MAX_MODEL_LEN": "131072"},
+            },
+            "SM_VLLM_HF_OVERRIDES",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("OPT") else "",
 )

@@ -1,23 +1,106 @@
-"""The arguments of ``vllm serve`` in each release that AWS's vLLM containers have."""
+"""The arguments of vLLM and SGLang in each release that AWS's containers have."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel
 
 from . import load
 
+# vLLM, human_readable_int of engine/arg_utils.py: 8k, 25.6K, 1G; "auto" where a length may be found.
+_SIZE = re.compile(r"-?\d+(\.\d+)?[kKmMgGtT]?|auto")
+
+
+def _size(text: str) -> None:
+    if not _SIZE.fullmatch(text):
+        raise ValueError(text)
+
+
+_READ: Mapping[str, Callable[[str], object]] = {"int": int, "float": float, "size": _size, "json": json.loads}
+_IN_WORDS = {"int": "a whole number", "float": "a number", "size": "a whole number such as 8192 or 8k", "json": "JSON"}
+# vLLM, optional_type of engine/arg_utils.py.
+_NO_VALUE = frozenset({"", "None"})
+
+
+class Argument(BaseModel, frozen=True):
+    """An argument of an engine; see ``source`` of the file. ``choices`` is empty where any text is one."""
+
+    of: str | None = None
+    takes: Literal["int", "float", "size", "json", "switch"] | None = None
+    negated: bool = False
+    choices: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+
+    def expected(self, value: str) -> str | None:
+        """What the parser takes instead of a value that it refuses; None where it takes it."""
+        # The container's entrypoint leaves "false" out.
+        if value.lower() == "false" or value in _NO_VALUE:
+            return None
+        if self.choices:
+            return None if value in self.choices else f"one of {', '.join(self.choices)}"
+        if self.takes is None or self.takes not in _READ:
+            return None
+        try:
+            _READ[self.takes](value.strip())
+        except ValueError:
+            return _IN_WORDS[self.takes]
+        # The entrypoint makes "true" the argument alone, without a value.
+        return _IN_WORDS[self.takes] if value.lower() == "true" else None
+
+
+class Found(NamedTuple):
+    """An argument by its own name. ``negates``: it was asked for by its negation."""
+
+    name: str
+    row: Argument
+    negates: bool = False
+
+
+class Arguments(NamedTuple):
+    """The arguments of a release by their names with underscores."""
+
+    rows: Mapping[str, Argument]
+
+    def find(self, name: str) -> Found | None:
+        """The argument of that name, another name, ``no_`` and its name, or the beginning of no other name.
+
+        Parsers take the beginning of a name for the name (argparse, ``allow_abbrev``).
+        """
+        begun = [name] if name in self.rows else [known for known in self.rows if known.startswith(name)]
+        if len(begun) == 1:
+            row = self.rows[begun[0]]
+            return Found(row.of, self.rows[row.of]) if row.of is not None else Found(begun[0], row)
+        own = name.removeprefix("no_")
+        negated = self.rows.get(own)
+        return Found(own, negated, negates=True) if negated is not None and negated.negated else None
+
+
+def of_newest(engine: str) -> Arguments:
+    """The arguments of an engine's newest release that is known."""
+    found = of_release(engine, load("engine_arguments")["engines"][engine]["releases"][-1])
+    assert found is not None  # noqa: S101 - it is one of the releases
+    return found
+
 
 @cache
-def of_release(release: str | None) -> frozenset[str] | None:
-    """The names of a release's arguments, with underscores; None where the release is not known."""
-    data = load("engine_arguments")
+def of_release(engine: str, release: str | None) -> Arguments | None:
+    """The arguments of an engine's release; None where it is not known."""
+    data: dict[str, Any] = load("engine_arguments")["engines"].get(engine, {"releases": [], "arguments": {}})
     releases: list[str] = data["releases"]
     if release not in releases:
         return None
     order = {known: number for number, known in enumerate(releases)}
-    rows: dict[str, dict[str, str]] = data["arguments"]
-    return frozenset(
-        name
-        for name, row in rows.items()
-        if order[row.get("since", releases[0])] <= order[release] <= order[row.get("until", releases[-1])]
+    rows = {name: Argument.model_validate(row) for name, row in data["arguments"].items()}
+    return Arguments(
+        {
+            name: row
+            for name, row in rows.items()
+            if order[row.since or releases[0]] <= order[release] <= order[row.until or releases[-1]]
+        }
     )

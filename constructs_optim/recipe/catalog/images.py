@@ -108,12 +108,15 @@ def making(capabilities: Collection[str]) -> list[ImageRow]:
 
 
 def serving(capabilities: Collection[str], servers: Iterable[str]) -> list[ImageRow]:
-    """The images that serve all of ``capabilities``: the newest of the first server first, then those of the next."""
+    """The images that serve all of ``capabilities``: the newest of the first server first, then those of the next.
+
+    Images of which nothing is claimed, as their engine is not known, come after the others of their server.
+    """
     capable = [row for row in rows() if row.serves >= set(capabilities)]
     return [
         row
         for name in servers
-        for row in sorted(capable, key=lambda row: row.release, reverse=True)
+        for row in sorted(capable, key=lambda row: (bool(row.serves), row.release), reverse=True)
         if row.server == name
     ]
 

@@ -156,6 +156,14 @@ def of_hugging_face() -> dict[str, ModelRow]:
     return {row.model_id: row for raw in load("huggingface_models")["models"] for row in _with_checkpoints(raw)}
 
 
+@cache
+def speculators() -> dict[str, Mapping[str, Any]]:
+    """What vLLM's recipes say of each speculator, by its id: values of ``--speculative-config``."""
+    recipes = (row.recipe for row in of_hugging_face().values() if row.recipe is not None)
+    named = (settings for recipe in recipes for settings in recipe.speculation if "model" in settings)
+    return {settings["model"]: settings for settings in named}
+
+
 def find(model_id: str) -> ModelRow | None:
     """The model of that id, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face (``Qwen/Qwen3-8B``)."""
     return _rows(model_id).get(model_id)

@@ -10,8 +10,9 @@ from constructs_optim.recipe.catalog import engine_arguments, images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import COPYING, Recipe
-from constructs_optim.recipe.servers import ServerSettings, VllmServer, by_name, parse
+from constructs_optim.recipe.servers import ServerSettings, SglangServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
+from constructs_optim.recipe.techniques import Quantization
 from constructs_optim.recipe.tokens import is_token
 
 from .registry import API, Finding, rule
@@ -20,6 +21,7 @@ _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/"
 _IMAGES = "https://github.com/aws/deep-learning-containers/blob/master/docs/vllm/deployment/sagemaker.md"
 _ANY_SERVER = "Server.vllm(), for instance"
 _SHOWN = 3
+_BLACKWELL = 10.0
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
 # Every plan adds two variables: tensor parallel degree and model location.
 _ADDED = 2
@@ -145,15 +147,50 @@ def _variables_are_the_servers(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT029", "https://docs.vllm.ai/en/latest/cli/serve/")
 def _variables_are_arguments_of_the_engine(recipe: Recipe) -> Iterator[Finding]:
-    """A variable is an argument of the engine's release: vLLM does not start with an argument that it does not know."""
-    known = engine_arguments.of_release(recipe.engine) if recipe.serving_settings.name == VllmServer.name else None
-    for name, value in recipe.variables.items() if known is not None else ():
-        argument = VllmServer.argument(name)
-        if name.startswith(VllmServer.prefix) and known is not None and argument.removeprefix("no_") not in known:
-            near = close_matches(argument, known)[:_SHOWN]
-            meant = f"did you mean {' or '.join(map(VllmServer.variable, near))}?" if near else "leave it out"
-            reason = f"vLLM {recipe.engine} has no argument --{argument.replace('_', '-')}"
-            yield Finding(f"environment.{name}", value, meant, reason)
+    """A variable is an argument of the engine's release: an engine does not start with an argument that it does not
+    know, nor with a value that the argument does not take.
+    """
+    server = recipe.serving_settings
+    known = engine_arguments.of_release(server.name, recipe.engine)
+    if known is None:
+        return
+    given = {f"environment.{name}": (name, value) for name, value in recipe.variables.items()}
+    for setting in ("reasoning_parser", "tool_call_parser"):
+        if (chosen := getattr(server, setting, None)) is not None:
+            given[f"server.{setting}"] = server.variable(setting), chosen
+    for location, (name, value) in given.items():
+        argument, engine = name.removeprefix(server.prefix).lower(), f"{server.title} {recipe.engine}"
+        if not name.startswith(server.prefix):
+            continue
+        option, found = f"--{argument.replace('_', '-')}", known.find(argument)
+        if found is None:
+            near = [f"{server.prefix}{other.upper()}" for other in close_matches(argument, known.rows)[:_SHOWN]]
+            meant = f"did you mean {' or '.join(near)}?" if near else "leave it out"
+            yield Finding(location, value, meant, f"{engine} has no argument {option}")
+        elif not is_token(value) and not found.negates and (expected := found.row.expected(value)) is not None:
+            near = close_matches(value, found.row.choices)[:1]
+            meant = f"did you mean {near[0]}? It takes {expected}" if near else expected
+            yield Finding(location, value, meant, f"{engine} does not take this value of {option}")
+
+
+@rule("OPT058", "https://github.com/sgl-project/sglang/blob/v0.5.20/python/sglang/srt/entrypoints/http_server.py")
+def _the_server_loads_adapters(recipe: Recipe) -> Iterator[Finding]:
+    """The server loads adapters: SageMaker loads adapters by the container's /adapters, which SGLang does not have."""
+    adapters = getattr(recipe.server, "adapters", None)
+    if isinstance(recipe.server, ServerSettings) and adapters is not None and not recipe.server.loads_adapters:
+        fix = "Server.vllm(adapters=...) or Server.lmi(adapters=...)"
+        yield Finding("server.adapters", f"{adapters.max_loaded} adapters", fix)
+
+
+@rule("OPT059", "https://github.com/sgl-project/sglang/tree/v0.5.20/python/sglang/srt/layers/quantization")
+def _the_server_has_the_kernels(recipe: Recipe) -> Iterator[Finding]:
+    """The server has kernels for the checkpoint: SGLang has those for llm-compressor's NVFP4 on Blackwell only."""
+    capability = recipe.instance.compute_capability if recipe.instance is not None else None
+    if recipe.serving_settings.name != SglangServer.name or capability is None or capability >= _BLACKWELL:
+        return
+    for location, technique in recipe.techniques_of(Quantization.nvfp4):
+        if technique.ready_made is None:
+            yield Finding(location, technique.name, "Server.vllm(), or a type of one of the families g7e, p6-b200")
 
 
 @rule("OPT031", f"{API}ContainerDefinition.html")

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from constructs_optim.recipe.catalog import load, models
 from constructs_optim.recipe.memory import MAX_MODEL_LEN, engine_setting
 from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.servers import SglangServer
 from constructs_optim.recipe.techniques import PreOptimized, SpeculativeDecoding
+from constructs_optim.recipe.techniques.speculative_decoding import is_of_own_heads
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .model_rules import ARCHIVES, HUB_ID, VERSION
@@ -17,6 +19,8 @@ from .registry import GUIDE, Finding, rule
 S3_PREFIX = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/\S*)?")
 _CONFIGURATION = re.compile(r"[A-Za-z0-9][\w.-]{0,127}")
 _MOST_DRAFTS = 3
+# As their makers name them: RedHatAI/Qwen3-8B-speculator.eagle3.
+_SPECULATORS_FORMAT = re.compile(r"[-_.]speculator\b")
 # Variables that SageMaker's draft excludes, and the value that does; None: any.
 _EXCLUDED_BY_DRAFT = {
     "OPTION_ENTRYPOINT": None,
@@ -90,7 +94,7 @@ def _draft_licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
 def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
     """Drafts and training data are S3 prefixes: jobs and containers read uncompressed files under an S3 prefix."""
     for location, draft in recipe.techniques_of(SpeculativeDecoding.custom_draft):
-        if not is_prefix(draft.uri):
+        if draft.uri is not None and not is_prefix(draft.uri):
             yield Finding(f"{location}.uri", draft.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
     for location, heads in recipe.techniques_of(SpeculativeDecoding.eagle):
         if heads.training_data is not None and not is_prefix(heads.training_data):
@@ -118,6 +122,51 @@ def _configuration_is_the_hubs(recipe: Recipe) -> Iterator[Finding]:
             yield Finding(
                 location, technique.name, "Model.jumpstart(...)", "only models of the hub have configurations"
             )
+
+
+@rule("OPT069", "https://github.com/sgl-project/sglang/blob/v0.5.20/python/sglang/srt/speculative/spec_info.py")
+def _the_server_speculates_so(recipe: Recipe) -> Iterator[Finding]:
+    """The server speculates so: SGLang has algorithms of its own, and reads heads in their makers' format only."""
+    if recipe.serving_settings.name != SglangServer.name:
+        return
+    config = recipe.engine_arguments.get("speculative_config", {})
+    release = tuple(map(int, recipe.engine.split("."))) if recipe.engine is not None else None
+    for location, technique in recipe.located_techniques:
+        if "speculative_config" not in technique.engine_arguments():
+            continue
+        algorithm, since = SglangServer.algorithms.get(config["method"], ("", ()))
+        beside = technique.beside.name if technique.beside is not None else ""
+        if not algorithm:
+            yield Finding(location, config["method"], "Server.vllm()", f"SGLang has no {config['method']}")
+        elif release is not None and release < since:
+            first = ".".join(map(str, since))
+            reason = f"SGLang {recipe.engine} has no {algorithm}"
+            yield Finding(location, config["method"], f"container_version {first} or newer, or Server.vllm()", reason)
+        elif _SPECULATORS_FORMAT.search(beside):
+            # Its config.json has speculators_config in place of a model_type (vllm-project/speculators, config.py).
+            reason = f"{beside} is in the format of vllm-project/speculators, which SGLang does not read"
+            yield Finding(
+                f"{location}.model", beside, "Server.vllm(), or heads in the format of EAGLE's authors", reason
+            )
+
+
+@rule("OPT070", "https://docs.vllm.ai/en/latest/features/speculative_decoding/", advisory=True)
+def _speculation_is_vouched_for(recipe: Recipe) -> Iterator[Finding]:
+    """The way of speculating is known to work: nobody vouches that the server starts, or that it speculates so."""
+    row, is_sglang = recipe.model_row, recipe.serving_settings.name == SglangServer.name
+    for location, technique in recipe.techniques_of(SpeculativeDecoding.mtp) if row is not None else ():
+        assert row is not None  # noqa: S101 - for the type checker
+        if not any(map(is_of_own_heads, row.recipe.speculation if row.recipe is not None else ())):
+            reason = f"no MTP heads of {row.model_id} are known, and the server does not start without them"
+            yield Finding(location, technique.name, "Look for num_nextn_predict_layers in its config.json", reason)
+    for location, heads in recipe.techniques_of(SpeculativeDecoding.eagle) if is_sglang else ():
+        reason = "AWS does not say that SGLang reads the heads of SageMaker's job"
+        yield Finding(location, heads.name, "Test it before you depend on it, or Server.vllm()", reason)
+    for location, lookup in recipe.techniques_of(SpeculativeDecoding.ngram) if is_sglang else ():
+        if "prompt_lookup_max" in lookup.model_fields_set:
+            reason = "SGLang has a trie of its own, and no longest sequence to search for"
+            fix = "Leave it out, or set SM_SGLANG_SPECULATIVE_NGRAM_MAX_TRIE_DEPTH"
+            yield Finding(f"{location}.prompt_lookup_max", lookup.prompt_lookup_max, fix, reason)
 
 
 @rule("OPT068", "https://github.com/vllm-project/vllm/issues/7252")

@@ -34,6 +34,8 @@ _SHORTEST_PENDING, _LONGEST_RUNTIME = 1800, 28 * 86_400
 # The pattern of the API's TrainingPlanArn, which has 50 to 2,048 characters.
 _TRAINING_PLAN = re.compile(r"(?=.{50,2048}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:\d{12}:training-plan/\S+")
 _EXAMPLE = "a type such as ml.g5.12xlarge"
+_SCALING = ("hf_overrides", "json_model_override_args", "rope_scaling", "rope_theta")
+_OFF = frozenset({"", "0", "false", "no", "off"})
 _DEVICES = {"gpu": "GPUs", "neuron": "Neuron devices"}
 
 
@@ -210,6 +212,8 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
     longest, memory = context(recipe), estimate(recipe)
     if longest is None or memory is None or not memory.weights_fit or not recipe.has_only_techniques:
         return
+    if not longest.must_fit:
+        return
     variable = engine_setting(recipe, MAX_MODEL_LEN)
     needed = longest.requested if variable is not None else min(longest.requested, LEAST_CONTEXT)
     if needed <= longest.fits_at_best:
@@ -230,6 +234,10 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
 def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
     """The longest context fits the KV cache: the endpoint accepts shorter requests than the model supports."""
     longest = context(recipe)
+    if longest is not None and not longest.must_fit and longest.requested > longest.fits:
+        reason = f"SGLang starts, and refuses requests of more than about {longest.fits} tokens"
+        fix = f"Set {recipe.variable(MAX_MODEL_LEN)} to what fits, or choose an instance type with more memory"
+        yield Finding(_length_location(recipe), longest.requested, fix, reason)
     if longest is None or longest.shortened is None:
         return
     name = recipe.variable(MAX_MODEL_LEN)
@@ -245,6 +253,45 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
         reason = f"{name} is set to {longest.shortened}, and longer requests are refused: {left}"
     fix = f"Set {name} to {needed}, or choose an instance type with more accelerator memory"
     yield Finding(_length_location(recipe), value, fix, reason)
+
+
+@rule("OPT056", "https://docs.vllm.ai/en/latest/configuration/env_vars/")
+def _context_is_the_models(recipe: Recipe) -> Iterator[Finding]:
+    """The longest context is the model's: neither vLLM nor SGLang starts with a longer one than config.json has."""
+    row = recipe.model_row
+    # The geometry of a row is config.json's; a figure without it is a vendor's. Bloom has no maximum (ALiBi).
+    if row is not None and row.hidden_size is not None and not row.family.upper().startswith("BLOOM"):
+        yield from _too_long(recipe)
+
+
+@rule("OPT057", "https://docs.vllm.ai/en/latest/configuration/env_vars/", advisory=True)
+def _context_is_the_recipes(recipe: Recipe) -> Iterator[Finding]:
+    """The longest context is the vendor's figure: the server does not start with a longer one than config.json has."""
+    if recipe.model_row is not None and recipe.model_row.hidden_size is None:
+        yield from _too_long(recipe)
+
+
+def _too_long(recipe: Recipe) -> Iterator[Finding]:
+    """A context longer than the model's, where neither its positions are scaled nor the server told to take it.
+
+    Sources: vLLM, ``_get_and_verify_max_len`` of ``config/model.py``; SGLang, ``_derive_context_length`` of
+    ``configs/model_config.py``.
+    """
+    row, length, allowed = recipe.model_row, engine_setting(recipe, MAX_MODEL_LEN), recipe.serving_settings.any_length
+    if row is None or row.max_position is None or length is None or not length.isdigit() or not allowed:
+        return
+    if any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques):
+        return
+    is_scaled = any(engine_setting(recipe, name) is not None for name in _SCALING)
+    if int(length) <= row.max_position or is_scaled or recipe.variables.get(allowed, "0").lower() not in _OFF:
+        return
+    name = "json_model_override_args" if recipe.serving_settings.name == "sglang" else "hf_overrides"
+    fix = (
+        f"{row.max_position} or less; or {recipe.variable(name)} with the model's rope scaling; or {allowed}=1, where "
+        "you know that the model takes more"
+    )
+    reason = f"{row.model_id} has {row.max_position} positions, and the server does not start with more"
+    yield Finding(_length_location(recipe), length, fix, reason)
 
 
 def _length_location(recipe: Recipe) -> str:

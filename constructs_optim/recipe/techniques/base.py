@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -114,6 +114,10 @@ class Technique(Settings):
     def beside(self) -> Model | None:
         """Files of another model that the container needs beside the model, in a channel of the technique's name."""
         return None
+
+    def is_described_by(self, settings: Mapping[str, Any]) -> bool:
+        """Whether a ``speculative_config`` of the model's recipe decides what the technique leaves open."""
+        return False
 
     @property
     def job_stage(self) -> Stage | None:

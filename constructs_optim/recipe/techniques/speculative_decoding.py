@@ -7,10 +7,14 @@ ones silently ignore it and read ``OPTION_SPECULATIVE_CONFIG``.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
+from constructs_optim.recipe.catalog import models
+from constructs_optim.recipe.errors import Violation
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.plan_data import (
     ArtifactSource,
@@ -26,6 +30,7 @@ from constructs_optim.recipe.settings import Group
 from .base import Stage, Technique
 
 _CHANNELS = "/opt/ml/additional-model-data-sources"
+_GEMMA_ASSISTANT = re.compile(r"gemma-4-.*assistant", re.IGNORECASE)
 
 
 class _Speculation(Technique):
@@ -104,20 +109,49 @@ class CustomDraft(_DraftModel):
     """A draft model of your own, with the tokenizer of the model it drafts for.
 
     Attributes:
+        model: where its files come from, for instance ``Model.huggingface("Qwen/Qwen3-0.6B")``. This, or ``uri``.
         uri: S3 prefix of its uncompressed files; may be or contain a token.
-        accept_eula: passed on for sources that demand it. Default: it is not.
+        accept_eula: passed on for sources that demand it, with ``uri``. Default: it is not.
         speculative_tokens: tokens it proposes at once. Default: 4.
     """
 
     name = "custom_draft"
-    title = "custom draft model"
     draft_provider = "custom"
 
-    uri: str
+    model: Model | None = None
+    uri: str | None = None
     accept_eula: bool = False
 
-    def channel(self, served: ModelSource, job: int) -> ChannelPlan:
-        """The draft's files."""
+    @property
+    def label(self) -> str:
+        """For instance ``draft model Qwen/Qwen3-0.6B``."""
+        return "custom draft model" if self.model is None else f"draft model {self.model.name}"
+
+    def _contradictions(self) -> Iterable[Violation]:
+        if (self.model is None) == (self.uri is None):
+            given = self.uri if self.model is not None else None
+            fix = 'model=Model.huggingface("<owner>/<name>") or uri="s3://<bucket>/<prefix>/"'
+            yield self._mistake("", given, "a draft comes from one place", fix)
+        if self.model is not None and self.accept_eula:
+            yield self._mistake(
+                ".accept_eula", True, "it is for uri", "Model.s3(..., accept_eula=True), or leave it out"
+            )
+
+    def engine_arguments(self) -> dict[str, Any]:
+        """The draft's folder, and how many tokens it proposes."""
+        config = super().engine_arguments()["speculative_config"]
+        folder = {"model": f"{_CHANNELS}/{self.name}"} if self.model is not None else {}
+        return {"speculative_config": {**config, **folder}}
+
+    @property
+    def beside(self) -> Model | None:
+        """The draft, where it is a model."""
+        return self.model
+
+    def channel(self, served: ModelSource, job: int) -> ChannelPlan | None:
+        """The draft's files, where it is a prefix."""
+        if self.uri is None:
+            return None
         return ChannelPlan(name="draft_model", source=S3Source(uri=self.uri, accept_eula=self.accept_eula))
 
 
@@ -207,17 +241,17 @@ class Speculator(_Speculation):
     Attributes:
         model: where its files come from, for instance
             ``Model.huggingface("RedHatAI/Qwen3-32B-speculator.eagle3")``.
-        method: what it is: ``eagle3``, ``eagle``, ``dflash``, ``dspark`` or ``medusa``. Default: by its name, and
-            ``eagle3`` where the name has none of them.
-        speculative_tokens: tokens it proposes at once. Default: 3.
+        method: what it is: ``eagle3``, ``eagle``, ``dflash``, ``dspark``, ``medusa``, or ``mtp`` for an assistant of
+            Gemma 4. Default: what the catalog knows, else by its name, and ``eagle3`` where the name has none of them.
+        speculative_tokens: tokens it proposes at once. Default: what vLLM's recipe of the model says, or else 3.
     """
 
     name = "speculator"
     serves = frozenset({"eagle", "speculative_config"})
 
     model: Model
-    method: Literal["eagle3", "eagle", "dflash", "dspark", "medusa"] | None = None
-    speculative_tokens: int = Field(default=3, ge=1, le=32)
+    method: Literal["eagle3", "eagle", "dflash", "dspark", "medusa", "mtp"] | None = None
+    speculative_tokens: int | None = Field(default=None, ge=1, le=32)
 
     @property
     def label(self) -> str:
@@ -229,9 +263,13 @@ class Speculator(_Speculation):
         config = {
             "method": self.method or _method_of(self.model.name),
             "model": f"{_CHANNELS}/speculator",
-            "num_speculative_tokens": self.speculative_tokens,
+            "num_speculative_tokens": self.speculative_tokens or 3,
         }
         return {"speculative_config": config}
+
+    def is_described_by(self, settings: Mapping[str, Any]) -> bool:
+        """Whether they are of this speculator, and it has no number of tokens."""
+        return self.speculative_tokens is None and settings.get("model") == self.model.name
 
     @property
     def beside(self) -> Model:
@@ -243,22 +281,46 @@ class MultiTokenPrediction(_Speculation):
     """The heads for multi-token prediction (MTP) that the model itself has, as of DeepSeek, GLM and Qwen3.5. No job.
 
     Attributes:
-        speculative_tokens: tokens they propose at once. Default: 1, the best where many requests run at once.
+        speculative_tokens: tokens they propose at once. Default: what vLLM's recipe of the model says, or else 1, the
+            best where many requests run at once.
     """
 
     name = "mtp"
-    title = "multi-token prediction ({speculative_tokens} tokens)"
     serves = frozenset({"speculative_config"})
 
-    speculative_tokens: int = Field(default=1, ge=1, le=32)
+    speculative_tokens: int | None = Field(default=None, ge=1, le=32)
+
+    @property
+    def label(self) -> str:
+        """For instance ``multi-token prediction (2 tokens)``."""
+        tokens = f" ({self.speculative_tokens} tokens)" if self.speculative_tokens is not None else ""
+        return f"multi-token prediction{tokens}"
 
     def engine_arguments(self) -> dict[str, Any]:
         """The heads of the model."""
-        return {"speculative_config": {"method": "mtp", "num_speculative_tokens": self.speculative_tokens}}
+        return {"speculative_config": {"method": "mtp", "num_speculative_tokens": self.speculative_tokens or 1}}
+
+    def is_described_by(self, settings: Mapping[str, Any]) -> bool:
+        """Whether they are of the model's own heads, and there is no number of tokens."""
+        return self.speculative_tokens is None and is_of_own_heads(settings)
+
+
+def is_of_own_heads(settings: Mapping[str, Any]) -> bool:
+    """Whether a ``speculative_config`` is of a model's own MTP heads; vLLM 0.30 has one method for all of them."""
+    return str(settings.get("method")).endswith("mtp")
 
 
 def _method_of(name: str) -> str:
-    """The method that a speculator's name has, for instance ``RedHatAI/Qwen3-8B-speculator.dflash``."""
+    """The method of a speculator that the catalog knows, or that its name has: ``Qwen3-8B-speculator.dflash``.
+
+    vLLM takes assistants of Gemma 4 for MTP heads (``config/speculative.py``, ``gemma4_assistant``); their recipes name
+    no method.
+    """
+    known = models.speculators().get(name, {})
+    if is_of_own_heads(known) or _GEMMA_ASSISTANT.search(name):
+        return "mtp"
+    if "method" in known:
+        return str(known["method"])
     return next((method for method in ("eagle3", "dflash", "dspark", "medusa") if method in name.lower()), "eagle3")
 
 

@@ -1,0 +1,243 @@
+"""Servers: what becomes of settings and techniques in each container's variables, and whose variable wins."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe import Model, Plan, Recipe, SpeculativeDecoding, plan
+from constructs_optim.recipe.catalog import engine_arguments, models
+from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.servers import Adapters, Server, ServerSettings
+from constructs_optim.recipe.techniques import KvCache, Technique
+
+COMMIT = "a" * 40
+LLAMA_70B = Model.huggingface("meta-llama/Llama-3.3-70B-Instruct", revision=COMMIT)
+LLAMA_8B = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="1.0.0", accept_eula=True)
+
+
+def hugging(name: str) -> Model:
+    return Model.huggingface(name, revision=COMMIT)
+
+
+def planned(
+    model: Model = LLAMA_8B, *techniques: Technique, instance_type: str = "ml.p5.48xlarge", **changed: Any
+) -> Plan:
+    return plan(Recipe(model, techniques, instance_type, "us-west-2", **changed))
+
+
+def variables(*given: Any, **changed: Any) -> dict[str, str]:
+    return planned(*given, **changed).container.environment
+
+
+def speculation(model: Model, *techniques: Technique, **changed: Any) -> dict[str, Any]:
+    return json.loads(variables(model, *techniques, **changed)["SM_VLLM_SPECULATIVE_CONFIG"])
+
+
+@pytest.mark.parametrize(
+    "changed", [{"server": Server.vllm(adapters=Adapters())}, {"environment": {"SM_VLLM_ENABLE_LORA": "true"}}]
+)
+def test_vllm_has_the_routes_by_which_sagemaker_loads_adapters(changed: dict[str, Any]) -> None:
+    container = planned(**changed).container
+    assert container.environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "true"
+    assert container.loads_adapters
+    assert "VLLM_ALLOW_RUNTIME_LORA_UPDATING" not in variables()
+
+
+def test_sglang_loads_no_adapters_of_sagemaker() -> None:
+    given = {"SM_SGLANG_ENABLE_LORA": "true"}
+    assert not planned(server=Server.sglang(), environment=given).container.loads_adapters
+
+
+def test_a_variable_replaces_the_negation_that_the_plan_has() -> None:
+    assert variables(LLAMA_70B)["SM_VLLM_NO_ENABLE_PREFIX_CACHING"] == "true"
+    own = variables(LLAMA_70B, environment={"SM_VLLM_ENABLE_PREFIX_CACHING": "true"})
+    assert own["SM_VLLM_ENABLE_PREFIX_CACHING"] == "true"
+    assert "SM_VLLM_NO_ENABLE_PREFIX_CACHING" not in own
+
+
+def test_a_variable_that_negates_replaces_the_argument_that_the_plan_has() -> None:
+    own = variables(server=Server.vllm(prefix_caching=True), environment={"SM_VLLM_NO_ENABLE_PREFIX_CACHING": "true"})
+    assert "SM_VLLM_ENABLE_PREFIX_CACHING" not in own
+
+
+def test_false_turns_an_argument_off_that_is_on_by_default() -> None:
+    own = variables(environment={"SM_VLLM_ASYNC_SCHEDULING": "false", "SM_VLLM_ENFORCE_EAGER": "false"})
+    assert own["SM_VLLM_NO_ASYNC_SCHEDULING"] == "true"
+    older = variables(
+        environment={"SM_VLLM_ASYNC_SCHEDULING": "false"},
+        server=Server.vllm(container_version="9.9.9-gpu-py312-cu130-sagemaker"),
+    )
+    assert older["SM_VLLM_NO_ASYNC_SCHEDULING"] == "true"
+
+
+def test_a_variable_replaces_another_name_of_its_argument() -> None:
+    assert variables(server=Server.sglang())["SM_SGLANG_TP"] == "8"
+    own = variables(server=Server.sglang(), environment={"SM_SGLANG_TP_SIZE": "8", "SM_SGLANG_MODEL": "/opt/ml/model"})
+    assert own["SM_SGLANG_TP_SIZE"] == "8"
+    assert not {"SM_SGLANG_TP", "SM_SGLANG_MODEL_PATH"} & own.keys()
+
+
+def test_every_number_of_the_plan_is_one_to_the_engines_parsers() -> None:
+    for engine in ("vllm", "sglang"):
+        known = engine_arguments.of_newest(engine)
+        taking = {row.takes for row in known.rows.values()}
+        assert {"int", "float", "size", "json", "switch"} >= taking - {None}
+        for name, row in known.rows.items():
+            assert row.of is None or row.of in known.rows, name
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "kept"), [("ml.g5.48xlarge", False), ("ml.p4d.24xlarge", False), ("ml.p5.48xlarge", True)]
+)
+def test_a_kv_cache_in_fp8_is_recommended_where_gpus_have_fp8(instance_type: str, kept: bool) -> None:
+    checkpoint = hugging("RedHatAI/gemma-4-26B-A4B-it-FP8-dynamic")
+    assert ("SM_VLLM_KV_CACHE_DTYPE" in variables(checkpoint, instance_type=instance_type)) is kept
+
+
+ALGORITHMS: list[tuple[Technique, dict[str, str]]] = [
+    (
+        SpeculativeDecoding.speculator(model=hugging("lmsys/sglang-EAGLE3-LLaMA3.1")),
+        {"ALGORITHM": "EAGLE3", "DRAFT_MODEL_PATH": "/opt/ml/additional-model-data-sources/speculator",
+         "NUM_STEPS": "3", "EAGLE_TOPK": "1", "NUM_DRAFT_TOKENS": "4"},
+    ),
+    (
+        SpeculativeDecoding.mtp(speculative_tokens=2),
+        {"ALGORITHM": "NEXTN", "DRAFT_MODEL_PATH": "/opt/ml/model", "NUM_STEPS": "2", "EAGLE_TOPK": "1",
+         "NUM_DRAFT_TOKENS": "3"},
+    ),
+    (
+        SpeculativeDecoding.speculator(model=hugging("google/gemma-4-31B-it-assistant"), speculative_tokens=4),
+        {"ALGORITHM": "NEXTN", "DRAFT_MODEL_PATH": "/opt/ml/additional-model-data-sources/speculator",
+         "NUM_STEPS": "4", "EAGLE_TOPK": "1", "NUM_DRAFT_TOKENS": "5"},
+    ),
+    (
+        SpeculativeDecoding.ngram(),
+        {"ALGORITHM": "NGRAM", "NGRAM_MAX_BFS_BREADTH": "1", "NUM_DRAFT_TOKENS": "6"},
+    ),
+    (
+        SpeculativeDecoding.custom_draft(model=hugging("meta-llama/Llama-3.2-1B")),
+        {"ALGORITHM": "STANDALONE", "DRAFT_MODEL_PATH": "/opt/ml/additional-model-data-sources/custom_draft",
+         "NUM_STEPS": "4", "EAGLE_TOPK": "1", "NUM_DRAFT_TOKENS": "5"},
+    ),
+    (
+        SpeculativeDecoding.speculator(model=hugging("poolside/Laguna-XS-2.1-DFlash"), speculative_tokens=15),
+        {"ALGORITHM": "DFLASH", "DRAFT_MODEL_PATH": "/opt/ml/additional-model-data-sources/speculator",
+         "NUM_DRAFT_TOKENS": "16"},
+    ),
+    (
+        SpeculativeDecoding.speculator(model=hugging("acme/dspark"), speculative_tokens=7),
+        {"ALGORITHM": "DSPARK", "DRAFT_MODEL_PATH": "/opt/ml/additional-model-data-sources/speculator",
+         "DSPARK_BLOCK_SIZE": "7"},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("technique", "expected"), ALGORITHMS, ids=lambda value: getattr(value, "label", ""))
+def test_sglang_speculates_by_its_own_algorithms(technique: Technique, expected: dict[str, str]) -> None:
+    prefix = "SM_SGLANG_SPECULATIVE_"
+    given = variables(LLAMA_8B, technique, server=Server.sglang())
+    assert {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)} == expected
+
+
+def test_sglang_has_a_kv_cache_in_fp8() -> None:
+    assert variables(LLAMA_8B, KvCache.fp8(), server=Server.sglang())["SM_SGLANG_KV_CACHE_DTYPE"] == "fp8_e4m3"
+
+
+def advice(model: Model, *techniques: Technique, instance_type: str, server: ServerSettings) -> dict[str, str]:
+    found = Recipe(model, techniques, instance_type, "us-west-2", server=server)
+    assert not check(found)
+    return {each.id.partition(":")[2]: each.message for each in warnings(found)}
+
+
+def test_sglang_starts_with_a_context_that_does_not_fit_and_refuses_longer_requests() -> None:
+    small = advice(LLAMA_8B, instance_type="ml.g5.xlarge", server=Server.sglang(context_length=131_072))
+    assert "SGLang starts, and refuses requests of more than about" in small["OPT053"]
+    large = advice(LLAMA_8B, instance_type="ml.p5.48xlarge", server=Server.sglang(context_length=131_072))
+    assert "OPT053" not in large
+    assert "SM_SGLANG_CONTEXT_LENGTH" not in variables(server=Server.sglang(), instance_type="ml.g5.xlarge")
+
+
+@pytest.mark.parametrize(
+    ("technique", "server", "part"),
+    [
+        (SpeculativeDecoding.mtp(), Server.vllm(), "no MTP heads of meta-textgeneration-llama-3-1-8b"),
+        (SpeculativeDecoding.eagle(), Server.sglang(), "AWS does not say"),
+        (SpeculativeDecoding.ngram(prompt_lookup_max=3), Server.sglang(), "a trie of its own"),
+    ],
+)
+def test_ways_of_speculating_that_nobody_vouches_for(technique: Technique, server: ServerSettings, part: str) -> None:
+    assert part in advice(LLAMA_8B, technique, instance_type="ml.p5.48xlarge", server=server)["OPT070"]
+
+
+def test_ways_of_speculating_that_are_known() -> None:
+    known = hugging("deepseek-ai/DeepSeek-V3.2")
+    assert "OPT070" not in advice(
+        known, SpeculativeDecoding.mtp(), instance_type="ml.p5en.48xlarge", server=Server.vllm()
+    )
+
+
+def test_the_models_recipe_says_how_many_tokens_are_proposed() -> None:
+    model, heads = hugging("deepseek-ai/DeepSeek-V3.2"), SpeculativeDecoding.mtp()
+    assert speculation(model, heads, instance_type="ml.p5en.48xlarge")["num_speculative_tokens"] == 3
+    own = SpeculativeDecoding.mtp(speculative_tokens=2)
+    assert speculation(model, own, instance_type="ml.p5en.48xlarge")["num_speculative_tokens"] == 2
+    assert speculation(LLAMA_8B, heads)["num_speculative_tokens"] == 1
+
+
+def test_the_number_of_proposed_tokens_is_recorded() -> None:
+    model, heads = hugging("deepseek-ai/DeepSeek-V3.2"), SpeculativeDecoding.mtp()
+    first = planned(model, heads, instance_type="ml.p5en.48xlarge")
+    assert first.containers.tuning["deepseek-ai/DeepSeek-V3.2+mtp"].arguments == {"num_speculative_tokens": 3}
+    other = models.VllmRecipe(speculation=({"method": "mtp", "num_speculative_tokens": 9},))
+    models.override("deepseek-ai/DeepSeek-V3.2", recipe=other)
+    again = planned(model, heads, instance_type="ml.p5en.48xlarge", containers=first.containers)
+    assert json.loads(again.container.environment["SM_VLLM_SPECULATIVE_CONFIG"])["num_speculative_tokens"] == 3
+
+
+def test_every_speculator_of_the_catalog_has_a_method_that_vllm_has() -> None:
+    assert len(models.speculators()) >= 30
+    for name, settings in models.speculators().items():
+        config = SpeculativeDecoding.speculator(model=hugging(name)).engine_arguments()["speculative_config"]
+        method = settings.get("method", "mtp")
+        assert config["method"] == ("mtp" if method.endswith("mtp") else method), name
+    assistant = SpeculativeDecoding.speculator(model=hugging("google/gemma-4-31B-it-assistant"))
+    config = speculation(hugging("google/gemma-4-31B-it"), assistant)
+    assert (config["method"], config["num_speculative_tokens"]) == ("mtp", 4)
+
+
+def draft_gb(*techniques: Technique, model: Model = LLAMA_8B, **changed: Any) -> float:
+    memory = planned(model, *techniques, **changed).memory
+    assert memory is not None
+    return memory.draft_gb
+
+
+def test_speculators_and_drafts_take_memory() -> None:
+    # RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3 has about 0.95 billion parameters in 16 bits.
+    heads = SpeculativeDecoding.speculator(model=hugging("acme/heads"))
+    assert draft_gb(heads) == pytest.approx(1.9, rel=0.05)
+    known = RecordedModel(revision=COMMIT, parameters_billion=0.5, weight_bits=16)
+    assert draft_gb(heads, containers=Lock(models={"acme/heads": known})) == 1.0
+    # What is not known of a draft is taken to be as large as the smallest Llama model.
+    unknown = SpeculativeDecoding.custom_draft(model=hugging("acme/draft"))
+    assert draft_gb(unknown) == 2.4
+    assert draft_gb(unknown, containers=Lock(models={"acme/draft": known})) == 1.0
+    assert draft_gb(SpeculativeDecoding.custom_draft(model=hugging("meta-llama/Llama-3.2-1B"))) == 2.46
+    assert draft_gb(SpeculativeDecoding.ngram()) == 0
+
+
+def test_a_draft_of_hugging_face_is_copied_and_served_beside_the_model() -> None:
+    result = planned(LLAMA_8B, SpeculativeDecoding.custom_draft(model=hugging("meta-llama/Llama-3.2-1B")))
+    assert [job.name for job in result.jobs] == ["copy-meta-llama-llama-3-2-1b"]
+    (channel,) = result.container.channels
+    config = json.loads(result.container.environment["SM_VLLM_SPECULATIVE_CONFIG"])
+    assert config["model"] == f"/opt/ml/additional-model-data-sources/{channel.name}"
+
+
+def test_lmi_is_the_newest_of_which_something_is_known() -> None:
+    assert "-lmi28." in (planned(server=Server.lmi()).container.image or "")
+    pinned = Server.lmi(container_version="0.38.0-lmi29")
+    assert "-lmi29." in (planned(server=pinned).container.image or "")
