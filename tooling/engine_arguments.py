@@ -7,7 +7,8 @@
     do pip download --no-deps --python-version 3.12 --only-binary :all: --dest wheels sglang==$release; done
     python tooling/engine_arguments.py .venv-engine/bin/python wheels
 
-Each release's own parser lists them, with the other packages of the newest.
+Each release's own parser lists them, with the other packages of the newest. A release stays here when its images leave
+``images.json``: apps may have recorded them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-# Part of every key: raised when the same recipe produces other bytes, for instance by a new default.
+# Part of every key. It stays: what comes to other bytes raises a version of its own, which apps record
+# (training/settings.py). Another schema would make every artifact again.
 KEY_SCHEMA = 1
 
 

@@ -166,6 +166,43 @@ def context(recipe: Recipe) -> Context | None:
     )
 
 
+def context_name(recipe: Recipe) -> str | None:
+    """What the longest context is recorded by: all that the plan's own length follows from.
+
+    None where no such length is set: for other servers, where the user sets a length or the size of the cache, and for
+    a model whose location is known only at deployment.
+    """
+    instance, settings = recipe.instance, recipe.serving_settings.arguments()
+    if instance is None or recipe.recorded_name is None or not _has_such_a_cache(recipe):
+        return None
+    if recipe.serving_settings.name not in _VLLM:
+        return None
+    given = {name for name in (*_CACHE_SETTINGS, MAX_MODEL_LEN) if recipe.variable(name) in recipe.variables}
+    if given or MAX_MODEL_LEN in settings:
+        return None
+    parts = [_context_part(technique) for _, technique in recipe.located_techniques]
+    degree, kept = recipe.tensor_parallel_degree, recipe.variables.get(recipe.variable("kv_cache_dtype"))
+    parts += [recipe.partition] if recipe.partition is not None else []
+    parts += [f"tp{degree}"] if degree != instance.parallel_units else []
+    parts += [f"{name}={value}" for name, value in settings.items() if "lora" in name and name != "enable_lora"]
+    parts += [f"kv_cache_dtype={kept}"] if kept is not None else []
+    return "+".join([f"{recipe.recorded_name}@{instance.name}", *parts])
+
+
+def _context_part(technique: Technique) -> str:
+    beside = technique.beside.served_name if technique.beside is not None else getattr(technique, "model_id", None)
+    return f"{technique.name}={beside}" if beside else technique.name
+
+
+def planned_context(recipe: Recipe) -> int | None:
+    """The longest context that the plan sets, the recorded one before what fits now; None for the model's own."""
+    recorded = recipe.containers.contexts.get(context_name(recipe) or "")
+    if recorded is not None:
+        return recorded or None
+    longest = context(recipe)
+    return longest.shortened if longest is not None else None
+
+
 def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
     """The size of a KV cache in the type that it has, of its size in half precision; None where it is not known."""
     kept = engine_setting(recipe, "kv_cache_dtype") or "auto"

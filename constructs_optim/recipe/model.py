@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from .catalog.lock import NO_COMMIT
 from .compute import TrainingCompute
 from .settings import Settings
 from .tokens import is_token
 
 COMMIT = re.compile("[0-9a-f]{40}")
+_S3 = "s3://"
 
 
 class Model(Settings):
@@ -116,6 +118,25 @@ class Model(Settings):
             manifest_etag=manifest_etag,
         )
 
+    @classmethod
+    def of_text(cls, text: str) -> Model:
+        """The model of a text: ``owner/name[@<commit>]`` of Hugging Face, ``s3://bucket/prefix/``, or a JumpStart
+        id.
+        """
+        if text.startswith(_S3):
+            return Model.s3(text)
+        model_id, at, revision = text.partition("@")
+        if "/" in model_id:
+            return Model.huggingface(model_id, revision=revision if at else None)
+        return Model.jumpstart(text)
+
+    @staticmethod
+    def example(value: object) -> str:
+        """How a model is written in code, where ``value`` stands for one."""
+        if isinstance(value, str) and "/" in value:
+            return f'Model.s3("{value}")' if value.startswith(_S3) else f'Model.huggingface("{value}")'
+        return 'Model.huggingface("<owner>/<name>")'
+
     @property
     def name(self) -> str:
         """Its id, or its URI."""
@@ -130,5 +151,6 @@ class Model(Settings):
     def __str__(self) -> str:
         if self.kind == "s3":
             return "a model in S3" if is_token(self.uri) else str(self.uri)
-        version = self.version or self.revision
-        return f"{self.model_id} {version}" if version else f"{self.model_id} (newest version)"
+        if self.kind == "huggingface":
+            return f"{self.model_id} {self.revision}" if self.revision not in (None, NO_COMMIT) else self.model_id
+        return f"{self.model_id} {self.version}" if self.version else f"{self.model_id} (newest version)"

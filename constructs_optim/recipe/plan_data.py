@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from constructs_optim.recipe.catalog.lock import Lock
+from constructs_optim.recipe.catalog.lock import NO_COMMIT, Lock
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.tokens import is_token, without_tokens
@@ -76,7 +76,7 @@ class HuggingFaceSource(_Data):
         return f"huggingface:{self.model_id}@{self.revision}"
 
     def __str__(self) -> str:
-        return f"{self.model_id}@{self.revision[:12]}"
+        return f"{self.model_id}@{self.revision[:12]}" if self.revision != NO_COMMIT else self.model_id
 
 
 class ArtifactSource(_Data):

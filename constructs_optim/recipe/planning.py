@@ -12,14 +12,15 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from constructs_optim.training.settings import COPY_VERSION
+from constructs_optim.training.settings import COPY_VERSION, VERSION_HYPERPARAMETER
 
 from .catalog import images
-from .catalog.lock import Lock
+from .catalog.lock import Lock, RecordedArtifact
+from .catalog.models import ModelRow
 from .compute import TrainingCompute
 from .errors import RecipeError
 from .keys import KEY_SCHEMA, artifact_key, canonical, sha256
-from .memory import batch_size, context, engine_setting, estimate
+from .memory import MAX_MODEL_LEN, batch_size, context_name, engine_setting, estimate, planned_context
 from .model import Model
 from .plan_data import (
     ArtifactSource,
@@ -100,6 +101,7 @@ class _Planner:
         self.copied = {
             self._source(model): model for model in (*beside, recipe.served_model) if model.kind == "huggingface"
         }
+        self.artifacts: dict[str, RecordedArtifact] = {}
         self.component = ComponentPlan(
             accelerators=degree,
             memory_mib=int(instance.memory_mib * (degree / instance.parallel_units) * _COMPONENT_MEMORY_SHARE),
@@ -136,18 +138,31 @@ class _Planner:
         )
 
     def _containers(self, jobs: list[JobPlan]) -> Lock:
-        """The images that a lock file records: all that nothing else fixes."""
+        """What a lock file records: all that the catalog or the library chose, and nothing else fixes."""
         recipe = self.recipe
         of_jobs = [recipe.job_image] if any(job.image and not job.trains for job in jobs) else []
         of_jobs += [recipe.copying_image] if any(job.copies for job in jobs) else []
         of_jobs += [recipe.training_image(technique) for _, technique in recipe.trained_techniques]
-        pinned = recipe.server is not None and recipe.server.container_version is not None
-        fixed = pinned or self.served_by_hub or recipe.is_served_by_job_image
-        return Lock(
-            tuning={name: tuning for name, tuning in (recipe.recommended, recipe.speculation) if name},
+        lock = Lock(
             jobs={choice.name: choice.image.name for choice in of_jobs if choice.image is not None},
-            servers={} if fixed else {recipe.serving_image.name: self.image.name},
+            artifacts=self.artifacts,
         )
+        if self.served_by_hub:
+            return lock
+        pinned = recipe.server is not None and recipe.server.container_version == self.image.tag
+        fixed = pinned or recipe.is_served_by_job_image
+        length = context_name(recipe)
+        return lock.adding(
+            Lock(
+                servers={} if fixed else {recipe.serving_image.name: self.image.name},
+                tuning={name: tuning for name, tuning in (recipe.recommended, recipe.speculation) if name},
+                contexts={length: planned_context(recipe) or 0} if length is not None else {},
+            )
+        )
+
+    def _artifact(self, name: str, decided: RecordedArtifact) -> RecordedArtifact:
+        """What is recorded of an artifact, or else what this release of the library decides."""
+        return self.artifacts.setdefault(name, self.recipe.containers.artifacts.get(name, decided))
 
     def _source(self, model: Model) -> ModelSource:
         if model.kind == "s3":
@@ -179,7 +194,8 @@ class _Planner:
         assert image is not None  # noqa: S101 - the catalog has one
         compute = model.compute or TrainingCompute()
         settings = {"allow_pickle": model.allow_pickle, "allow_code": model.allow_code}
-        recipe_key = sha256(canonical({"schema": KEY_SCHEMA, "copy": COPY_VERSION, **settings}))
+        artifact = self._artifact(model.model_id, copied(self.recipe.row(model)))
+        recipe_key = sha256(canonical({"schema": KEY_SCHEMA, "copy": artifact.version, **settings}))
         token = None
         if model.token_secret_arn is not None:
             token = TokenSecret(arn=model.token_secret_arn, encryption_key_arn=model.encryption_key_arn)
@@ -197,11 +213,12 @@ class _Planner:
                 "model_id": source.model_id,
                 "revision": source.revision,
                 **{name: as_text(value) for name, value in settings.items()},
+                **_version(artifact),
             },
             "ResourceConfig": {
                 "InstanceCount": 1,
                 "InstanceType": compute.instance_type or _COPYING_INSTANCE,
-                "VolumeSizeInGB": max(compute.volume_size_gb, self._copied_gb(model)),
+                "VolumeSizeInGB": max(compute.volume_size_gb, artifact.storage_gb),
             },
             "StoppingCondition": self._stopping(_COPYING_SECONDS),
         }
@@ -216,18 +233,6 @@ class _Planner:
             request=request,
             token=token,
         )
-
-    def _copied_gb(self, model: Model) -> int:
-        """The storage for a copy, in GB: twice the weights, or enough for most models where their size is not known."""
-        stored = self._stored_gb(model)
-        return _UNKNOWN_GB if stored is None else math.ceil(2 * stored)
-
-    def _stored_gb(self, model: Model) -> float | None:
-        """The size of a model's weights as they are stored; None where it is not known."""
-        row = self.recipe.row(model)
-        if row is None or row.parameters_billion is None:
-            return None
-        return row.stored_gb or row.parameters_billion * row.weight_bits / 8
 
     def _stopping(self, runtime_seconds: int) -> dict[str, int]:
         """How long a job runs, by default for so many seconds, and waits for instances."""
@@ -310,6 +315,9 @@ class _Planner:
         assert image is not None  # noqa: S101 - the catalog has one
         assert instance is not None  # noqa: S101 - OPT162 refused the recipe otherwise
         compute, reservation = training.compute, self.recipe.jobs.training_plan_arn
+        # Without a model's name, which is known only at deployment, it is the technique's alone.
+        name = ":".join(filter(None, [self.recipe.recorded_name, training.name]))
+        artifact = self._artifact(name, made(type(training), self.recipe.row(self.recipe.served_model)))
         if compute.spot:
             stopping["MaxWaitTimeInSeconds"] = stopping["MaxRuntimeInSeconds"] + compute.spot_wait_seconds
         request = {
@@ -324,19 +332,19 @@ class _Planner:
             **({"EnableInterContainerTrafficEncryption": True} if compute.instance_count > 1 else {}),
             **({"EnableManagedSpotTraining": True} if compute.spot else {}),
             **({"Environment": dict(compute.environment)} if compute.environment else {}),
-            "HyperParameters": training.all_hyperparameters,
+            "HyperParameters": {**training.all_hyperparameters, **_version(artifact)},
             "InputDataConfig": [channel(name, uri) for name, uri in training.channels.items()],
             "ResourceConfig": {
                 "InstanceCount": compute.instance_count,
                 "InstanceType": instance.name,
                 **({"KeepAlivePeriodInSeconds": compute.keep_alive_seconds} if compute.keep_alive_seconds else {}),
                 **({"TrainingPlanArn": reservation} if reservation is not None else {}),
-                "VolumeSizeInGB": training.volume_gb(self._stored_gb(self.recipe.served_model) or 0),
+                "VolumeSizeInGB": max(compute.volume_size_gb, artifact.storage_gb),
             },
             "StoppingCondition": stopping,
         }
         processes = {"processes": compute.instance_count * instance.accelerator_count} if training.distributed else {}
-        return {"code": training.code_version, "image": image.name, **processes}, {
+        return {"code": artifact.version, "image": image.name, **processes}, {
             "kind": "TrainingJob",
             "image": image.name,
             "request": request,
@@ -382,15 +390,37 @@ class _Planner:
         if engine_setting(self.recipe, "enable_lora") == "true":
             # Also where a variable of the user's says so: the server needs more for it.
             arguments["enable_lora"] = True
-        longest = context(self.recipe)
-        if longest is not None and longest.shortened is not None:
+        if (length := planned_context(self.recipe)) is not None:
             # The server would not start with the model's maximum (OPT053 warns about it).
-            arguments["max_model_len"] = longest.shortened
+            arguments[MAX_MODEL_LEN] = length
         environment = server.environment(arguments | self.recipe.engine_arguments | arguments | server.arguments())
         environment |= self.recipe.tuning.environment
         for technique in self.techniques:
             environment |= technique.serving_environment()
         return environment
+
+
+def copied(row: ModelRow | None) -> RecordedArtifact:
+    """What this release decides of a copy: storage for twice the weights, or enough for most where no size is known."""
+    stored = _stored_gb(row)
+    return RecordedArtifact(version=COPY_VERSION, storage_gb=_UNKNOWN_GB if stored is None else math.ceil(2 * stored))
+
+
+def made(technique: type[TrainedTechnique], row: ModelRow | None) -> RecordedArtifact:
+    """What this release decides of a training job of a technique, by the size of the model."""
+    return RecordedArtifact(version=technique.code_version, storage_gb=technique.storage_gb(_stored_gb(row) or 0))
+
+
+def _stored_gb(row: ModelRow | None) -> float | None:
+    """The size of a model's weights as they are stored; None where it is not known."""
+    if row is None or row.parameters_billion is None:
+        return None
+    return row.stored_gb or row.parameters_billion * row.weight_bits / 8
+
+
+def _version(artifact: RecordedArtifact) -> dict[str, str]:
+    """The hyperparameter of a job that has to make another version than the first."""
+    return {VERSION_HYPERPARAMETER: str(artifact.version)} if artifact.version > 1 else {}
 
 
 def _start(requirements: str) -> str:

@@ -15,6 +15,7 @@ from .compute import TrainingCompute
 from .model import Model
 from .servers import LmiServer, ServerSettings, VllmServer, by_name
 from .techniques import KvCache, Medusa, Technique, TrainedTechnique
+from .tokens import is_token
 
 _Technique = TypeVar("_Technique", bound=Technique)
 COPYING = "copying"
@@ -45,10 +46,10 @@ class Recipe:
     """Techniques, in their order, for a model and an instance type. Properties of invalid parts are None.
 
     ``region`` chooses the registry of the container images; None where it is known only at deployment. ``environment``
-    has further variables for the model's container, which override the plan's. ``containers`` are the recorded images,
-    of the lock file (:mod:`constructs_optim.recipe.catalog.lock`). ``server`` serves the model; by default the first
-    that serves all techniques, vLLM before the others. ``partition`` is the type of the GPU partition that a copy of
-    the model occupies.
+    has further variables for the model's container, which override the plan's. ``containers`` is what the lock file
+    records (:mod:`constructs_optim.recipe.catalog.lock`). ``server`` serves the model; by default the first that serves
+    all techniques, vLLM before the others. ``partition`` is the type of the GPU partition that a copy of the model
+    occupies.
     """
 
     model: Model
@@ -163,7 +164,9 @@ class Recipe:
         lowest, highest = technique.compute_capability
         has_kernels = row.compute_capability is None or lowest <= row.compute_capability <= highest
         if has_job and technique.makes and row.compute_capability is not None:
-            has_kernels &= any(image.runs_on(row.compute_capability) for image in images.making(technique.makes))
+            has_kernels &= any(
+                image.runs_on(row.compute_capability) for image in [*images.making(technique.makes), *self._kept_makers]
+            )
         return has_kernels and (row.sdk_lists or not technique.sdk_lists_only)
 
     @cached_property
@@ -185,33 +188,73 @@ class Recipe:
     @cached_property
     def job_image(self) -> images.Choice:
         """The recorded or preferred image of the optimization jobs, in the recipe's region."""
-        return self._chosen(self.job_images, images.requirement(self.makes), self.containers.jobs)
+        own, earlier = self._job_names
+        return self._chosen(self.job_images, own, self.containers.jobs, self._kept_makers, earlier)
+
+    @property
+    def _job_names(self) -> tuple[str, str | None]:
+        """The name that the image of the optimization jobs is recorded by, and by which earlier releases did.
+
+        Jobs for Blackwell may need other images than those for older GPUs of the same app.
+        """
+        name = images.requirement(self.makes)
+        capability = self.instance.compute_capability if self.instance is not None else None
+        is_blackwell = capability is not None and capability >= images.BLACKWELL
+        return (f"{images.FOR_BLACKWELL}:{name}", name) if is_blackwell else (name, None)
+
+    @property
+    def _kept_makers(self) -> list[images.ImageRow]:
+        recorded = self.containers.jobs
+        kept = [image for name in self._job_names if name is not None for image in self._kept(name, recorded)]
+        return [image for image in kept if self._accelerates(image)]
 
     @cached_property
     def job_images(self) -> list[images.ImageRow]:
         """The images of any region that make the artifact on the accelerator, the preferred one first."""
+        return [image for image in images.making(self.makes) if self._accelerates(image)]
+
+    def _accelerates(self, image: images.ImageRow) -> bool:
         capability = self.instance.compute_capability if self.instance is not None else None
-        return [image for image in images.making(self.makes) if capability is None or image.runs_on(capability)]
+        return capability is None or image.runs_on(capability)
 
     def training_image(self, technique: TrainedTechnique) -> images.Choice:
         """The recorded or preferred image of a technique's training job, in the recipe's region."""
-        return self._chosen(images.making({technique.job_image}), technique.job_image, self.containers.jobs)
+        return self._chosen_for(technique.job_image)
 
     @cached_property
     def copying_image(self) -> images.Choice:
         """The recorded or preferred image of jobs that copy models, in the recipe's region."""
-        return self._chosen(images.making({COPYING}), COPYING, self.containers.jobs)
+        return self._chosen_for(COPYING)
+
+    def _chosen_for(self, job: str) -> images.Choice:
+        recorded = self.containers.jobs
+        return self._chosen(images.making({job}), job, recorded, self._kept(job, recorded))
 
     @cached_property
     def serving_image(self) -> images.Choice:
         """The image that serves the model in the recipe's region: pinned, that of its job, recorded, or the newest."""
         if self.is_served_by_job_image:
             return self.job_image
-        name = images.requirement(self.serves)
-        if not isinstance(self.server, ServerSettings):
-            return self._chosen(self.serving_images, name, self.containers.servers)
-        recorded = self.containers.servers if self.server.container_version is None else {}
-        return self._chosen(self.serving_images, f"{self.server.name}:{name}", recorded)
+        name, recorded = images.requirement(self.serves), self.containers.servers
+        servers = {*by_name()}
+        if isinstance(self.server, ServerSettings):
+            version = self.server.container_version
+            name = ":".join([self.server.name, *([version] if version is not None else []), name])
+            servers = {self.server.name}
+        kept = [image for image in self._kept(name, recorded) if image.server in servers]
+        if self._recorded_tuning is not None:
+            # The model was served by it before the catalog named a newer release of the engine.
+            images_before = images.recorded_for(name, recorded).values()
+            kept += [image for image in images.serving(self.serves, servers) if image.name in images_before]
+        return self._chosen(self.serving_images, name, recorded, kept)
+
+    @cached_property
+    def choices(self) -> list[tuple[str, images.Choice]]:
+        """The images of jobs and of the model, each with the part of the lock file that it is recorded in."""
+        chosen = [("jobs", self.job_image)]
+        chosen += [("jobs", self.training_image(technique)) for _, technique in self.trained_techniques]
+        chosen += [("jobs", self.copying_image)] if self.copies_models else []
+        return chosen if self.is_served_by_job_image else [*chosen, ("servers", self.serving_image)]
 
     @property
     def least_engine(self) -> str | None:
@@ -231,14 +274,28 @@ class Recipe:
         if not isinstance(self.server, ServerSettings):
             return capable
         version = self.server.container_version
-        if version is None or not capable:
+        if version is None:
             return capable
         pinned = [row for row in capable if row.has_version(version)]
         is_new_tag = "-" in version and not any(row.has_version(version) for row in images.rows())
-        return [images.uncatalogued(version, capable[0])] if is_new_tag else pinned
+        repositories = {row.repository for row in capable[:1]} if is_new_tag else ()
+        return pinned + [images.uncatalogued(f"{repository}:{version}") for repository in repositories]
 
-    def _chosen(self, capable: Sequence[images.ImageRow], name: str, recorded: Mapping[str, str]) -> images.Choice:
-        return images.choose(capable, name, self.region if isinstance(self.region, str) else None, recorded)
+    def _kept(self, name: str, recorded: Mapping[str, str]) -> list[images.ImageRow]:
+        """The recorded images of that name that the catalog does not know: they stay, and nobody vouches for them."""
+        entries = images.recorded_for(name, recorded).values()
+        return [images.uncatalogued(image) for image in entries if images.find(image) is None]
+
+    def _chosen(
+        self,
+        capable: Sequence[images.ImageRow],
+        name: str,
+        recorded: Mapping[str, str],
+        kept: Sequence[images.ImageRow],
+        earlier: str | None = None,
+    ) -> images.Choice:
+        region = self.region if isinstance(self.region, str) else None
+        return images.choose(capable, name, region, recorded, kept, earlier)
 
     @cached_property
     def serving_settings(self) -> ServerSettings:
@@ -248,19 +305,40 @@ class Recipe:
         image = self.serving_image.image
         return by_name()[image.server]() if image is not None and image.server is not None else LmiServer()
 
+    @property
+    def recorded_name(self) -> str | None:
+        """The name of the served model in the lock file; None where its location is known only at deployment."""
+        models_here = (self.served_model, self.model) if isinstance(self.model, Model) else ()
+        return next((model.name for model in models_here if model.name and not is_token(model.name)), None)
+
+    @cached_property
+    def _recorded_tuning(self) -> models.Tuning | None:
+        """The recorded arguments of the model on the accelerator; None where none are, not even that there are none.
+
+        Earlier releases recorded them by the catalog's row, for a generation of GPUs or for all.
+        """
+        name, row, instance = self.recorded_name, self.model_row, self.instance
+        if name is None or instance is None:
+            return None
+        earlier = [name, row.model_id] if row is not None else [name]
+        names = [f"{name}@{instance.accelerator}"]
+        names += [known + suffix for known in earlier for suffix in (f"@{instance.generation}", "")]
+        return next((self.containers.tuning[known] for known in names if known in self.containers.tuning), None)
+
     @cached_property
     def recommended(self) -> tuple[str, models.Tuning]:
         """The name that the arguments by vLLM's recipe of the model are recorded by, and the arguments.
 
-        Those that are recorded come before the catalog's. Without a name where there are none.
+        Those that are recorded come before the catalog's. Also that there are none is recorded. Without a name for
+        other servers, and where the model is known only at deployment.
         """
-        row = self.model_row
-        if row is None or row.recipe is None or self.serving_settings.name != VllmServer.name:
+        if self.instance is None or self.recorded_name is None or self.serving_settings.name != VllmServer.name:
             return "", models.Tuning()
-        generation = self.instance.generation if self.instance is not None else None
-        name = f"{row.model_id}@{generation}" if generation in row.recipe.generations else row.model_id
-        tuned = self.containers.tuning.get(name, row.recipe.tuned(generation))
-        return name if tuned else "", tuned
+        name, row = f"{self.recorded_name}@{self.instance.accelerator}", self.model_row
+        if self._recorded_tuning is not None:
+            return name, self._recorded_tuning
+        tuned = row.recipe.tuned(self.instance.generation) if row is not None and row.recipe is not None else None
+        return name, tuned or models.Tuning()
 
     @cached_property
     def tuning(self) -> models.Tuning:

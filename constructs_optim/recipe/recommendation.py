@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from . import pricing
 from .catalog import instances, models
+from .catalog.lock import Lock
 from .errors import RecipeError, Violation
 from .memory import DEFAULT_BATCH_SIZE, estimate
 from .model import Model
@@ -188,11 +189,13 @@ def recommend(
     instance_types: Sequence[str] = (),
     evidence: Evidence | None = None,
     preferences: Preferences | None = None,
+    known: Lock | None = None,
 ) -> Recommendation:
     """Rank the sensible recipes for a model whose licence is accepted.
 
-    ``instance_types`` are the candidates, by default all that host endpoints and have an accelerator. Raises
-    RecipeError where model, region or an instance type is wrong for every recipe, and ValueError for wrong preferences.
+    ``instance_types`` are the candidates, by default all that host endpoints and have an accelerator; ``known`` has
+    what has been looked up of models. Raises RecipeError where model, region or an instance type is wrong for every
+    recipe, and ValueError for wrong preferences.
     """
     preferences = preferences or Preferences()
     pricing.check_price(None, preferences.discount)
@@ -202,7 +205,7 @@ def recommend(
         raise ValueError(f"concurrency is {preferences.concurrency}, and it has to be at least 1")
     hosting = [name for name, row in instances.by_name().items() if row.hosts_endpoints]
     candidates = list(dict.fromkeys(instance_types)) or hosting
-    return _Ranking(model, region, candidates, evidence or Evidence(), preferences).result()
+    return _Ranking(model, region, candidates, evidence or Evidence(), preferences, known or Lock()).result()
 
 
 def _configuration(technique: str) -> str | None:
@@ -214,10 +217,16 @@ class _Ranking:
     """One recommendation."""
 
     def __init__(
-        self, model: Model, region: str, instance_types: list[str], evidence: Evidence, preferences: Preferences
+        self,
+        model: Model,
+        region: str,
+        instance_types: list[str],
+        evidence: Evidence,
+        preferences: Preferences,
+        known: Lock,
     ) -> None:
         self.model, self.region, self.instance_types = model, region, instance_types
-        self.evidence, self.preferences = evidence, preferences
+        self.evidence, self.preferences, self.known = evidence, preferences, known
 
     def result(self) -> Recommendation:
         configurations = [*self.evidence.configurations] or [DEFAULT_CONFIGURATION]
@@ -252,7 +261,7 @@ class _Ranking:
         return Recommendation(tuple(candidates), _exclusions(excluded), tuple(elsewhere), self._baseline())
 
     def _recipe(self, techniques: Sequence[str], instance_type: str) -> Recipe:
-        return Recipe(self.model, [*map(parse, techniques)], instance_type, self.region)
+        return Recipe(self.model, [*map(parse, techniques)], instance_type, self.region, containers=self.known)
 
     def _refuse_common_mistakes(self, techniques: tuple[str, ...]) -> None:
         """Raise RecipeError for mistakes that would exclude every candidate."""

@@ -54,8 +54,8 @@ class ServerSettings(Settings):
 
     Attributes:
         container_version: the tag of the container image, or the beginning of a tag, for instance ``0.30.0`` or
-            ``0.36.0-lmi27``. Default: the one that the app's lock file records, and in a new app the newest that serves
-            the model with its techniques.
+            ``0.36.0-lmi27``; the lock file records what a beginning is taken for. Default: the one that the lock file
+            records, and in a new app the newest that serves the model with its techniques.
     """
 
     name: ClassVar[str]

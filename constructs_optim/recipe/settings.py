@@ -64,6 +64,16 @@ class Settings(BaseModel):
         return cls.__name__
 
     @classmethod
+    def of_text(cls, text: str) -> Any:
+        """The settings that a text on the command line stands for; the text itself where it stands for none."""
+        return text
+
+    @staticmethod
+    def example(value: object) -> str:
+        """How such settings are written in code, where ``value`` stands for some; empty for the class's name."""
+        return ""
+
+    @classmethod
     def violations(cls, error: ValidationError) -> list[Violation]:
         """The violations for pydantic's errors."""
         by_location: dict[str, Violation] = {}
@@ -97,7 +107,7 @@ class Settings(BaseModel):
             case "value_error":
                 reason, _, fix = str(problem["ctx"]["error"]).rpartition(": ")
             case _:
-                fix = _expected(problem)
+                fix = _example(cls, parts, value) or _expected(problem)
         return cls._mistake(f".{path}" if path else "", value, reason, fix)
 
     @classmethod
@@ -124,6 +134,19 @@ class Group(type):
         near = _SYNONYMS.get(name.lower()) or " or ".join(close_matches(name, names)[:2])
         hint = f" (did you mean {near}?)" if near else ""
         raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(names)}")
+
+
+def _settings_types(annotation: object) -> list[type[Settings]]:
+    """The types of settings that an annotation allows."""
+    kinds = (annotation, *get_args(annotation))
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Settings)]
+
+
+def _example(cls: type[Settings], path: Sequence[str], value: object) -> str:
+    """How the setting at a path is written, where it has settings of its own."""
+    field = cls.model_fields.get(path[0]) if len(path) == 1 else None
+    kinds = _settings_types(field.annotation) if field is not None else []
+    return kinds[0].example(value) if kinds else ""
 
 
 def _expected(problem: Mapping[str, Any]) -> str:
@@ -159,7 +182,8 @@ class UnknownSettingsError(ValueError):
 def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[str, Any]:
     """The settings that ``setting=value`` texts have for a class, which ``head`` names in errors.
 
-    A list setting is repeated for each item. Numbers, true and false are parsed as JSON. Raises UnknownSettingsError.
+    A list setting is repeated for each item. Numbers, true and false are parsed as JSON, and a model is its id or its
+    URI. Raises UnknownSettingsError.
     """
     fields = cls.model_fields
     settings: dict[str, Any] = {}
@@ -170,6 +194,8 @@ def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[st
         annotation = fields[setting].annotation
         if get_origin(annotation) is Sequence:
             settings[setting] = [*settings.get(setting, []), value]
+        elif kinds := _settings_types(annotation):
+            settings[setting] = kinds[0].of_text(value)
         else:
             settings[setting] = value if str in (annotation, *get_args(annotation)) else _value(value)
     missing = [setting for setting, field in fields.items() if field.is_required() and setting not in settings]

@@ -64,6 +64,10 @@ class LossNotFinite(TrainingError):
         )
 
 
+class OtherVersion(TrainingError):
+    """An artifact that another release of the library has made, and that this one makes otherwise."""
+
+
 class OtherRun(TrainingError):
     """Checkpoints that another run left."""
 

@@ -16,9 +16,9 @@ import traceback
 from pathlib import Path
 
 from .environment import TrainingEnvironment
-from .errors import Interrupted, TrainingError, describe_error, write_failure
+from .errors import Interrupted, OtherVersion, TrainingError, describe_error, write_failure
 from .job_log import say
-from .settings import Hyperparameters
+from .settings import VERSION_HYPERPARAMETER, Hyperparameters
 
 # A shell's status of a process that SIGTERM ended; SageMaker counts such a job as stopped, not as failed.
 INTERRUPTED = 128 + signal.SIGTERM
@@ -46,7 +46,9 @@ def run(
     environment = TrainingEnvironment.of()
     settings = None
     try:
-        settings = settings_type.from_strings(environment.hyperparameters)
+        hyperparameters = dict(environment.hyperparameters)
+        _check_version(hyperparameters.pop(VERSION_HYPERPARAMETER, "1").strip('"'), settings_type)
+        settings = settings_type.from_strings(hyperparameters)
         if environment.world_size > 1 and not in_one_process and _RANK not in os.environ:
             return _in_many_processes(script, environment)
         getattr(importlib.import_module(f".{module}", __package__), function)(environment, settings)
@@ -61,6 +63,16 @@ def run(
         write_failure(environment.failure, reason)
         return FAILED
     return 0
+
+
+def _check_version(asked: str, settings_type: type[Hyperparameters]) -> None:
+    """Refuse to make other bytes than the artifact's key says."""
+    if asked != str(settings_type.version):
+        raise OtherVersion(
+            f"version {asked} of this artifact is to be made, as optim.lock.json records, and this release of "
+            f"constructs-optim makes version {settings_type.version}: deploy with the release that made it, or record "
+            "the newer version (`constructs-optim lock` lists the entries of artifacts, and --update records it)"
+        )
 
 
 def _in_many_processes(script: Path, environment: TrainingEnvironment) -> int:

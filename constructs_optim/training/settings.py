@@ -14,16 +14,19 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from .errors import InvalidSettings
 
+# Apps record the versions that they have (optim.lock.json): a raised one changes no key of theirs by itself.
 CODE_VERSION = 1
 """Raised when the same settings, data and model come to other weights, for instance by another default."""
 COPY_VERSION = 1
 """Raised when the same revision of a model comes to other files in the store."""
 QUANTIZATION_VERSION = 1
 """Raised when the same settings and model come to another quantization, for instance by another default."""
+VERSION_HYPERPARAMETER = "artifact_version"
+"""The version that a job has to make; the first where it is not set, as apps record versions (``optim.lock.json``)."""
 
 # What the SageMaker training toolkit adds to a job's hyperparameters for itself.
 _TOOLKIT_PREFIX = "sagemaker_"
@@ -51,6 +54,9 @@ def _setting(
 @dataclass(frozen=True, kw_only=True)
 class Hyperparameters:
     """The base of a job's settings. Every field's default and range is in its metadata."""
+
+    version: ClassVar[int] = CODE_VERSION
+    """What this code makes of them."""
 
     @classmethod
     def from_strings(cls, hyperparameters: Mapping[str, str]) -> Self:
@@ -99,6 +105,8 @@ class Hyperparameters:
 class CopySettings(Hyperparameters):
     """A copy of a model of Hugging Face."""
 
+    version: ClassVar[int] = COPY_VERSION
+
     model_id: str = _setting("", "the model's id, for instance Qwen/Qwen3-32B")
     revision: str = _setting("", "the commit, of 40 hexadecimal digits")
     allow_pickle: bool = _setting(False, "whether pickle files are copied, which run code when they are loaded")
@@ -108,6 +116,8 @@ class CopySettings(Hyperparameters):
 @dataclass(frozen=True, kw_only=True)
 class QuantizationSettings(Hyperparameters):
     """A quantization by llm-compressor."""
+
+    version: ClassVar[int] = QUANTIZATION_VERSION
 
     scheme: str = _setting(
         "FP8_BLOCK",

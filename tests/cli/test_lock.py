@@ -12,7 +12,7 @@ from huggingface_hub import constants
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedArtifact, RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 
 from ..support.model_hub import HubModel, ModelHub, serving
@@ -103,7 +103,10 @@ def test_other_entries_stay_as_they_are(hub: ModelHub) -> None:
     [
         (("acme/lama",), "Hugging Face has no model acme/lama"),
         (("acme/llama", "--revision", "v9"), "has no revision v9"),
-        (("a/b/c",), "Hugging Face has no model a/b/c"),
+        (("acme/llama@v9",), "has no revision v9"),
+        (("a/b/c",), "OPT008"),
+        (("meta-textgeneration-llama-3-8b",), "OPT008"),
+        (("s3://UPPER/models/",), "OPT005"),
     ],
 )
 def test_an_unknown_model_or_revision_ends_the_command_with_the_reason(
@@ -113,6 +116,35 @@ def test_an_unknown_model_or_revision_ends_the_command_with_the_reason(
     assert result.exit_code == 2
     assert reason in " ".join(result.output.replace("│", "").split())
     assert not Path(LOCK_FILE).exists()
+
+
+def test_a_hub_that_cannot_be_reached_ends_the_command_with_one_line(
+    hub: ModelHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama"])
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "cannot be asked for acme/llama" in result.stderr
+    assert "HF_ENDPOINT" in result.stderr
+
+
+def test_a_lock_file_that_cannot_be_written_ends_the_command_with_one_line(hub: ModelHub) -> None:
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama", "--file", "no/such/folder/optim.lock.json"])
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+
+
+def test_what_follows_from_a_models_size_is_decided_anew_when_it_is_recorded(hub: ModelHub) -> None:
+    of_model = {"acme/llama@ml.g5.xlarge": 0, "acme/llama@ml.g5.xlarge+awq": 4096, "acme/other@ml.g5.xlarge": 8192}
+    copies = {"acme/llama": RecordedArtifact(version=1, storage_gb=1000)}
+    Lock(contexts=of_model, artifacts=copies).write(Path(LOCK_FILE))
+    assert "artifacts.acme/llama: version 1, 1000 GB -> version 1, 1 GB" in lock("--model", "acme/llama")
+    recorded = Lock.read(Path(LOCK_FILE))
+    assert recorded.contexts == {"acme/other@ml.g5.xlarge": 8192}
+    assert recorded.artifacts == {"acme/llama": RecordedArtifact(version=1, storage_gb=1)}
+    # Nothing new is found the second time.
+    assert "artifacts" not in lock("--model", "acme/llama")
 
 
 def test_a_configuration_that_is_not_a_models_ends_the_command_with_the_reason(hub: ModelHub) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import botocore.session
@@ -9,6 +10,7 @@ from botocore.validate import ParamValidator
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel
 
 LLAMA = ("--model", "meta-textgeneration-llama-3-70b-instruct", "--model-version", "2.25.0", "--accept-eula")
 ON_G5 = ("--instance-type", "ml.g5.12xlarge")
@@ -155,6 +157,73 @@ def test_settings_are_read_as_numbers_booleans_and_lists() -> None:
         "OverrideEnvironment"
     ]
     assert (environment["OPTION_SMOOTHQUANT_PER_TOKEN"], environment["OPTION_SMOOTHQUANT_ALPHA"]) == ("true", "0.5")
+
+
+QWEN = ("--model", "Qwen/Qwen3-32B", "--instance-type", "ml.p5.48xlarge")
+
+
+def test_a_model_of_hugging_face_is_planned_before_its_commit_is_fixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = planned(*QWEN)
+    assert [job["name"] for job in made["jobs"]] == ["copy-qwen-qwen3-32b"]
+    assert made["artifact_key"] is None
+    assert made["jobs"][0]["request"]["HyperParameters"]["revision"] == "not fixed yet"
+    (warning,) = [each for each in made["warnings"] if each["id"] == "constructs-optim:OPT017"]
+    assert "`constructs-optim lock --model Qwen/Qwen3-32B`" in warning["message"]
+    assert "0000" not in run(*QWEN).stdout
+    chained = planned(*QWEN, "--technique", "quantization=fp8_block")
+    assert [job["artifact_key"] for job in chained["jobs"]] == [None, None]
+
+
+def test_a_commit_is_of_the_command_or_of_the_lock_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = planned("--model", f"Qwen/Qwen3-32B@{'a' * 40}", *QWEN[2:])
+    assert given["artifact_key"] is not None
+    assert planned(*QWEN, "--model-version", "a" * 40) == given
+    Lock(models={"Qwen/Qwen3-32B": RecordedModel(revision="a" * 40)}).write(Path(LOCK_FILE))
+    assert planned(*QWEN) == given
+
+
+def test_a_checkpoint_and_a_speculator_are_named_by_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = planned(
+        *("--model", "google/gemma-4-31B-it", "--instance-type", "ml.g7e.12xlarge"),
+        *("--technique", "quantization=nvfp4,checkpoint=nvidia/gemma-4-31B-it-NVFP4"),
+        *("--technique", "speculative_decoding=speculator,model=RedHatAI/gemma-4-31B-it-speculator.eagle3"),
+    )
+    assert [job["name"] for job in made["jobs"]] == [
+        "copy-redhatai-gemma-4-31b-it-speculator-eagle3",
+        "copy-nvidia-gemma-4-31b-it-nvfp4",
+    ]
+    warned = [each["message"] for each in made["warnings"] if each["id"] == "constructs-optim:OPT017"]
+    assert len(warned) == 2
+    in_s3 = planned(*QWEN, "--technique", "quantization=nvfp4,checkpoint=s3://models/nvfp4/")
+    assert in_s3["container"]["model_data_source"]["S3DataSource"]["S3Uri"] == "s3://models/nvfp4/"
+
+
+def test_an_s3_prefix_is_a_model_as_well() -> None:
+    arguments = (*ON_G5, "--technique", "quantization=awq")
+    assert planned("--model", "s3://models/mine/", *arguments) == planned("--model-s3", "s3://models/mine/", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("model", "technique", "rule"),
+    [
+        ("Qwen/Qwen3-32B@main", "quantization=fp8_block", "OPT017"),
+        ("a/b/c", "quantization=fp8_block", "OPT008"),
+        ("s3://M/", "quantization=fp8_block", "OPT005"),
+        ("", "quantization=fp8_block", "OPT002"),
+        ("Qwen/Qwen3-32B", "quantization=nvfp4,checkpoint=llama", "OPT001"),
+        ("Qwen/Qwen3-32B", "quantization=nvfp4,checkpoint=acme/x@main", "OPT017"),
+        ("Qwen/Qwen3-32B", "quantization=fp8_block,compute=ml.g5.xlarge", "OPT021"),
+        ("Qwen/Qwen3-32B", "speculative_decoding=speculator", "OPT020"),
+    ],
+)
+def test_a_mistake_is_reported_with_its_rule(model: str, technique: str, rule: str) -> None:
+    found = refused("--model", model, "--instance-type", "ml.p5.48xlarge", "--technique", technique)
+    assert rule in {violation["rule"] for violation in found}
 
 
 def test_exactly_one_model_source_is_required() -> None:

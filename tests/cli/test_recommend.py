@@ -227,3 +227,27 @@ def test_an_unknown_model_or_version_is_refused_with_a_suggestion(store: Store) 
     result = run("--model", MODEL, "--model-version", "9.9.9")
     assert result.exit_code == 2
     assert "in version 9.9.9" in result.stderr
+
+
+def test_models_of_hugging_face_are_ranked_before_their_commit_is_fixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--model", "Qwen/Qwen3-32B", "--offline", "--instance-type", "ml.g6e.12xlarge")
+    result = run(*arguments, "--format", "json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["candidates"][0]["jobs"][0] == "copy-qwen-qwen3-32b"
+    assert {candidate["artifact_key"] for candidate in found["candidates"]} == {None}
+    assert any("`constructs-optim lock --model Qwen/Qwen3-32B`" in note for note in found["notes"])
+    assert "0000000" not in result.stdout
+    assert "constructs-optim plan --model Qwen/Qwen3-32B --region" in run(*arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "rule"), [("Qwen/Qwen3-32B@main", "OPT017"), ("a/b/c", "OPT008"), ("s3://M/", "OPT005")]
+)
+def test_a_model_that_cannot_be_is_refused_with_its_rule(model: str, rule: str) -> None:
+    result = run("--model", model, "--offline")
+    assert result.exit_code == 2
+    assert rule in result.stderr

@@ -20,7 +20,7 @@ from constructs_optim.recipe import (
     SpeculativeDecoding,
     Technique,
 )
-from constructs_optim.recipe.catalog import availability, images, instances, load, models
+from constructs_optim.recipe.catalog import availability, engine_arguments, images, instances, load, models
 from constructs_optim.recipe.catalog.availability import WORKLOAD_CONFIG, is_missing
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
@@ -294,3 +294,8 @@ def test_images_missing_in_the_region_are_not_selected() -> None:
 def test_images_are_listed_as_missing_only_in_regions_with_a_registry() -> None:
     for row in images.rows():
         assert row.missing_in <= set(images.registry_accounts()), row.name
+
+
+def test_the_arguments_of_releases_that_apps_may_have_recorded_stay_known() -> None:
+    releases = ("0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.1", "0.28.0", "0.29.0", "0.30.0")
+    assert all(engine_arguments.of_release(release) is not None for release in releases)

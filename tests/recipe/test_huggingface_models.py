@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from constructs_optim.recipe import Model, Plan, Quantization, Recipe, SpeculativeDecoding, TrainingCompute, plan
+from constructs_optim.recipe import (
+    Model,
+    Plan,
+    Quantization,
+    Recipe,
+    RecipeError,
+    SpeculativeDecoding,
+    TrainingCompute,
+    plan,
+)
 from constructs_optim.recipe.catalog import instances, load, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.catalog.models import License
@@ -15,6 +24,7 @@ from constructs_optim.recipe.plan_data import ArtifactSource, HuggingFaceSource
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.servers import Server
 from constructs_optim.recipe.techniques import KvCache
+from constructs_optim.recipe.techniques.parsing import parse
 
 COMMIT, OTHER = "a" * 40, "b" * 40
 SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
@@ -155,7 +165,7 @@ def test_the_image_of_copies_is_recorded_apart_from_that_of_trainings() -> None:
 
 def test_recorded_arguments_stay_when_a_newer_catalog_has_others() -> None:
     result = planned()
-    assert list(result.containers.tuning) == ["Qwen/Qwen3-32B"]
+    assert list(result.containers.tuning) == ["Qwen/Qwen3-32B@rtx-pro-server-6000"]
     models.override("Qwen/Qwen3-32B", recipe=models.VllmRecipe(tuning=models.Tuning(arguments={"max_num_seqs": 3})))
     assert planned(containers=result.containers) == result
     assert environment(planned())["SM_VLLM_MAX_NUM_SEQS"] == "3"
@@ -166,7 +176,7 @@ def test_arguments_of_the_recipe_that_the_engine_lacks_are_left_out() -> None:
     models.override("Qwen/Qwen3-32B", recipe=models.VllmRecipe(tuning=models.Tuning(arguments=arguments)))
     newest, older = planned(), planned(server=Server.vllm(container_version="0.28.0"))
     assert environment(newest).keys() - environment(older).keys() == {"SM_VLLM_SSE_KEEP_ALIVE_INTERVAL"}
-    assert older.containers.tuning["Qwen/Qwen3-32B"].arguments == arguments
+    assert older.containers.tuning["Qwen/Qwen3-32B@rtx-pro-server-6000"].arguments == arguments
 
 
 def test_other_servers_do_not_get_arguments_of_vllm() -> None:
@@ -266,3 +276,28 @@ def test_every_model_of_hugging_face_is_planned_on_an_instance_type(model_id: st
         for host in hosts
     )
     assert any(is_planned_cleanly(recipe) for recipe in recipes)
+
+
+@pytest.mark.parametrize(
+    ("given", "works"),
+    [
+        ("nvidia/gemma-4-31B-it-NVFP4", 'Model.huggingface("nvidia/gemma-4-31B-it-NVFP4")'),
+        ("s3://models/nvfp4/", 'Model.s3("s3://models/nvfp4/")'),
+        (4, 'Model.huggingface("<owner>/<name>")'),
+    ],
+)
+def test_a_checkpoint_that_is_no_model_is_told_what_to_write(given: Any, works: str) -> None:
+    with pytest.raises(RecipeError) as refused:
+        Quantization.nvfp4(checkpoint=given)
+    (violation,) = refused.value.violations
+    assert (violation.rule, violation.suggestion) == ("OPT021", works)
+
+
+def test_models_in_text_are_of_hugging_face_or_in_s3() -> None:
+    commit = Model.huggingface("acme/mine", revision=COMMIT)
+    assert Model.of_text(f"acme/mine@{COMMIT}") == commit
+    assert Model.of_text("acme/mine") == Model.huggingface("acme/mine")
+    assert Model.of_text("s3://models/a@b/") == Model.s3("s3://models/a@b/")
+    assert Model.of_text("meta-textgeneration-llama-3-8b") == Model.jumpstart("meta-textgeneration-llama-3-8b")
+    speculator = parse(f"speculative_decoding=speculator,model=acme/mine@{COMMIT},speculative_tokens=4")
+    assert speculator == SpeculativeDecoding.speculator(model=commit, speculative_tokens=4)

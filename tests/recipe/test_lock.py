@@ -11,10 +11,21 @@ import pytest
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
-from constructs_optim.recipe import Model, Plan, Quantization, Recipe, RecipeError, plan
-from constructs_optim.recipe.catalog import images
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
-from constructs_optim.recipe.servers import Server, ServerSettings, by_name
+from constructs_optim.recipe import (
+    KvCache,
+    Model,
+    Plan,
+    Quantization,
+    Recipe,
+    RecipeError,
+    Technique,
+    plan,
+    planning,
+)
+from constructs_optim.recipe.catalog import images, models
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel
+from constructs_optim.recipe.servers import Adapters, Server, ServerSettings, by_name
+from constructs_optim.recipe.techniques.quantization import CompressorQuantization
 
 CHECKOUT = Path(__file__).parent.parent.parent
 JOB, OLDER_JOB = (image.name for image in images.making({"awq"})[:2])
@@ -39,6 +50,11 @@ def planned(
     )
 
 
+def images_of(planned: Plan) -> Lock:
+    """What a plan records of images."""
+    return Lock(jobs=planned.containers.jobs, servers=planned.containers.servers)
+
+
 def newer_than(name: str) -> images.ImageRow:
     """The image of a later release."""
     row = next(row for row in images.rows() if row.name == name)
@@ -54,19 +70,19 @@ def newer_catalog(monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
 
 
 def test_without_a_lock_entry_the_plan_records_the_catalogs_preferred_images() -> None:
-    assert planned().containers == Lock(jobs={"awq": JOB}, servers={"awq": NEWEST})
+    assert images_of(planned()) == Lock(jobs={"awq": JOB}, servers={"awq": NEWEST})
 
 
 def test_a_locked_job_image_makes_the_artifact_and_changes_its_key() -> None:
     recorded = planned(jobs={"awq": OLDER_JOB})
-    assert recorded.containers == Lock(jobs={"awq": OLDER_JOB}, servers={"awq": NEWEST})
+    assert images_of(recorded) == Lock(jobs={"awq": OLDER_JOB}, servers={"awq": NEWEST})
     assert recorded.jobs[0].image == OLDER_JOB
     assert recorded.jobs[0].artifact_key != planned().jobs[0].artifact_key
 
 
 def test_a_locked_server_image_serves_the_artifact_and_leaves_its_key() -> None:
     recorded = planned(servers={"awq": OLDER})
-    assert recorded.containers == Lock(jobs={"awq": JOB}, servers={"awq": OLDER})
+    assert images_of(recorded) == Lock(jobs={"awq": JOB}, servers={"awq": OLDER})
     assert recorded.container.image is not None
     assert recorded.container.image.endswith(OLDER)
     assert recorded.jobs == planned().jobs
@@ -76,18 +92,30 @@ def test_a_newer_catalog_does_not_change_a_plan_with_locked_containers(request: 
     before = planned(jobs={"awq": JOB}, servers={"awq": NEWEST})
     job, model = request.getfixturevalue("newer_catalog")
     assert planned(jobs={"awq": JOB}, servers={"awq": NEWEST}) == before
-    assert planned().containers == Lock(jobs={"awq": job}, servers={"awq": model})
+    assert images_of(planned()) == Lock(jobs={"awq": job}, servers={"awq": model})
     # The owner of the app asks for the newer server: the artifact stays.
     updated = planned(jobs={"awq": JOB}, servers={"awq": model})
     assert updated.container.image != before.container.image
     assert updated.jobs == before.jobs
 
 
-def test_a_pinned_container_version_needs_no_lock_entry() -> None:
-    recorded = {"awq": NEWEST, "vllm:awq": NEWEST}
-    pinned = planned(servers=recorded, server=Server.vllm(container_version="0.27.1"))
-    assert pinned.container.image is not None
-    assert "/vllm:0.27.1-" in pinned.container.image
+def test_the_image_that_a_beginning_of_a_version_names_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server.vllm(container_version="0.27")
+    pinned = planned(servers={"awq": NEWEST, "vllm:awq": NEWEST}, server=server)
+    ((name, image),) = pinned.containers.servers.items()
+    assert (name, image.partition("-")[0]) == ("vllm:0.27:awq", "vllm:0.27.1")
+    row = next(row for row in images.rows() if row.name == image)
+    newer = row.model_copy(update={"tag": "0.27.2-gpu-py312-cu130-ubuntu22.04-sagemaker", "engine": "0.27.2"})
+    rows = images.rows()
+    monkeypatch.setattr(images, "rows", lambda: (newer, *rows))
+    assert planned(servers=pinned.containers.servers, server=server).container == pinned.container
+    assert planned(server=server).containers.servers == {name: newer.name}
+
+
+def test_a_whole_tag_needs_no_lock_entry() -> None:
+    tag = OLDER.partition(":")[2]
+    pinned = planned(servers={"vllm:awq": NEWEST}, server=Server.vllm(container_version=tag))
+    assert (pinned.container.image or "").endswith(OLDER)
     assert pinned.containers.servers == {}
 
 
@@ -104,21 +132,66 @@ def test_a_region_that_lacks_the_locked_image_gets_its_own_entry(monkeypatch: py
     monkeypatch.setattr(images, "rows", lambda: changed)
     recorded: Any = {"jobs": {"awq": JOB}, "servers": {"awq": NEWEST}}
     regional = Lock(jobs={"awq@eu-west-3": OLDER_JOB}, servers={"awq@eu-west-3": OLDER})
-    assert planned("eu-west-3", **recorded).containers == regional
+    assert images_of(planned("eu-west-3", **recorded)) == regional
     both: Any = {part: {**recorded[part], **getattr(regional, part)} for part in recorded}
-    assert planned("eu-west-3", **both).containers == regional
-    assert planned("us-west-2", **both).containers == Lock(**recorded)
+    assert images_of(planned("eu-west-3", **both)) == regional
+    assert images_of(planned("us-west-2", **both)) == Lock(**recorded)
 
 
 @pytest.mark.parametrize(("part", "preferred"), [("jobs", JOB), ("servers", NEWEST)])
 def test_a_locked_image_without_the_required_capabilities_is_refused(part: str, preferred: str) -> None:
-    recorded: Any = {part: {"awq": "djl-inference:0.0.1"}}
+    recorded: Any = {part: {"awq": "djl-inference:0.38.0-lmi29.0.0-cu130"}}
     with pytest.raises(RecipeError) as refused:
         planned(**recorded)
     (violation,) = refused.value.violations
     assert (violation.rule, violation.location) == ("OPT035", f"{part}['awq']")
     assert LOCK_FILE in violation.suggestion
     assert preferred in violation.suggestion
+
+
+@pytest.mark.parametrize(
+    ("part", "name"), [("jobs", "djl-inference:0.32.0-lmi14.0.1-cu126"), ("servers", "vllm:0.19.0-gpu-py312-cu130")]
+)
+def test_a_locked_image_that_the_catalog_does_not_know_stays_and_nobody_vouches_for_it(part: str, name: str) -> None:
+    recorded: Any = {part: {"awq": name}}
+    kept = planned(**recorded)
+    assert getattr(kept.containers, part) == {"awq": name}
+    assert name in json.dumps(kept.model_dump(mode="json", include={"jobs", "container"}))
+    (advice,) = [advice for advice in kept.warnings if advice.id == "constructs-optim:OPT039"]
+    assert f"`constructs-optim lock --update {part}.awq`" in advice.message
+
+
+def test_what_is_needed_of_an_unknown_image_follows_from_its_name() -> None:
+    kept = planned(servers={"awq": "vllm:0.19.0-gpu-py312-cu130-ubuntu22.04-sagemaker"}).container
+    assert (kept.server, kept.inference_ami_version) == ("vllm", planned().container.inference_ami_version)
+    kept = planned(servers={"awq": "djl-inference:0.32.0-lmi14.0.1-cu126"}).container
+    assert (kept.server, kept.inference_ami_version) == ("lmi", None)
+    with pytest.raises(RecipeError, match="OPT035"):
+        planned(servers={"awq": "acme/server:1"})
+
+
+def test_images_of_the_last_release_that_had_them_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = planned()
+    monkeypatch.setattr(images, "rows", tuple)
+    recorded = {part: getattr(before.containers, part) for part in ("jobs", "servers")}
+    kept = planned(**recorded)
+    assert (kept.jobs, kept.container) == (before.jobs, before.container)
+
+
+def test_a_job_on_blackwell_has_an_entry_beside_the_one_of_older_gpus() -> None:
+    def recipe(instance_type: str, lock: Lock) -> Plan:
+        model = Model.s3("s3://models/mine/")
+        return plan(Recipe(model, [Quantization.awq()], instance_type, "us-west-2", containers=lock))
+
+    older = recipe("ml.g5.12xlarge", Lock())
+    newer = recipe("ml.g7e.12xlarge", older.containers)
+    assert [*newer.containers.jobs] == ["blackwell:awq"]
+    both = older.containers.adding(newer.containers)
+    assert recipe("ml.g5.12xlarge", both).jobs == older.jobs
+    assert recipe("ml.g7e.12xlarge", both).jobs == newer.jobs
+    # Earlier releases had one name for both.
+    image = newer.containers.jobs["blackwell:awq"]
+    assert recipe("ml.g7e.12xlarge", Lock(jobs={"awq": image})).containers.jobs == {"blackwell:awq": image}
 
 
 def test_a_lock_file_round_trips_through_write_and_read(tmp_path: Path) -> None:
@@ -128,6 +201,94 @@ def test_a_lock_file_round_trips_through_write_and_read(tmp_path: Path) -> None:
     assert Lock.read(path) == Lock(jobs={"a": "1", "b": "2"}, servers={"a": "3"})
     assert list(json.loads(path.read_text())["jobs"]) == ["a", "b"]
     assert list(tmp_path.iterdir()) == [path]
+
+
+MINE = Model.s3("s3://models/mine/")
+KNOWN = RecordedModel(
+    parameters_billion=32.8, layers=64, key_value_heads=8, head_dimension=128, max_position=131_072, stored_gb=65.5
+)
+
+
+def on_g6(*techniques: Technique, lock: Lock, **changed: Any) -> Plan:
+    return plan(Recipe(MINE, techniques, "ml.g6.12xlarge", "us-west-2", containers=lock, **changed))
+
+
+def length(planned: Plan) -> str | None:
+    return planned.container.environment.get("SM_VLLM_MAX_MODEL_LEN")
+
+
+def test_the_length_that_fits_is_recorded_and_stays_when_other_things_are_known_of_the_model() -> None:
+    lock = Lock(models={MINE.uri: KNOWN})
+    first = on_g6(lock=lock)
+    assert length(first) == "49152"
+    name = "s3://models/mine/@ml.g6.12xlarge"
+    assert first.containers.contexts == {name: 49152}
+    smaller = Lock(models={MINE.uri: KNOWN.model_copy(update={"layers": 32})})
+    assert length(on_g6(lock=smaller)) != "49152"
+    assert length(on_g6(lock=smaller.adding(first.containers))) == "49152"
+    # As nothing was known of it.
+    unknown = on_g6(lock=Lock())
+    assert (length(unknown), unknown.containers.contexts) == (None, {name: 0})
+    kept = on_g6(lock=lock.adding(unknown.containers))
+    assert length(kept) is None
+    (advice,) = [advice for advice in kept.warnings if advice.id == "constructs-optim:OPT053"]
+    assert f"contexts.{name}" in advice.message
+
+
+def test_a_recorded_length_is_of_one_recipe() -> None:
+    lock = Lock(models={MINE.uri: KNOWN})
+    recipes: list[dict[str, Any]] = [
+        {},
+        {"techniques": [KvCache.fp8()]},
+        {"techniques": [Quantization.awq(tensor_parallel_degree=2)]},
+        {"environment": {"SM_VLLM_KV_CACHE_DTYPE": "fp8"}},
+        {"server": Server.vllm(adapters=Adapters(max_rank=16))},
+    ]
+    names = set[str]()
+    for recipe in recipes:
+        techniques = recipe.pop("techniques", [])
+        made = on_g6(*techniques, lock=lock, **recipe)
+        assert on_g6(*techniques, lock=lock.adding(made.containers), **recipe) == made
+        names |= made.containers.contexts.keys()
+    assert len(names) == len(recipes)
+    for settings in ({"SM_VLLM_MAX_MODEL_LEN": "4096"}, {"SM_VLLM_GPU_MEMORY_UTILIZATION": "0.8"}):
+        assert not on_g6(lock=lock, environment=settings).containers.contexts
+    assert not on_g6(lock=lock, server=Server.vllm(context_length=4096)).containers.contexts
+
+
+def test_a_raised_version_makes_another_artifact_only_where_none_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model.huggingface("acme/mine", revision="a" * 40)
+
+    def keys(lock: Lock) -> list[str | None]:
+        made = plan(Recipe(model, [Quantization.fp8_block()], "ml.p5.48xlarge", "us-west-2", containers=lock))
+        return [job.artifact_key for job in made.jobs]
+
+    recorded = plan(Recipe(model, [Quantization.fp8_block()], "ml.p5.48xlarge", "us-west-2")).containers
+    assert {name: artifact.version for name, artifact in recorded.artifacts.items()} == {
+        "acme/mine": 1,
+        "acme/mine:fp8_block": 1,
+    }
+    before = keys(recorded)
+    assert before == keys(Lock())
+    monkeypatch.setattr(planning, "COPY_VERSION", 2)
+    monkeypatch.setattr(CompressorQuantization, "code_version", 2)
+    assert keys(recorded) == before
+    assert not set(keys(Lock())) & set(before)
+
+
+def test_a_model_that_an_app_has_is_not_refused_for_a_newer_least_release() -> None:
+    model = Model.huggingface("Qwen/Qwen3-32B", revision="a" * 40)
+    older = next(image.name for image in images.rows() if image.engine == "0.28.0")
+
+    def recipe(lock: Lock) -> Plan:
+        return plan(Recipe(model, [], "ml.p5.48xlarge", "us-west-2", containers=lock))
+
+    before = recipe(Lock(servers={"serving": older}))
+    assert (before.container.image or "").endswith(older)
+    models.override("Qwen/Qwen3-32B", recipe=models.VllmRecipe(engine="0.30.0"))
+    assert recipe(before.containers).container == before.container
+    with pytest.raises(RecipeError, match="OPT035"):
+        recipe(Lock(servers={"serving": older}))
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"version": 2}', '{"jobs": {"awq": 1}}', '{"images": {}}'])
@@ -179,8 +340,11 @@ def test_the_lock_file_of_this_repository_matches_the_catalog(monkeypatch: pytes
     recorded = Lock.read(CHECKOUT / LOCK_FILE)
     assert recorded.jobs
     assert recorded.servers
-    shown = CliRunner().invoke(app, ["lock"], env={"COLUMNS": "300"})
+    shown = CliRunner().invoke(app, ["lock"], env={"COLUMNS": "1000"})
     assert shown.exit_code == 0, shown.output
     for line in shown.stdout.splitlines()[1:]:
+        if line.startswith("contexts."):
+            # Only a synthesis tells what fits.
+            continue
         entry, recorded_choice, preferred = re.split(r"\s{2,}", line.strip())
         assert recorded_choice == preferred, f"constructs-optim lock --update {entry}"

@@ -10,10 +10,17 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from constructs_optim.training import job_log
+from constructs_optim.training import job_log, launch
 from constructs_optim.training.environment import TrainingEnvironment
 from constructs_optim.training.errors import InvalidSettings, TrainingError
-from constructs_optim.training.settings import FineTuningSettings, HeadTrainingSettings, TrainingSettings
+from constructs_optim.training.settings import (
+    COPY_VERSION,
+    VERSION_HYPERPARAMETER,
+    CopySettings,
+    FineTuningSettings,
+    HeadTrainingSettings,
+    TrainingSettings,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -168,3 +175,16 @@ def test_the_containers_requirements_are_complete() -> None:
 
 
 _OF_OTHER_PLATFORMS = {"colorama", "httpx2-jsfetch", "tzdata"}
+
+
+def test_a_job_refuses_to_make_another_version_than_the_artifacts_key_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAGEMAKER_BASE_DIR", str(tmp_path))
+    (tmp_path / "input/config").mkdir(parents=True)
+    hyperparameters = {"model_id": "acme/mine", VERSION_HYPERPARAMETER: str(COPY_VERSION + 1)}
+    (tmp_path / "input/config/hyperparameters.json").write_text(json.dumps(hyperparameters))
+    assert launch.run(Path("copy_model.py"), CopySettings, "copying", "copy_model") == launch.FAILED
+    failure = (tmp_path / "output/failure").read_text()
+    assert f"version {COPY_VERSION + 1} of this artifact is to be made" in failure
+    assert f"makes version {COPY_VERSION}: deploy with the release that made it" in failure

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from constructs_optim.recipe.catalog import images, models
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, Entry, Lock, RecordedModel
+from constructs_optim.recipe import Model, Recipe, RecipeError, Violation
+from constructs_optim.recipe.catalog import images, instances, models
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Entry, Lock, RecordedArtifact, RecordedModel
+from constructs_optim.recipe.catalog.models import ModelRow, Tuning
+from constructs_optim.recipe.planning import copied, made
+from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.servers import by_name
+from constructs_optim.recipe.techniques import REGISTRY, TrainedTechnique
 
+from ..aws import failed
 from ..presentation import print_table, say
 from .model_lookup import look_up
+
+# Rules about a model's name.
+_OF_NAMES = ("OPT005", "OPT008")
 
 
 def lock_command(
@@ -21,7 +31,7 @@ def lock_command(
     update: Annotated[bool, typer.Option("--update", help="Record what the catalog or the hub has now.")] = False,
     model: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Look up an id of Hugging Face or an S3 prefix, and record it. Repeatable."),
+        typer.Option(metavar="NAME", help="Look up owner/name of Hugging Face or an S3 prefix. Repeatable."),
     ] = None,
     revision: Annotated[str, typer.Option(help="The branch, tag or commit to look up on Hugging Face.")] = "main",
     file: Annotated[Path, typer.Option(help="The app's lock file.")] = Path(LOCK_FILE),
@@ -38,24 +48,60 @@ def lock_command(
     recorded = lock.entries()
     if unknown := sorted(set(requirements or ()) - set(recorded)):
         raise typer.BadParameter(f"{file} has no entry {', '.join(unknown)}; it has {', '.join(recorded) or 'none'}")
-    preferred = {name: _preferred(name) or recorded[name] for name in requirements or recorded}
+    preferred = {name: _preferred(name, lock) for name in requirements or recorded}
     if update:
         changed = {name: entry for name, entry in preferred.items() if entry != recorded[name]}
+        # What follows from them, and from what is known of the model, is decided anew.
+        changed |= {name: None for entry in changed for name in _following(entry, recorded) if name not in changed}
         if changed:
-            Lock.with_entries({**recorded, **changed}).write(file)
+            _write(Lock.with_entries(_without_none({**recorded, **changed})), file)
         for name, entry in changed.items():
             say(f"{name}: {_shown(recorded[name])} -> {_shown(entry)}")
-        say(f"{len(changed)} of {len(preferred)} entries updated in {file}.")
+        say(f"{len(changed)} of {len({*preferred, *changed})} entries updated in {file}.")
         return
     rows = [[name, _shown(recorded[name]), _shown(entry)] for name, entry in preferred.items()]
     print_table(["entry", "recorded", "preferred by the catalog"], rows)
 
 
+def _write(lock: Lock, file: Path) -> None:
+    try:
+        lock.write(file)
+    except OSError as error:
+        raise failed(f"{file} cannot be written: {error.strerror}.") from None
+
+
+def _without_none(entries: Mapping[str, Entry | None]) -> dict[str, Entry]:
+    return {name: entry for name, entry in entries.items() if entry is not None}
+
+
+def _following(entry: str, recorded: Mapping[str, Entry]) -> list[str]:
+    """The recorded lengths that follow from arguments of the model, or from what is known of it."""
+    part, _, name = entry.partition(".")
+    model = name.partition("@")[0]
+    return [other for other in recorded if part in ("models", "tuning") and other.startswith(f"contexts.{model}@")]
+
+
 def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, update: bool) -> None:
-    found = {name: look_up(name, revision) for name in names}
+    asked = {name.partition("@")[0] if "s3://" not in name else name: name for name in names}
+    if mistakes := [each for name in asked for each in _mistakes(name)]:
+        raise failed(str(RecipeError(mistakes)))
+    found = {name: look_up(name, text.removeprefix(name).lstrip("@") or revision) for name, text in asked.items()}
     moved = {name for name, model in found.items() if name in lock.models and lock.models[name] != model}
     recorded = {f"models.{name}": model for name, model in found.items() if update or name not in moved}
-    Lock.with_entries({**lock.entries(), **recorded}).write(file)
+    before = lock.entries()
+    changed: dict[str, Entry | None] = {}
+    for name in found:
+        if f"models.{name}" in recorded and before.get(f"models.{name}") != found[name]:
+            changed |= dict.fromkeys(_following(f"models.{name}", before))
+    after = Lock.with_entries(_without_none({**before, **recorded, **changed}))
+    for name, artifact in after.artifacts.items():
+        if name in found or name.rpartition(":")[0] in found:
+            # Storage is by the model's size. The version, and with it the key, stays.
+            sized = artifact.model_copy(update={"storage_gb": _preferred_artifact(name, after).storage_gb})
+            changed |= {f"artifacts.{name}": sized} if sized != artifact else {}
+    _write(Lock.with_entries(_without_none({**before, **recorded, **changed})), file)
+    for name, entry in changed.items():
+        say(f"{name}: {_shown(before[name])} -> {_shown(entry)}")
     for name, model in found.items():
         if name in moved and not update:
             say(f"{name}: {_shown(lock.models[name])} is recorded, and {_shown(model)} is new: --update records it")
@@ -63,10 +109,23 @@ def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, u
             say(f"{name}: {_shown(model)}")
 
 
-def _shown(entry: Entry) -> str:
+def _mistakes(name: str) -> list[Violation]:
+    """Why a name is neither an id of Hugging Face nor an S3 prefix."""
+    model = Model.s3(name) if name.startswith("s3://") else Model.huggingface(name)
+    recipe = Recipe(model, [], next(iter(instances.by_name())))
+    return [violation for violation in check(recipe) if violation.rule in _OF_NAMES]
+
+
+def _shown(entry: Entry | None) -> str:
     match entry:
+        case None:
+            return "what the next synthesis finds"
         case str():
             return entry
+        case int():
+            return f"{entry} tokens" if entry else "the model's own length"
+        case RecordedArtifact():
+            return f"version {entry.version}, {entry.storage_gb} GB"
         case RecordedModel():
             size = f"{entry.parameters_billion:g} billion parameters" if entry.parameters_billion else "unknown size"
             return f"{entry.revision}, {size}" if entry.revision is not None else size
@@ -74,22 +133,60 @@ def _shown(entry: Entry) -> str:
             return json.dumps({**entry.arguments, **entry.environment})
 
 
-def _preferred(entry: str) -> Entry | None:
-    """What the catalog prefers for an entry of the lock file."""
+def _preferred(entry: str, lock: Lock) -> Entry | None:
+    """What the catalog and the library prefer for an entry of the lock file; None where that takes a synthesis."""
     part, _, name = entry.partition(".")
-    if part == "models":
-        return None
-    if part == "tuning":
-        model_id, _, generation = name.partition("@")
-        row = models.find(model_id)
-        return row.recipe.tuned(generation) if row is not None and row.recipe is not None else None
+    match part:
+        case "models":
+            return lock.models[name]
+        case "contexts":
+            return None if _row(name.partition("@")[0], lock) is not None else lock.contexts[name]
+        case "artifacts":
+            return _preferred_artifact(name, lock)
+        case "tuning":
+            model_id, _, accelerator = name.partition("@")
+            row = _row(model_id, lock)
+            if row is None:
+                return lock.tuning[name]
+            return row.recipe.tuned(_generation(accelerator)) if row.recipe is not None else Tuning()
+        case _:
+            return _preferred_image(part, name) or lock.entries()[entry]
+
+
+def _row(model: str, lock: Lock) -> ModelRow | None:
+    return lock.row(model, models.find(model))
+
+
+def _preferred_image(part: str, name: str) -> str | None:
     requirement, _, region = name.partition("@")
-    server, _, needs = requirement.rpartition(":")
+    *prefixes, needs = requirement.split(":")
     capabilities = () if needs == images.SERVING else needs.split("+")
-    servers = [server] if server else by_name()
-    capable = images.making(capabilities) if part == "jobs" else images.serving(capabilities, servers)
+    if part == "jobs":
+        capable = images.making(capabilities)
+        capable = [row for row in capable if row.runs_on(images.BLACKWELL)] if prefixes else capable
+    else:
+        server, version = [*prefixes, None, None][:2]
+        capable = images.serving(capabilities, [server] if server is not None else by_name())
+        capable = [row for row in capable if version is None or row.has_version(version)]
     image = images.choose(capable, "", region or None, {}).image
     return image.name if image is not None else None
+
+
+def _preferred_artifact(name: str, lock: Lock) -> RecordedArtifact:
+    """This release's; the storage stays for a model that the catalog does not know."""
+    model, _, technique = name.rpartition(":")
+    trained = {name: kind for by_name in REGISTRY.values() for name, kind in by_name.items()}.get(technique)
+    if trained is not None and issubclass(trained, TrainedTechnique):
+        row, decided = _row(model, lock), made(trained, _row(model, lock))
+    else:
+        row, decided = _row(name, lock), copied(_row(name, lock))
+    return decided if row is not None else decided.model_copy(update={"storage_gb": lock.artifacts[name].storage_gb})
+
+
+def _generation(accelerator: str) -> str | None:
+    """The generation of an accelerator; files of earlier releases name the generation itself."""
+    rows = [row for row in instances.by_name().values() if row.accelerator == accelerator]
+    return rows[0].generation if rows else accelerator or None
 
 
 def read_lock(file: Path) -> Lock:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from constructs_optim.recipe.catalog.lock import RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 
-from ..aws import Account, errors_explained
+from ..aws import Account, errors_explained, failed
 
 _CONFIG = "config.json"
 _WEIGHTS = ".safetensors"
@@ -33,7 +33,6 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import (
             GatedRepoError,
-            HfHubHTTPError,
             HFValidationError,
             RemoteEntryNotFoundError,
             RepositoryNotFoundError,
@@ -56,13 +55,25 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
         ) from None
     except RevisionNotFoundError:
         raise typer.BadParameter(f"{model_id} has no revision {revision}") from None
-    except (HfHubHTTPError, OSError) as error:
-        raise typer.BadParameter(f"{hub.endpoint} cannot be asked for {model_id}: {error}") from None
+    except typer.BadParameter:
+        raise
+    # The library of its connections differs between releases of huggingface_hub, and so do these errors.
+    except Exception as error:
+        raise unreachable(f"{hub.endpoint} cannot be asked for {model_id}: {error}") from None
     sizes = {file.rfilename: file.size or 0 for file in found.siblings or ()}
     card = found.card_data.to_dict() if found.card_data is not None else {}
     total = found.safetensors.total if found.safetensors is not None else None
     known = {"revision": found.sha, "gated": bool(found.gated), "license": card.get("license")}
     return RecordedModel(**{**known, **_columns(config, sizes, total)})
+
+
+def unreachable(problem: str) -> typer.Exit:
+    """Print why the hub does not answer, in one line; raising the result ends the command with status 1."""
+    failed(
+        f"{' '.join(problem.split()).rstrip('.')}. Check the network and its proxies (HTTPS_PROXY), or name a mirror "
+        "of the hub in HF_ENDPOINT."
+    )
+    return typer.Exit(1)
 
 
 def _in_s3(uri: str) -> RecordedModel:

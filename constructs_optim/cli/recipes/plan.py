@@ -11,6 +11,7 @@ import typer
 
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
+from constructs_optim.recipe.plan_data import HuggingFaceSource
 from constructs_optim.recipe.report import plan_report, refusal_report
 from constructs_optim.recipe.servers import parse as parse_server
 from constructs_optim.recipe.settings import UnknownSettingsError
@@ -18,18 +19,25 @@ from constructs_optim.recipe.techniques.parsing import parse
 
 from ..presentation import Format, FormatOption, print_fields, print_json
 from .lock import read_lock
+from .model_of_text import MODEL_HELP, Commits, is_missing, model_of, without_missing_commits
 
 
 def plan_command(
     instance_type: Annotated[str, typer.Option(help="The instance type of the endpoint, for instance ml.g5.12xlarge.")],
     technique: Annotated[
-        list[str],
-        typer.Option(help="kind=variant[,setting=value], for instance quantization=awq,group_size=64. Repeatable."),
-    ],
-    model: Annotated[str | None, typer.Option(help="A JumpStart model id.")] = None,
-    model_version: Annotated[str | None, typer.Option(help="Its version; the newest by default.")] = None,
+        list[str] | None,
+        typer.Option(
+            help="kind=variant[,setting=value], for instance quantization=awq,group_size=64 or "
+            "quantization=nvfp4,checkpoint=owner/name. Repeatable; none by default."
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help=f"{MODEL_HELP}.")] = None,
+    model_version: Annotated[str | None, typer.Option(help="The version of a JumpStart model, or the commit.")] = None,
     model_s3: Annotated[
-        str | None, typer.Option(metavar="URI", help="An S3 prefix of model files, instead of a JumpStart model.")
+        str | None, typer.Option(metavar="URI", help="An S3 prefix of model files, instead of --model.")
+    ] = None,
+    token_secret_arn: Annotated[
+        str | None, typer.Option(metavar="ARN", help="The secret with a token of Hugging Face, for a gated model.")
     ] = None,
     server: Annotated[
         str | None,
@@ -40,17 +48,19 @@ def plan_command(
     format: FormatOption = "table",
 ) -> None:
     """Preview a recipe: jobs, artifact keys, container, memory. Exit status 2 when a rule refuses it."""
-    if model is not None and model_s3 is None:
-        source = Model.jumpstart(model, version=model_version, accept_eula=accept_eula)
-    elif model_s3 is not None and model is None:
-        source = Model.s3(model_s3, accept_eula=accept_eula)
-    else:
+    if (model is None) == (model_s3 is None):
         raise typer.BadParameter("use either --model or --model-s3")
+    containers = read_lock(Path(LOCK_FILE))
     with refusals_printed(format):
-        techniques = [_parsed(parse, text) for text in technique]
+        if model is not None:
+            named = model_of(model, model_version, accept_eula=accept_eula, token_secret_arn=token_secret_arn)
+        else:
+            named = Model.s3(str(model_s3), accept_eula=accept_eula)
+        commits = Commits(containers)
+        techniques = commits.given_in(_parsed(parse, text) for text in technique or ())
         chosen = _parsed(parse_server, server) if server is not None else None
-        containers = read_lock(Path(LOCK_FILE))
-        result = plan(Recipe(source, techniques, instance_type, region, containers=containers, server=chosen))
+        recipe = Recipe(commits.given(named), techniques, instance_type, region, containers=containers, server=chosen)
+        result = without_missing_commits(plan(recipe))
     if format == "json":
         print_json(plan_report(result))
     else:
@@ -80,7 +90,7 @@ def _parsed(parse: Callable[[str], Any], text: str) -> Any:
 
 def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "model", plan.description["Model"]
-    yield "techniques", "\n".join(plan.description["Techniques"])
+    yield "techniques", "\n".join(plan.description["Techniques"]) or "none"
     yield (
         "instance type",
         f"{plan.instance_type}: {plan.accelerator_count} x {plan.accelerator}, tensor parallel degree "
@@ -88,7 +98,8 @@ def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
     )
     for number, job in enumerate(plan.jobs, 1):
         source = "\nserved from SageMaker's pre-compiled artifacts" if job.pre_compiled else ""
-        key = job.artifact_key or "known when the stack is deployed"
+        is_fixed = not (isinstance(job.source, HuggingFaceSource) and is_missing(job.source))
+        key = job.artifact_key or f"known when the {'stack is deployed' if is_fixed else 'commit is fixed'}"
         image = job.image or "the service chooses"
         yield f"job {number}", f"{job.name}\nartifact {key}\nimage {image}{source}"
     if not plan.jobs:

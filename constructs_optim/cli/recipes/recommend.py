@@ -12,6 +12,7 @@ import typer
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import models
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.memory import MemoryEstimate
 from constructs_optim.recipe.recommendation import (
     AtBest,
@@ -26,16 +27,20 @@ from constructs_optim.recipe.recommendation import (
 from ..aws import Account, OptionalBucket, Profile, Region, failed
 from ..explain import LISTED, PRICES_HELP, stated_prices
 from ..presentation import FormatOption, print_json, print_table, say
-from .evidence import artifact_keys, evaluated, listed_prices, published_model
+from .evidence import PublishedModel, artifact_keys, evaluated, listed_prices, published_model
+from .lock import read_lock
+from .model_of_text import MODEL_HELP, Commits, is_missing, model_of, without_missing_commits
 from .plan import refusals_printed
 
 _DEFAULT_REGION = "us-west-2"
+# Recipes of a gated model are ranked as if its licence were accepted and its token stored.
+_ANY_SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hugging-face"  # noqa: S105 - a name
 
 
 def recommend_command(
-    model: Annotated[str, typer.Option(help="A JumpStart model id.")],
+    model: Annotated[str, typer.Option(help=f"{MODEL_HELP}.")],
     version: Annotated[
-        str | None, typer.Option("--model-version", help="Its version; the hub's newest by default.")
+        str | None, typer.Option("--model-version", help="The version of a JumpStart model, or the commit.")
     ] = None,
     region: Region = None,
     instance_type: Annotated[
@@ -69,9 +74,12 @@ def recommend_command(
     stated = stated_prices(prices).hosting if str(prices) != LISTED else None
     if offline and store is not None:
         raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
+    with refusals_printed(format):
+        named = model_of(model, version, accept_eula=True, token_secret_arn=_ANY_SECRET)
     account = None if offline else Account(profile, region)
     region = region or (account.region if account is not None else None) or _DEFAULT_REGION
-    published = published_model(account, model, version, notes)
+    is_published = named.kind == "hub"
+    published = published_model(account, model, version, notes) if is_published else PublishedModel()
     benchmarks = [*published.benchmarks]
     artifacts = frozenset[str]()
     if account is not None and store is not None:
@@ -85,23 +93,28 @@ def recommend_command(
         configurations=published.configurations,
     )
     chosen = version or published.version
-    if chosen is None and store is not None:
+    if chosen is None and store is not None and is_published:
         notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
-    jumpstart_model = Model.jumpstart(model, version=chosen, accept_eula=True)
+    named, lock = named.model_copy(update={"version": chosen}), read_lock(Path(LOCK_FILE))
+    source = Commits(lock).given(named)
+    if is_missing(source):
+        notes.append(f"The commit is not fixed yet: `constructs-optim lock --model {named.name}` records it.")
     try:
         with refusals_printed(format):
             recommendation = recommend(
-                jumpstart_model,
+                source,
                 region=region,
                 instance_types=instance_type or (),
                 evidence=evidence,
                 preferences=Preferences(optimize_for, concurrency, max_price, discount),
+                known=Lock(models=lock.models),
             )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if (row := models.find(model)) is not None and row.gated and row.license is not None:
+    if (row := models.find(named.name)) is not None and row.gated and row.license is not None:
         licence = f"{row.license.name} ({row.license.url})"
-        notes.append(f"The model is gated: read {licence} before you accept it (--accept-eula).")
+        how = "accept it (--accept-eula)" if is_published else "accept it, and store a token (--token-secret-arn)"
+        notes.append(f"The model is gated: read {licence} before you {how}.")
     if format == "json":
         ranked = enumerate(recommendation.candidates[:limit], 1)
         report = {
@@ -119,7 +132,7 @@ def recommend_command(
         }
         print_json(report)
     else:
-        _print(jumpstart_model, region, recommendation, notes, limit, left_out)
+        _print(named, region, recommendation, notes, limit, left_out)
     if not recommendation.candidates:
         raise failed("No recipe is left: --left-out lists the reasons.")
 
@@ -132,7 +145,7 @@ def _candidate(rank: int, candidate: Candidate) -> dict[str, Any]:
         "labels": [technique.label for technique in plan.techniques],
         "instance_type": plan.instance_type,
         "memory": plan.memory,
-        "artifact_key": plan.artifact_key,
+        "artifact_key": without_missing_commits(plan).artifact_key,
         "warnings": [warning.id for warning in plan.warnings],
     }
 
@@ -172,9 +185,10 @@ def _print(
         say(note)
     if shown:
         version = f" --model-version {model.version}" if model.version else ""
+        at = f"@{model.revision}" if model.revision else ""
         techniques = "".join(f" --technique {technique}" for technique in shown[0].techniques)
         say(
-            f"Plan the first one: constructs-optim plan --model {model.model_id}{version} --region {region} "
+            f"Plan the first one: constructs-optim plan --model {model.name}{at}{version} --region {region} "
             f"--instance-type {shown[0].plan.instance_type}{techniques}"
         )
 

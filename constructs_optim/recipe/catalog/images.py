@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -13,9 +13,20 @@ from . import load
 
 # API reference, ProductionVariant.InferenceAmiVersion: driver 580, CUDA 13.0.
 _CUDA_13_AMI = "al2023-ami-sagemaker-inference-gpu-4-1"
-_BLACKWELL = 10.0
+BLACKWELL = 10.0
+"""The least compute capability of GPUs that need a newer CUDA release than others."""
 _CUDA_OF_BLACKWELL = (12, 8)
 _VLLM = frozenset({"vllm", "lmi"})
+_SERVERS = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "djl-inference": "lmi",
+    "huggingface-pytorch-tgi-inference": "text_generation_inference",
+}
+# AWS tags these repositories by the release of the engine: vllm:0.30.0-gpu-...
+_TAGGED_BY_ENGINE = frozenset({"vllm", "sglang"})
+FOR_BLACKWELL = "blackwell"
+"""The lock file's prefix for images of jobs on Blackwell."""
 SERVING = "serving"
 """The lock file's name for an image that any model is served with."""
 
@@ -62,7 +73,7 @@ class ImageRow(BaseModel, frozen=True):
 
     def runs_on(self, compute_capability: float) -> bool:
         """Whether its CUDA release compiles for the accelerators: Blackwell's came with 12.8 (CUDA release notes)."""
-        return compute_capability < _BLACKWELL or self.cuda is None or _numbers(self.cuda) >= _CUDA_OF_BLACKWELL
+        return compute_capability < BLACKWELL or self.cuda is None or _numbers(self.cuda) >= _CUDA_OF_BLACKWELL
 
     def has_engine(self, least: str | None) -> bool:
         """Whether its engine is known as a release of vLLM from ``least`` on, or is no vLLM."""
@@ -85,10 +96,14 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 class Choice(NamedTuple):
-    """The image that is chosen, None where there is none, and the name that it is recorded by."""
+    """The image that is chosen, None where there is none, and the name that it is recorded by.
+
+    ``usable`` are all that would do: the catalogued ones, the preferred one first, and recorded ones.
+    """
 
     name: str
     image: ImageRow | None
+    usable: tuple[ImageRow, ...] = ()
 
 
 @cache
@@ -121,25 +136,56 @@ def serving(capabilities: Collection[str], servers: Iterable[str]) -> list[Image
     ]
 
 
-def uncatalogued(tag: str, like: ImageRow) -> ImageRow:
-    """An image that is not catalogued, taken to serve what another image of its repository does."""
-    cuda = re.search(r"\bcu(\d\d)(\d)\b", tag)
-    release = f"{cuda[1]}.{cuda[2]}" if cuda else None
-    return like.model_copy(update={"tag": tag, "engine": None, "cuda": release, "missing_in": frozenset[str]()})
+def find(name: str) -> ImageRow | None:
+    """The catalogued image of that name; None where there is none."""
+    return next((row for row in rows() if row.name == name), None)
 
 
-def choose(capable: Iterable[ImageRow], name: str, region: str | None, recorded: Mapping[str, str]) -> Choice:
+def uncatalogued(name: str) -> ImageRow:
+    """An image that the catalog does not know, or no longer: what its name says of it.
+
+    The repository says what server it has; the tag has the CUDA release (``cu130``) and, of some, the engine's.
+    """
+    repository, _, tag = name.partition(":")
+    cuda, engine = re.search(r"\bcu(\d\d)(\d)\b", tag), re.match(r"\d+\.\d+\.\d+", tag)
+    return ImageRow(
+        repository=repository,
+        tag=tag,
+        server=_SERVERS.get(repository),
+        engine=engine[0] if engine is not None and repository in _TAGGED_BY_ENGINE else None,
+        cuda=f"{cuda[1]}.{cuda[2]}" if cuda is not None else None,
+    )
+
+
+def recorded_for(name: str, recorded: Mapping[str, str]) -> dict[str, str]:
+    """The entries of ``recorded`` for an image of that name, in any region."""
+    return {entry: image for entry, image in recorded.items() if entry.partition("@")[0] == name}
+
+
+def choose(
+    capable: Sequence[ImageRow],
+    name: str,
+    region: str | None,
+    recorded: Mapping[str, str],
+    kept: Sequence[ImageRow] = (),
+    earlier: str | None = None,
+) -> Choice:
     """The first image of ``capable`` that ``region``'s registry has, and the name that it is recorded by.
 
-    The image that is recorded by ``name``, or by ``name@region``, comes before all others. None where there is none.
+    The image that is recorded by ``name``, or by ``name@region``, comes before all others, if it is one of ``capable``
+    or of ``kept``; then what earlier releases recorded by another name. None where there is none.
     """
-    available = [row for row in capable if region not in row.missing_in]
+    usable = (*capable, *kept)
     regional_name = f"{name}@{region}"
-    for key in (regional_name, name):
-        for row in available:
-            if recorded.get(key) == row.name:
-                return Choice(key, row)
-    return Choice(regional_name if name in recorded else name, next(iter(available), None))
+    keys = {regional_name: regional_name, name: name}
+    if earlier is not None:
+        keys |= {f"{earlier}@{region}": name, earlier: name}
+    for key, recorded_by in keys.items():
+        for row in usable:
+            if recorded.get(key) == row.name and region not in row.missing_in:
+                return Choice(recorded_by, row, usable)
+    newest = next((row for row in capable if region not in row.missing_in), None)
+    return Choice(regional_name if name in recorded else name, newest, usable)
 
 
 def registry_accounts() -> dict[str, str]:

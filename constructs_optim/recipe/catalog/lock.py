@@ -1,7 +1,8 @@
-"""The lock file of an app: the container images of its jobs and models, and what it knows of models.
+"""The lock file of an app: all that the library and its catalog have decided for it.
 
-A newer release of the library may prefer newer images and other arguments, which would give artifacts other keys and
-endpoints other engines: the file keeps artifacts and containers as they are until the app's owner changes it.
+A newer release of the library may prefer newer images and other arguments, know other sizes of models, and make other
+bytes of the same settings, which would give artifacts other keys and endpoints other engines: the file keeps artifacts
+and containers as they are until the app's owner changes it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -19,7 +20,9 @@ from .models import License, ModelRow, Tuning
 
 LOCK_FILE = "optim.lock.json"
 """Its path in the app's folder, beside ``cdk.json``."""
-PARTS = ("jobs", "servers", "models", "tuning")
+NO_COMMIT = "0" * 40
+"""Stands for a commit that is not recorded yet, in previews; Git has no object of that name."""
+PARTS = ("jobs", "servers", "models", "tuning", "contexts", "artifacts")
 """The parts of the file."""
 
 
@@ -49,19 +52,37 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
         """The catalog's row of the model, or one without a family, with what is recorded."""
         columns = self.model_dump(exclude_none=True, exclude={"revision", "license"})
         licence = {"license": License(self.license, f"https://huggingface.co/{name}")} if self.license else {}
-        return replace(known or ModelRow(name, family=""), **columns, **licence)
+        # What config.json says of the KV cache comes before the catalog's figure.
+        counted = {"cache_bytes": None, "window_bytes": 0} if self.layers is not None else {}
+        return replace(known or ModelRow(name, family=""), **counted, **columns, **licence)
 
 
-Entry = str | RecordedModel | Tuning
-"""The name of an image, what is known of a model, or arguments."""
+class RecordedArtifact(BaseModel, frozen=True, extra="forbid"):
+    """What the library has decided of a training job and its artifact.
+
+    ``version`` is that of the code's output (``COPY_VERSION`` and the like), a part of the artifact's key.
+    ``storage_gb`` is the job's least storage, by the size of the model.
+    """
+
+    version: int = Field(ge=1)
+    storage_gb: int = Field(ge=0)
+
+
+Entry = str | int | RecordedModel | Tuning | RecordedArtifact
+"""The name of an image, a length, what is known of a model, arguments, or what is decided of an artifact."""
 
 
 class Lock(BaseModel, frozen=True, extra="forbid"):
     """Images by what they make or serve: ``awq`` and ``djl-inference:0.32.0-lmi14.0.0-cu126``.
 
     ``jobs`` has the images that jobs run in, ``servers`` those that models are served with. ``awq@<region>`` is for a
-    region whose registry lacks that image. ``models`` has what has been looked up of models, by id or S3 URI, and
-    ``tuning`` the engine's arguments by vLLM's recipe of a model, by ``<id>`` or ``<id>@<generation of GPUs>``.
+    region whose registry lacks that image; ``vllm:0.30:awq`` is what a beginning of a version was taken for.
+    ``models`` has what has been looked up of models, by id or S3 URI.
+
+    ``tuning`` has the engine's arguments by vLLM's recipe of a model, by ``<id>@<accelerator>``: also that there are
+    none; ``<id>+<technique>`` has those of a technique. Files of earlier releases have ``<id>`` and ``<id>@<generation
+    of GPUs>``. ``contexts`` has the longest request in tokens, by model, instance type and techniques, 0 for the
+    model's own. ``artifacts`` is by the copied model, or by ``<model>:<techniques>`` of a job.
     """
 
     version: Literal[1] = 1
@@ -69,6 +90,8 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
     servers: dict[str, str] = Field(default_factory=dict)
     models: dict[str, RecordedModel] = Field(default_factory=dict)
     tuning: dict[str, Tuning] = Field(default_factory=dict)
+    contexts: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    artifacts: dict[str, RecordedArtifact] = Field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Lock:

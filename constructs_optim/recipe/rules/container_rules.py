@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from constructs_optim.recipe.catalog import engine_arguments, images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
-from constructs_optim.recipe.recipe import COPYING, Recipe
+from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import ServerSettings, SglangServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques import Quantization
@@ -54,32 +54,32 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     """An image supports all techniques: no container image supports these techniques together."""
     names = [technique.name for _, technique in recipe.located_techniques]
     fix = "fewer techniques; `constructs-optim catalog images` lists what each image makes and serves"
-    if not images.making(recipe.makes):
+    if not recipe.job_image.usable and not images.making(recipe.makes):
         yield Finding("techniques", names, fix)
-    elif not recipe.is_served_by_job_image and not images.serving(recipe.serves, by_name()):
+    elif recipe.is_served_by_job_image or recipe.serving_image.usable:
+        return
+    elif not images.serving(recipe.serves, by_name()):
         yield Finding("techniques", names, fix, "no container image serves the result of these techniques together")
-    elif recipe.server is None and not recipe.serving_images:
+    elif recipe.server is None:
         yield Finding("model", str(recipe.model), "another model, or a later release of this library", _too_old(recipe))
 
 
 @rule("OPT035", _IMAGES)
 def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     """A recorded image supports its techniques: the image in the lock file does not support these techniques."""
-    parts = [("jobs", recipe.containers.jobs, recipe.job_image, images.making(recipe.makes))]
-    for _, technique in recipe.trained_techniques:
-        choice, capable = recipe.training_image(technique), images.making({technique.job_image})
-        parts.append(("jobs", recipe.containers.jobs, choice, capable))
-    if recipe.copies_models:
-        parts.append(("jobs", recipe.containers.jobs, recipe.copying_image, images.making({COPYING})))
-    pinned = isinstance(recipe.server, ServerSettings) and recipe.server.container_version is not None
-    if not recipe.is_served_by_job_image and not pinned:
-        parts.append(("servers", recipe.containers.servers, recipe.serving_image, recipe.serving_images))
-    for part, recorded, choice, capable in parts:
-        for name, image in recorded.items():
-            if name.partition("@")[0] == choice.name.partition("@")[0] and image not in {row.name for row in capable}:
+    for part, choice in recipe.choices:
+        for name, image in _recorded(recipe, part, choice):
+            if image not in {row.name for row in choice.usable}:
+                newest = next((row.name for row in choice.usable if row in images.rows()), None)
                 fix = f"no entry {name!r} in {part} of {LOCK_FILE}"
-                fix += f", and the next synthesis records {capable[0].name}" if capable else ""
+                fix += f", and the next synthesis records {newest}" if newest is not None else ""
                 yield Finding(f"{part}[{name!r}]", image, fix)
+
+
+def _recorded(recipe: Recipe, part: str, choice: images.Choice) -> Iterable[tuple[str, str]]:
+    """The recorded images of a choice, of all regions."""
+    recorded = recipe.containers.jobs if part == "jobs" else recipe.containers.servers
+    return images.recorded_for(choice.name.partition("@")[0], recorded).items()
 
 
 def _too_old(recipe: Recipe) -> str:
@@ -100,13 +100,15 @@ def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
         bound = [each.display_name() for _, each in recipe.located_techniques if each.served_by_job_image]
         reason = f"the artifact of {' and '.join(bound)} is served by the image of its job alone"
         yield Finding("server", server.display_name(), "leave server out", reason)
+    elif recipe.serving_image.usable:
+        return
     elif not images.serving(recipe.serves, [server.name]):
         able = [f"Server.{row.server}()" for row in images.serving(recipe.serves, by_name())]
         reason = f"no image of {server.title} serves {' and '.join(names)}"
         yield Finding("server", server.display_name(), " or ".join(dict.fromkeys(able)) or "other techniques", reason)
     elif not any(image.has_engine(recipe.least_engine) for image in images.serving(recipe.serves, [server.name])):
         yield Finding("server", server.display_name(), "another server", _too_old(recipe))
-    elif server.container_version is not None and not recipe.serving_images:
+    elif server.container_version is not None:
         able = ", ".join(row.tag for row in images.serving(recipe.serves, [server.name])[:_SHOWN])
         known = any(row.server == server.name and row.has_version(server.container_version) for row in images.rows())
         reason = f"the catalog has no image of {server.title} whose tag begins so"
@@ -125,10 +127,19 @@ def _server_in_code(value: object) -> str:
 
 @rule("OPT039", _IMAGES, advisory=True)
 def _container_version_is_catalogued(recipe: Recipe) -> Iterator[Finding]:
-    """The container's version is in the catalog: what the engine of another image reads and does is not known."""
-    image = recipe.serving_image.image
-    if image is not None and image.server is not None and image not in images.rows():
-        yield Finding("server.container_version", image.tag, "Test it before you depend on it")
+    """The container's version is in the catalog: what another image makes, reads and does is not known."""
+    for part, choice in recipe.choices:
+        image = choice.image
+        if image is None or images.find(image.name) is not None:
+            continue
+        recorded = dict(_recorded(recipe, part, choice)).get(choice.name) == image.name
+        location = f"{part}[{choice.name!r}]" if recorded else "server.container_version"
+        reason = f"{LOCK_FILE} records {image.name} ({location}), which the catalog does not know or knows no longer"
+        fix = f"It stays until you change it: `constructs-optim lock --update {part}.{choice.name}`"
+        if recorded:
+            yield Finding(location, image.tag, fix, reason)
+        else:
+            yield Finding(location, image.tag, "Test it before you depend on it")
 
 
 @rule("OPT038", _IMAGES)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.catalog import images, instances
+from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.memory import (
@@ -14,11 +15,13 @@ from constructs_optim.recipe.memory import (
     MAX_MODEL_LEN,
     USABLE,
     context,
+    context_name,
     engine_setting,
     estimate,
+    planned_context,
     smallest_fit,
 )
-from constructs_optim.recipe.recipe import COPYING, Recipe
+from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import Compilation, Technique
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
@@ -132,10 +135,8 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
 def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
     """The region has the images: the region's registry lacks the container image that the techniques need."""
     region = recipe.region if isinstance(recipe.region, str) else None
-    needed = [(images.making(recipe.makes), recipe.job_image), (recipe.serving_images, recipe.serving_image)]
-    needed += [(images.making({t.job_image}), recipe.training_image(t)) for _, t in recipe.trained_techniques]
-    needed += [(images.making({COPYING}), recipe.copying_image)] if recipe.copies_models else []
-    for image in dict.fromkeys(capable[0] for capable, choice in needed if capable and choice.image is None):
+    lacking = [choice.usable[0] for _, choice in recipe.choices if choice.usable and choice.image is None]
+    for image in dict.fromkeys(lacking):
         fix = f"a region other than {', '.join(sorted(image.missing_in))}"
         yield Finding("region", region, fix, f"the registry of {region} has no {image.name}")
 
@@ -233,7 +234,7 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT053", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/", advisory=True)
 def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
     """The longest context fits the KV cache: the endpoint accepts shorter requests than the model supports."""
-    longest = context(recipe)
+    longest, planned = context(recipe), planned_context(recipe)
     if longest is not None and not longest.must_fit and longest.requested > longest.fits:
         reason = f"SGLang starts, and refuses requests of more than about {longest.fits} tokens"
         fix = f"Set {recipe.variable(MAX_MODEL_LEN)} to what fits, or choose an instance type with more memory"
@@ -248,9 +249,14 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
     if engine_setting(recipe, MAX_MODEL_LEN) is not None:
         value, needed = longest.requested, f"{longest.shortened} or less"
         reason = f"{left}, so that the server may not start"
+    elif planned is not None and planned <= longest.shortened:
+        value, needed = planned, "what your requests need"
+        reason = f"{name} is set to {planned}, and longer requests are refused: {left}"
     else:
-        value, needed = longest.shortened, "what your requests need"
-        reason = f"{name} is set to {longest.shortened}, and longer requests are refused: {left}"
+        # Recorded when less was known of the model.
+        value, needed = planned or longest.requested, f"{longest.shortened} or less"
+        entry = f"contexts.{context_name(recipe)}"
+        reason = f"{left}, and {LOCK_FILE} records {value} tokens ({entry}), so that the server may not start"
     fix = f"Set {name} to {needed}, or choose an instance type with more accelerator memory"
     yield Finding(_length_location(recipe), value, fix, reason)
 

@@ -1,6 +1,7 @@
 """Techniques written as text: ``kind=name[,setting=value]``, for instance ``quantization=awq,group_size=64``.
 
-A list setting is repeated for each item. Numbers, true and false are parsed as JSON.
+A list setting is repeated for each item. Numbers, true and false are parsed as JSON. A model is ``owner/name`` of
+Hugging Face, with ``@<commit>`` or without, or ``s3://bucket/prefix/``.
 """
 
 from __future__ import annotations

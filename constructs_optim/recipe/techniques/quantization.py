@@ -198,9 +198,10 @@ class CompressorQuantization(TrainedTechnique):
         """Samples are computed by the whole model; files are quantized one by one."""
         return parameters_billion * 2 if self.calibrates else 0.0
 
-    def volume_gb(self, stored_gb: float) -> int:
+    @classmethod
+    def storage_gb(cls, stored_gb: float) -> int:
         """The model, and what is written."""
-        return max(self.compute.volume_size_gb, math.ceil(2 * stored_gb))
+        return math.ceil(2 * stored_gb)
 
 
 class _CalibratedQuantization(CompressorQuantization):

@@ -65,9 +65,10 @@ class TrainedTechnique(Technique):
         """GB of the instance's memory that the job takes; a lower bound."""
         return 0.0
 
-    def volume_gb(self, stored_gb: float) -> int:
-        """The storage of the job, in GB, for a model of a size."""
-        return self.compute.volume_size_gb
+    @classmethod
+    def storage_gb(cls, stored_gb: float) -> int:
+        """The least storage of the job, in GB, by the size of the model."""
+        return 0
 
     def reads(self) -> tuple[str, ...]:
         """Its data."""

@@ -1,0 +1,89 @@
+"""The model of a command: an id or a URI, whose commit need not be fixed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe.catalog.lock import NO_COMMIT, Lock
+from constructs_optim.recipe.errors import Advice
+from constructs_optim.recipe.plan_data import ArtifactSource, HuggingFaceSource
+from constructs_optim.recipe.techniques import Technique
+
+MODEL_HELP = "owner/name[@<commit>] of Hugging Face, an s3:// prefix, or a JumpStart id"
+
+
+def model_of(text: str, version: str | None, *, accept_eula: bool, token_secret_arn: str | None = None) -> Model:
+    """The model that a text names. ``version`` is of JumpStart or a commit, ``token_secret_arn`` of Hugging Face."""
+    model = Model.of_text(text)
+    match model.kind:
+        case "huggingface":
+            changes = {"revision": version or model.revision, "token_secret_arn": token_secret_arn}
+        case "hub":
+            changes = {"version": version, "accept_eula": accept_eula}
+        case "s3" if version is not None:
+            raise typer.BadParameter(f"--model-version is of JumpStart and Hugging Face, and {text} has none")
+        case "s3":
+            changes = {"accept_eula": accept_eula}
+    return model.model_copy(update=changes)
+
+
+@dataclass(frozen=True)
+class Commits:
+    """The commits of a recipe's models: those of the lock file, and stand-ins for those that are not fixed yet."""
+
+    lock: Lock
+
+    def given(self, model: Model) -> Model:
+        """The model with the recorded commit, or with one that stands for the missing one."""
+        if model.kind != "huggingface" or model.revision is not None:
+            return model
+        recorded = self.lock.models.get(model.model_id)
+        found = recorded.revision if recorded is not None else None
+        return model.model_copy(update={"revision": found or NO_COMMIT})
+
+    def given_in(self, techniques: Iterable[Any]) -> list[Any]:
+        """The techniques with such commits of their models."""
+        return [self._in(technique) if isinstance(technique, Technique) else technique for technique in techniques]
+
+    def _in(self, technique: Technique) -> Technique:
+        models = {name: self.given(value) for name, value in technique if isinstance(value, Model)}
+        return technique.model_copy(update=models)
+
+
+def is_missing(source: Model | HuggingFaceSource) -> bool:
+    """Whether the commit is not fixed yet."""
+    return source.revision == NO_COMMIT
+
+
+def without_missing_commits(plan: Plan) -> Plan:
+    """The plan without what follows from a missing commit: keys of artifacts. A warning says how to fix it."""
+    sources = [job.source for job in plan.jobs]
+    missing = [each for each in sources if isinstance(each, HuggingFaceSource) and is_missing(each)]
+    if not missing:
+        return plan
+    jobs, unknown = list(plan.jobs), set[int]()
+    for number, job in enumerate(jobs):
+        if job.source in missing or (isinstance(job.source, ArtifactSource) and job.source.job in unknown):
+            unknown.add(number)
+            changes: dict[str, Any] = {"artifact_key": None}
+            if job.copies:
+                parameters = {**job.request["HyperParameters"], "revision": "not fixed yet"}
+                changes["request"] = {**job.request, "HyperParameters": parameters}
+            jobs[number] = job.model_copy(update=changes)
+    return plan.model_copy(update={"jobs": tuple(jobs), "warnings": (*plan.warnings, *_advice(missing))})
+
+
+def _advice(missing: Sequence[HuggingFaceSource]) -> list[Advice]:
+    return [
+        Advice(
+            "constructs-optim:OPT017",
+            f"The commit of {source.model_id} is not fixed yet, and so the key of its artifact is not known. "
+            f"`constructs-optim lock --model {source.model_id}` looks it up and records it",
+        )
+        for source in missing
+    ]
