@@ -24,6 +24,7 @@ COMMIT = "0" * 40
 ENGINES = ["vllm", "sglang"]
 # The least planned environments, so that a catalog that cannot be planned fails here.
 LEAST = 500
+SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
 # The model that every way of speculating is planned for, whatever is published.
 WITH_EVERYTHING = "Qwen/Qwen3-8B"
 
@@ -53,7 +54,7 @@ def recipes(server: ServerSettings) -> Iterator[tuple[str, Recipe]]:
     for row in (*models.of_hugging_face().values(), *models.by_id().values()):
         is_copied = "/" in row.model_id
         model = (
-            Model.huggingface(row.model_id, revision=COMMIT, allow_code=True)
+            Model.huggingface(row.model_id, revision=COMMIT, allow_code=True, token_secret_arn=SECRET)
             if is_copied
             else Model.jumpstart(row.model_id, version="1.0.0", accept_eula=True)
         )

@@ -298,4 +298,4 @@ def test_images_are_listed_as_missing_only_in_regions_with_a_registry() -> None:
 
 def test_the_arguments_of_releases_that_apps_may_have_recorded_stay_known() -> None:
     releases = ("0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.1", "0.28.0", "0.29.0", "0.30.0")
-    assert all(engine_arguments.of_release(release) is not None for release in releases)
+    assert all(engine_arguments.of_release("vllm", release) is not None for release in releases)

@@ -602,7 +602,7 @@ FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
         (
             "OPT057",
             {
-                "model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT),
+                "model": Model.huggingface("Qwen/Qwen3-8B", revision=_COMMIT),
                 "environment": {"SM_VLLM_MAX_MODEL_LEN": "131072"},
             },
             "SM_VLLM_HF_OVERRIDES",

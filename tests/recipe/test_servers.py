@@ -15,12 +15,14 @@ from constructs_optim.recipe.servers import Adapters, Server, ServerSettings
 from constructs_optim.recipe.techniques import KvCache, Technique
 
 COMMIT = "a" * 40
-LLAMA_70B = Model.huggingface("meta-llama/Llama-3.3-70B-Instruct", revision=COMMIT)
+SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
+LLAMA_70B = Model.huggingface("meta-llama/Llama-3.3-70B-Instruct", revision=COMMIT, token_secret_arn=SECRET)
 LLAMA_8B = Model.jumpstart("meta-textgeneration-llama-3-1-8b", version="1.0.0", accept_eula=True)
 
 
 def hugging(name: str) -> Model:
-    return Model.huggingface(name, revision=COMMIT)
+    secret = SECRET if name.startswith("meta-llama/") else None
+    return Model.huggingface(name, revision=COMMIT, token_secret_arn=secret)
 
 
 def planned(
