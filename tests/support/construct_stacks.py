@@ -373,6 +373,14 @@ def _routed_by_cache(scope: Stack) -> None:
     endpoint(scope, inference_component=True, variant=variant).auto_scale(max_capacity=2).on_concurrency(target=8)
 
 
+def _partitioned(scope: Stack) -> None:
+    variant = VariantOptions(accelerator_partitions=["mig-3g.40gb", "mig-3g.40gb"])
+    shared = OptimizedEndpoint(scope, "Shared", instance_type="ml.p5.48xlarge", variant=variant)
+    shared.add_component("Chat", model=Model.s3("s3://models/chat/")).auto_scale(max_capacity=2).on_concurrency(
+        target=8
+    )
+
+
 def _evaluated(scope: Stack) -> None:
     secret = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-token"
     workload = Workload(
@@ -453,6 +461,7 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _captured_and_reserved,
         _queued,
         _routed_by_cache,
+        _partitioned,
         _evaluated,
         _recommended,
     )

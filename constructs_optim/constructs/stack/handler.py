@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from aws_cdk import RemovalPolicy, Token
+from aws_cdk import Aws, RemovalPolicy, Token
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
@@ -211,8 +211,8 @@ class JobRunner:
         start = Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))
         self.handler.permit([*statements, start])
         if supersedes:
-            execution = "arn:${AWS::Partition}:states:${AWS::Region}:${AWS::AccountId}:execution:${Name}:*"
-            executions = {"Fn::Sub": [execution, {"Name": self.state_machine.attr_name}]}
+            machine = self.state_machine.attr_name
+            executions = f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:{machine}:*"
             names = f"executions are named after requests, {KNOWN_LATER}"
             self.handler.permit(
                 [
