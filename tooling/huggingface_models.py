@@ -54,6 +54,8 @@ _LEFT_OUT = frozenset(
 _SPECULATOR = re.compile(r"https://huggingface\.co/(RedHatAI/([\w.-]+?)(?:-speculator)?\.(eagle3|dflash|dspark))\"")
 # Members that vLLM 0.30 no longer has, by its own parser (make conformance).
 _REMOVED = (("attention_config", "use_fp4_indexer_cache"), ("compilation_config", "use_inductor"))
+# Of Llama's architecture, which the training code reads: by Meta's model cards, and by the recipe of MiniCPM5.
+_TRAINABLE = re.compile(r"meta-llama/Llama-3\.|openbmb/MiniCPM5-")
 _NOT_FOR_GPUS = re.compile(r"ROCM|AITER|HIP_|HCCL|NPU|VLLM_CPU|XPU|PYTHONNOUSERSITE|OMP_")
 
 
@@ -94,6 +96,7 @@ def _row(recipe: Mapping[str, Any]) -> dict[str, Any]:
         {
             "model_id": model["model_id"],
             "family": recipe["meta"]["provider"],
+            "supports": ["trainable"] if _TRAINABLE.match(model["model_id"]) else [],
             "parameters_billion": _billions(model["parameter_count"]),
             "active_parameters_billion": _billions(model.get("active_parameters")),
             "weight_bits": _BITS[own["precision"]],

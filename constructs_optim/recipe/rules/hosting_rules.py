@@ -214,7 +214,7 @@ def _sessions_reach_containers(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT117", f"{GUIDE}ssm-access.html", advisory=True)
 def _sessions_are_for_tests(hosting: Hosting) -> Iterator[Finding]:
-    """Sessions are for tests: SageMaker delays patches and the replacement of faulty instances by a day."""
+    """Sessions are for tests: with them, SageMaker delays patches and the replacement of faulty instances by a day."""
     if hosting.ssm_access:
         fix = "Leave it out in production; AWS Support enables it for an account, and without that endpoints fail"
         yield Finding("variant.ssm_access", True, fix)
@@ -222,7 +222,7 @@ def _sessions_are_for_tests(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT118", f"{API}ProductionVariantRoutingConfig.html", advisory=True)
 def _containers_report_their_caches(hosting: Hosting) -> Iterator[Finding]:
-    """KV_AWARE routing has a container that supports it: SageMaker names its vLLM container, and no other one."""
+    """KV_AWARE routing has a container that supports it: SageMaker names its vLLM container for it, and no other."""
     others = [name for name in hosting.servers if name != VllmServer.name]
     if hosting.routing is not None and hosting.routing.strategy == "KV_AWARE" and others:
         yield Finding("variant.routing", others[0], "server=Server.vllm(), or Routing.prefix_aware()")
