@@ -20,7 +20,7 @@ from .errors import InvalidSettings
 
 CODE_VERSION = 1
 """Raised when the same settings, data and model come to other weights, for instance by another default."""
-COPY_VERSION = 1
+COPY_VERSION = 2
 """Raised when the same revision of a model comes to other files in the store."""
 QUANTIZATION_VERSION = 1
 """Raised when the same settings and model come to another quantization, for instance by another default."""

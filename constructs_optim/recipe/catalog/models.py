@@ -189,7 +189,7 @@ def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
 
 def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
     """The model, and each of its checkpoints as a model of its own."""
-    columns = {**raw, "supports": frozenset(raw.get("supports", ()))}
+    columns: dict[str, Any] = {**raw, "supports": frozenset(raw.get("supports", ()))}
     checkpoints, tuning = columns.pop("checkpoints", ()), _tuning(columns)
     generations = _generations(columns)
     recipe = VllmRecipe(
