@@ -176,7 +176,8 @@ class Recipe:
         row = self.row(self.model) if isinstance(self.model, Model) else None
         precision = row.precision if row is not None else None
         made = [each for each in REGISTRY["quantization"].values() if precision in each.precisions]
-        return made[0](checkpoint=self.model) if len({each.serves for each in made}) == 1 else None
+        is_one = len({each.serves for each in made}) == 1
+        return made[0].model_validate({"checkpoint": self.model}) if is_one else None
 
     @cached_property
     def makes(self) -> frozenset[str]:

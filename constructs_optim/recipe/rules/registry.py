@@ -11,6 +11,7 @@ from constructs_optim.recipe.errors import Advice, Violation, shown
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
@@ -19,8 +20,7 @@ Subject = Recipe | Hosting | Scaling | Alarms | Benchmark | RecommendationReques
 """The subjects of rules."""
 _Subject = TypeVar("_Subject", bound=Subject)
 _Check = Callable[[_Subject], Iterator["Finding"]]
-# The beginnings of links.
-API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_"
+# The beginning of links.
 GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/"
 
 
