@@ -65,7 +65,12 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     elif not images.serving(recipe.serves, by_name()):
         yield Finding("techniques", names, fix, "no container image serves the result of these techniques together")
     elif recipe.server is None and not recipe.serving_images:
-        yield Finding("model", str(recipe.model), "another model, or a later release of this library", _too_old(recipe))
+        yield Finding(
+            "model",
+            str(recipe.model),
+            "another model, or a later release of this library",
+            _too_old(recipe, "catalogued image"),
+        )
 
 
 @rule("OPT035", _IMAGES)
@@ -88,8 +93,8 @@ def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding
                 yield Finding(f"{part}[{name!r}]", image, fix)
 
 
-def _too_old(recipe: Recipe) -> str:
-    return f"{recipe.served_model.name} needs vLLM {recipe.least_engine} or newer, and no catalogued image has it"
+def _too_old(recipe: Recipe, image: str) -> str:
+    return f"{recipe.served_model.name} needs vLLM {recipe.least_engine} or newer, and no {image} has it"
 
 
 @rule("OPT037", _IMAGES)
@@ -110,7 +115,7 @@ def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
         reason = f"no image of {server.title} serves {_result(recipe)}"
         yield Finding("server", server.display_name(), " or ".join(dict.fromkeys(able)) or "other techniques", reason)
     elif not any(image.has_engine(recipe.least_engine) for image in images.serving(recipe.serves, [server.name])):
-        yield Finding("server", server.display_name(), "another server", _too_old(recipe))
+        yield Finding("server", server.display_name(), "another server", _too_old(recipe, f"image of {server.title}"))
     elif server.container_version is not None and not recipe.serving_images:
         able = ", ".join(row.tag for row in images.serving(recipe.serves, [server.name])[:_SHOWN])
         known = any(row.server == server.name and row.has_version(server.container_version) for row in images.rows())

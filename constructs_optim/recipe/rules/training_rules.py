@@ -103,7 +103,7 @@ def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT169", f"{API}ResourceConfig.html")
 def _copies_use_their_compute(recipe: Recipe) -> Iterator[Finding]:
-    """A copying job uses its compute: it runs once on one instance that is not spot, and keeps no warm pool."""
+    """A copying job uses its compute: a copying job has one instance, which is not spot, and keeps no warm pool."""
     for location, model in recipe.located_models:
         if model.compute is None:
             continue
