@@ -83,6 +83,8 @@ _COUNTED_TOO_MUCH = (
 _LATENT = ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K2", "zai-org/GLM-5")
 # Zero and False say something here.
 _KEPT = frozenset({"cache_bytes", "gated"})
+# Of Llama's architecture, which the training code reads: by Meta's model cards, and by the recipe of MiniCPM5.
+_TRAINABLE = re.compile(r"meta-llama/Llama-3\.|openbmb/MiniCPM5-")
 _NOT_FOR_GPUS = re.compile(r"ROCM|AITER|HIP_|HCCL|NPU|VLLM_CPU|XPU|PYTHONNOUSERSITE|OMP_")
 
 
@@ -140,6 +142,7 @@ def _row(recipe: Mapping[str, Any]) -> dict[str, Any]:
         {
             "model_id": model["model_id"],
             "family": recipe["meta"]["provider"],
+            "supports": ["trainable"] if _TRAINABLE.match(model["model_id"]) else [],
             "parameters_billion": _billions(model["parameter_count"]),
             "active_parameters_billion": _billions(model.get("active_parameters")),
             "weight_bits": _BITS[own["precision"]],

@@ -14,7 +14,7 @@ from .catalog.lock import Lock
 from .compute import TrainingCompute
 from .model import Model
 from .servers import LmiServer, ServerSettings, VllmServer, by_name
-from .techniques import KvCache, Medusa, Technique, TrainedTechnique
+from .techniques import REGISTRY, KvCache, Medusa, Technique, TrainedTechnique
 from .tokens import is_token
 
 _Technique = TypeVar("_Technique", bound=Technique)
@@ -151,6 +151,13 @@ class Recipe:
         """The techniques that need a training job, with their locations."""
         return [each for each in self.techniques_of(TrainedTechnique) if each[1].job_stage is not None]
 
+    @cached_property
+    def located_compute(self) -> list[tuple[str, TrainingCompute]]:
+        """What the user says of training jobs' compute resources: those of techniques, and those that copy models."""
+        trained = [(f"{location}.compute", technique.compute) for location, technique in self.trained_techniques]
+        copied = [(f"{place}.compute", model.compute) for place, model in self.located_models]
+        return [*trained, *((place, compute) for place, compute in copied if compute is not None)]
+
     def training_instance(self, compute: TrainingCompute) -> instances.InstanceRow | None:
         """The catalog's row of a training's instance type, which is the endpoint's by default."""
         return self.instance if compute.instance_type is None else instances.find(compute.instance_type)
@@ -167,7 +174,21 @@ class Recipe:
             has_kernels &= any(
                 image.runs_on(row.compute_capability) for image in [*images.making(technique.makes), *self._kept_makers]
             )
-        return has_kernels and (row.sdk_lists or not technique.sdk_lists_only)
+        return has_kernels
+
+    @cached_property
+    def unnamed_technique(self) -> Technique | None:
+        """The technique that the model itself is a checkpoint of; None where there is none, or the recipe names it.
+
+        INT4 weights have several formats, which the catalog does not tell apart: nothing is required of them.
+        """
+        if any(technique.weight_bits is not None for _, technique in self.located_techniques):
+            return None
+        row = self.row(self.model) if isinstance(self.model, Model) else None
+        precision = row.precision if row is not None else None
+        made = [each for each in REGISTRY["quantization"].values() if precision in each.precisions]
+        is_one = len({each.serves for each in made}) == 1
+        return made[0].model_validate({"checkpoint": self.model}) if is_one else None
 
     @cached_property
     def makes(self) -> frozenset[str]:
@@ -178,7 +199,9 @@ class Recipe:
     @cached_property
     def serves(self) -> frozenset[str]:
         """What the image that serves the model must be able to read or do."""
-        return frozenset(name for _, technique in self.located_techniques for name in technique.serves)
+        served = [technique for _, technique in self.located_techniques]
+        served += [self.unnamed_technique] if self.unnamed_technique is not None else []
+        return frozenset(name for technique in served for name in technique.serves)
 
     @cached_property
     def is_served_by_job_image(self) -> bool:
@@ -268,8 +291,10 @@ class Recipe:
         if self.is_served_by_job_image:
             return self.job_images
         servers = [*by_name()] if not isinstance(self.server, ServerSettings) else [self.server.name]
-        if self.least_engine is not None and self.server is None:
-            servers = [VllmServer.name, LmiServer.name]
+        of_vllm = [VllmServer.name, LmiServer.name]
+        # A release of vLLM says nothing about other engines.
+        if self.least_engine is not None and self.server is None and images.serving(self.serves, of_vllm):
+            servers = of_vllm
         capable = [image for image in images.serving(self.serves, servers) if image.has_engine(self.least_engine)]
         if not isinstance(self.server, ServerSettings):
             return capable

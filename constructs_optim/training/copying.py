@@ -1,7 +1,8 @@
 """Copies the files of a model at a commit, and compares each with the hash that the hub has of it.
 
 Sources: huggingface_hub's documentation, "Download files from the Hub"; the hub's documentation, "Pickle Scanning";
-git's documentation, "Git Internals - Git Objects" (the hash of a blob).
+git's documentation, "Git Internals - Git Objects" (the hash of a blob); vLLM, ``transformers_utils/config.py`` and
+``model_executor/model_loader/default_loader.py`` (the files that it looks for).
 """
 
 from __future__ import annotations
@@ -28,16 +29,21 @@ if TYPE_CHECKING:
 SOURCE_FILE = "source.json"
 """The file beside the copied ones with the model's id, its commit, and the SHA-256 of every file."""
 _SECRET = "TOKEN_SECRET_ARN"  # noqa: S105 - the name of a variable
-# Files that run code when they are loaded.
-_PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
-# Weights for other engines, and what no engine reads.
-_LEFT_OUT = (
-    "*.gguf", "*.h5", "*.llamafile", "*.mlmodel", "*.mlpackage/*", "*.msgpack", "*.onnx", "*.onnx_data", "*.ot",
-    "*.tflite", ".git*", "original/*",
-)  # fmt: skip
 _SAFETENSORS = "*.safetensors"
-# Mistral's own layout of the weights that the repository has in the hub's layout as well.
-_SECOND_LAYOUT = "consolidated*"
+# What servers read of a model, and what its licence asks for, by names in lower case.
+_READ = (
+    _SAFETENSORS, "*.bpe", "*.jinja", "*.json", "*.md", "*.model", "*.model.v[0-9]", "*.model.v[0-9][0-9]",
+    "*.model.v[0-9]m[0-9]", "*.model.v[0-9][0-9]m[0-9]", "*.spm", "*.tiktoken", "*.txt", "*.vocab", "*.yaml", "*.yml",
+    "license", "license-code", "license-model", "notice",
+)  # fmt: skip
+# Weights that run code when they are loaded.
+_PICKLES = ("*.bin", "*.ckpt", "*.joblib", "*.pickle", "*.pkl", "*.pt", "*.pth")
+_CODE = ("*.py", "requirements*.txt", "*/requirements*.txt")
+# Meta's own layout, hidden files, and the name of the file that the job writes itself.
+_LEFT_OUT = ("original/*", ".*", "*/.*", SOURCE_FILE)
+# Mistral's own layout of the weights, which a repository may have beside the hub's, and its configuration. vLLM and
+# SGLang find by them which of the two a model has.
+_MISTRALS_LAYOUT, _MISTRALS_CONFIG = "consolidated*", "params.json"
 _CHUNK = 2**20
 _AT_ONCE = 8
 
@@ -121,14 +127,21 @@ def _refusals(settings: CopySettings) -> Iterator[None]:
 
 
 def _chosen(files: list[RepoSibling], settings: CopySettings) -> list[RepoSibling]:
-    """The files that an engine reads."""
-    left_out = [*_LEFT_OUT, *(() if settings.allow_pickle else _PICKLES), *(() if settings.allow_code else ("*.py",))]
-    layouts = {file.rfilename.startswith(_SECOND_LAYOUT[:-1]) for file in files if _has(file, [_SAFETENSORS])}
-    if layouts == {True, False}:
-        left_out.append(_SECOND_LAYOUT)
-    chosen = [file for file in files if not _has(file, left_out)]
-    if not any(file.rfilename == "config.json" for file in chosen):
-        raise CopyError(f"{settings.model_id} has no config.json: it is no model that vLLM or SGLang reads")
+    """The files that an engine reads; the log has the names of all others."""
+    read = [*_READ, *(_PICKLES if settings.allow_pickle else ()), *(_CODE if settings.allow_code else ())]
+    left_out = [*_LEFT_OUT, *(() if settings.allow_code else _CODE)]
+    names = {file.rfilename for file in files}
+    layouts = {_has(file, [_MISTRALS_LAYOUT]) for file in files if _has(file, [_SAFETENSORS])}
+    if "config.json" in names and layouts == {True, False}:
+        left_out.append(_MISTRALS_LAYOUT)
+    chosen = [file for file in files if _has(file, read) and not _has(file, left_out)]
+    for name in sorted(names - {file.rfilename for file in chosen}):
+        say(f"left behind: {name!r}")
+    if "config.json" not in names and not (_MISTRALS_CONFIG in names and True in layouts):
+        raise CopyError(
+            f"{settings.model_id} has no config.json, nor {_MISTRALS_CONFIG} with consolidated*.safetensors: it is no "
+            "model that vLLM or SGLang reads"
+        )
     weights = [_SAFETENSORS, *_PICKLES]
     if not any(_has(file, weights) for file in chosen):
         pickles = any(_has(file, _PICKLES) for file in files)
@@ -139,7 +152,8 @@ def _chosen(files: list[RepoSibling], settings: CopySettings) -> list[RepoSiblin
 
 
 def _has(file: RepoSibling, patterns: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(file.rfilename, pattern) for pattern in patterns)
+    """Whether a file's name, in any case, matches a pattern."""
+    return any(fnmatch.fnmatchcase(file.rfilename.lower(), pattern) for pattern in patterns)
 
 
 def _compared(folder: Path, files: list[RepoSibling]) -> Iterator[tuple[str, str]]:

@@ -168,13 +168,21 @@ def test_an_s3_prefix_without_a_model_ends_the_command_with_the_reason(store: St
     assert "config.json" in result.output
 
 
+def _compressed(*weights: dict[str, Any]) -> dict[str, Any]:
+    groups = {f"group_{index}": {"weights": each, "targets": ["Linear"]} for index, each in enumerate(weights)}
+    return {"quantization_config": {"quant_method": "compressed-tensors", "config_groups": groups}}
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
         ({"torch_dtype": "float32"}, {"weight_bits": 32}),
-        ({"quantization_config": {"quant_method": "fp8"}}, {"weight_bits": 8}),
-        ({"quantization_config": {"quant_method": "awq", "bits": 4}}, {"weight_bits": 4}),
-        ({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, {"weight_bits": 4}),
+        ({"quantization_config": {"quant_method": "fp8"}}, {"weight_bits": 8, "precision": "fp8"}),
+        ({"quantization_config": {"quant_method": "awq", "bits": 4}}, {"weight_bits": 4, "precision": "int4"}),
+        (
+            {"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}},
+            {"weight_bits": 4, "precision": "nvfp4"},
+        ),
         (
             {
                 "quantization_config": {
@@ -184,6 +192,11 @@ def test_an_s3_prefix_without_a_model_ends_the_command_with_the_reason(store: St
             },
             {"weight_bits": 4},
         ),
+        (_compressed({"num_bits": 4, "type": "float", "group_size": 16}), {"precision": "nvfp4"}),
+        (_compressed({"num_bits": 4, "type": "float", "group_size": 32}), {"precision": "mxfp4"}),
+        (_compressed({"num_bits": 8, "type": "float"}), {"precision": "fp8"}),
+        (_compressed({"num_bits": 4, "type": "int", "group_size": 128}), {"precision": "int4"}),
+        (_compressed({"num_bits": 8, "type": "float"}, {"num_bits": 4, "type": "int"}), {"precision": None}),
         ({"text_config": CONFIG}, {"layers": 64, "weight_bits": 16}),
         ({**CONFIG, "kv_lora_rank": 512}, {"layers": None, "key_value_heads": None}),
         ({"layer_types": ["full_attention", "sliding_attention"] * 3}, {"full_attention_layers": 3}),

@@ -18,12 +18,15 @@ from aws_cdk.assertions import Annotations, Match, Template
 from constructs import Construct
 
 from constructs_optim import (
+    Adapters,
+    AsyncInference,
     IOptimizedEndpoint,
     Model,
     NetworkOptions,
     OptimizedEndpoint,
     Pool,
     Quantization,
+    Server,
     SpeculativeDecoding,
 )
 
@@ -68,6 +71,68 @@ def test_the_openai_base_url_names_region_endpoint_and_component() -> None:
     assert "runtime.sagemaker.us-west-2." in own
     assert "/openai/v1" in own
     assert "inference-components" not in own
+
+
+@pytest.mark.parametrize(
+    ("region", "partition", "suffix"),
+    [("cn-north-1", "aws-cn", "amazonaws.com.cn"), ("us-gov-west-1", "aws-us-gov", "amazonaws.com")],
+)
+def test_the_openai_base_url_of_an_endpoint_elsewhere_has_its_partitions_suffix(
+    region: str, partition: str, suffix: str
+) -> None:
+    arn = f"arn:{partition}:sagemaker:{region}:111122223333:endpoint/chat"
+    url = OptimizedEndpoint.from_endpoint_arn(stack(), "Chat", arn).openai_base_url
+    assert url == f"https://runtime.sagemaker.{region}.{suffix}/endpoints/chat/openai/v1"
+
+
+def test_an_asynchronous_endpoint_is_invoked_asynchronously_only() -> None:
+    scope = stack()
+    created = endpoint(scope, async_inference=AsyncInference(bucket=s3.Bucket(scope, "Answers")))
+    role = caller(scope)
+    with pytest.raises(ValueError, match=r"asynchronous.*InvokeEndpointAsync alone"):
+        created.openai_base_url  # noqa: B018 - the property refuses
+    with pytest.raises(ValueError, match=r"a permission has no effect: grant_invoke_async"):
+        created.grant_invoke(role)
+    created.grant_invoke_async(role)
+    policies = resources(template_of(scope), "AWS::IAM::Policy")
+    assert any("sagemaker:InvokeEndpointAsync" in json.dumps(policy) for policy in policies)
+
+
+def test_an_endpoint_without_a_model_has_no_openai_base_url() -> None:
+    shared = OptimizedEndpoint(stack(), "Shared", instance_type="ml.g5.12xlarge")
+    with pytest.raises(ValueError, match="no model of its own: each component"):
+        shared.openai_base_url  # noqa: B018 - the property refuses
+
+
+def test_an_adapter_has_no_openai_base_url() -> None:
+    shared = OptimizedEndpoint(stack(), "Shared", instance_type="ml.g5.12xlarge")
+    served = Server.vllm(adapters=Adapters(max_loaded=2))
+    base = shared.add_component("Chat", model=llama(), techniques=[Quantization.awq()], server=served)
+    assert base.openai_base_url.endswith("/openai/v1")
+    adapter = base.add_adapter("Sql", artifact_uri="s3://adapters/sql.tar.gz")
+    with pytest.raises(ValueError, match=r"is an adapter.* or use the URL of Chat/Shared/Chat"):
+        adapter.openai_base_url  # noqa: B018 - the property refuses
+
+
+@pytest.mark.parametrize(
+    ("server", "warned"),
+    [
+        (Server.vllm(), False),
+        (Server.sglang(), False),
+        (Server.lmi(), True),
+        (Server.text_generation_inference(), True),
+    ],
+    ids=["vllm", "sglang", "lmi", "text_generation_inference"],
+)
+def test_a_container_that_aws_does_not_list_for_the_openai_path_gives_a_warning(server: Any, warned: bool) -> None:
+    scope = stack()
+    created = endpoint(scope, server=server)
+    assert created.openai_base_url.endswith("/openai/v1")
+    annotations, about = Annotations.from_stack(scope), Match.string_like_regexp("OpenAiPath")
+    if warned:
+        annotations.has_warning("*", about)
+    else:
+        annotations.has_no_warning("*", about)
 
 
 def test_an_endpoint_of_another_account_is_imported_by_its_arn() -> None:

@@ -206,6 +206,16 @@ def test_core_dumps_are_written_below_their_prefix_with_their_key() -> None:
     assert found["EncryptCoreDumps"]["Resource"] == KEY
 
 
+def test_core_dumps_have_a_uri_that_sagemaker_takes() -> None:
+    mine = bucket(stack())
+    CoreDumps(bucket=mine, prefix="a" * 492)
+    with pytest.raises(RecipeError, match=r"OPT128 CoreDumps") as caught:
+        CoreDumps(bucket=mine, prefix="a" * 493)
+    (violation,) = caught.value.violations
+    assert violation.link.endswith("/API_ProductionVariantCoreDumpConfig.html")
+    assert violation.suggestion == "a shorter prefix"
+
+
 def test_sessions_need_a_container_that_is_not_isolated() -> None:
     scope, sessions = stack(), VariantOptions(ssm_access=True)
     with pytest.raises(RecipeError, match="OPT116"):

@@ -130,9 +130,9 @@ def test_models_support_only_capabilities_of_techniques_or_the_service() -> None
     ("technique", "families", "untested"),
     [
         (Quantization.awq(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g4dn", "g6e", "p5e", "p5en", *BLACKWELL}),
-        (Quantization.fp8(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g6e", "p5e", "p5en", *BLACKWELL}),
+        (Quantization.fp8(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g4dn", "g6e", "p5e", "p5en", *BLACKWELL}),
         (KvCache.fp8(), {"g6", "p5"}, {"g6e", "p5e", "p5en", *BLACKWELL, "p6-b300"}),
-        (Compilation.tensorrt_llm(), {"p4d", "p4de", "p5", "g5", "g6"}, set()),
+        (Compilation.tensorrt_llm(), {"p4d", "p4de", "p5", "g5", "g6"}, {"g6e", "p5e", "p5en"}),
         (Compilation.neuron(), {"inf2", "trn1", "trn1n"}, set()),
     ],
     ids=["awq", "fp8", "fp8_kv_cache", "tensorrt_llm", "neuron"],

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constructs_optim.constructs.endpoint.options import ComponentOptions
 from constructs_optim.recipe import Quantization, RecipeError, Sharding, SpeculativeDecoding
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.hosting import (
@@ -185,9 +186,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         (lambda: Routing.prefix_aware(concurrency_threshold=0), "Routing.concurrency_threshold", "1 or more"),
         (lambda: Observability(frequency_seconds=15), "Observability.frequency_seconds", "10, 30, 60"),  # type: ignore[arg-type]
         (lambda: Observability(enhanced="yes"), "Observability.enhanced", "True or False"),  # type: ignore[arg-type]
-        (lambda: ScaleIn.consolidation(max_step_size=101), "ScaleIn.max_step_size", "100 or less"),
-        (lambda: ScaleIn.consolidation(cooldown_minutes=4), "ScaleIn.cooldown_minutes", "5 or more"),
-        (lambda: Placement.binpack(max_zone_imbalance=101), "Placement.max_zone_imbalance", "100 or less"),
         (lambda: Adapters(max_loaded=0), "Adapters.max_loaded", "1 or more"),
         (lambda: Adapters(max_cached=0), "Adapters.max_cached", "1 or more"),
         (lambda: CapacityReservation(arn=7), "CapacityReservation.arn", "text"),  # type: ignore[arg-type]
@@ -201,6 +199,44 @@ def test_an_option_out_of_range_is_refused_at_construction(
     (violation,) = caught.value.violations
     assert (violation.rule, violation.location) == ("OPT090", location)
     assert message in violation.suggestion
+
+
+@pytest.mark.parametrize(
+    ("build", "rule", "page", "location", "message"),
+    [
+        (
+            lambda: ScaleIn.consolidation(max_step_size=101),
+            "OPT125", "ProductionVariantManagedInstanceScalingScaleInPolicy", "ScaleIn.max_step_size", "100 or less",
+        ),
+        (
+            lambda: ScaleIn.consolidation(cooldown_minutes=4),
+            "OPT125", "ProductionVariantManagedInstanceScalingScaleInPolicy", "ScaleIn.cooldown_minutes", "5 or more",
+        ),
+        (
+            lambda: Placement.binpack(max_zone_imbalance=101),
+            "OPT126", "InferenceComponentSchedulingConfig", "Placement.max_zone_imbalance", "100 or less",
+        ),
+        (
+            lambda: ComponentOptions(cpu_cores=0.2),
+            "OPT127", "InferenceComponentSpecification", "ComponentOptions.cpu_cores", "0.25 or more",
+        ),
+        (
+            lambda: ComponentOptions(caching="yes"),  # type: ignore[arg-type]
+            "OPT127", "InferenceComponentSpecification", "ComponentOptions.caching", "True or False",
+        ),
+    ],
+)  # fmt: skip
+def test_a_member_out_of_range_has_a_rule_with_the_page_of_its_api(
+    build: Callable[[], Any], rule: str, page: str, location: str, message: str
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        build()
+    (violation,) = caught.value.violations
+    assert (violation.rule, violation.location) == (rule, location)
+    assert violation.link.endswith(f"/API_{page}.html")
+    assert message in violation.suggestion
+    (registered,) = [each for each in all_rules() if each.id == rule]
+    assert registered.link == violation.link
 
 
 def test_every_hosting_rule_has_valid_and_invalid_cases() -> None:

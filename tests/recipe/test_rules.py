@@ -10,6 +10,7 @@ import pytest
 from constructs_optim.recipe import (
     Compilation,
     FineTune,
+    KvCache,
     Medusa,
     Model,
     PreOptimized,
@@ -75,6 +76,7 @@ _KEY = "arn:aws:kms:us-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abc
 _COMMIT = "0123456789abcdef0123456789abcdef01234567"
 _TOKEN = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
 _G7E: dict[str, Any] = {"instance_type": "ml.g7e.24xlarge"}
+_MXFP4 = Lock(models={"acme/mine": RecordedModel(revision=_COMMIT, precision="mxfp4")})
 _GATED = Lock(models={"meta-llama/Llama-3.1-8B": RecordedModel(revision=_COMMIT, gated=True)})
 
 
@@ -84,6 +86,15 @@ def _nvfp4(checkpoint: Model) -> Technique:
 
 def _w4a16(**settings: Any) -> Technique:
     return Quantization.w4a16(calibration_data="s3://my-data/samples/", **settings)
+
+
+def _hub(model_id: str, **settings: Any) -> Model:
+    return Model.huggingface(model_id, revision=_COMMIT, **settings)
+
+
+def _copied(**compute: Any) -> Model:
+    """A model whose copying job has this compute."""
+    return _hub("Qwen/Qwen3-32B", compute=TrainingCompute(**compute))
 
 
 _MINE = Model.s3("s3://models/mine/")
@@ -98,6 +109,9 @@ def _speculator(name: str) -> Technique:
     return SpeculativeDecoding.speculator(model=Model.huggingface(name, revision=_COMMIT))
 
 
+_NVFP4, _FP8 = _hub("nvidia/gemma-4-31B-it-NVFP4"), _hub("Qwen/Qwen3-32B-FP8")
+_LLAMA = _hub("meta-llama/Llama-3.1-8B-Instruct", token_secret_arn=_TOKEN)
+_TOKEN_OF_HUB = f"hf_{'x' * 34}"
 GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT001": [{"model": Model.s3("s3://models/mine/")}],
     "OPT002": [{"model": Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")}],
@@ -234,6 +248,13 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         },
         {"environment": {"HOSTS": '{"a": "http://h:80", "b": "x@y"}', "MAILS": "http://h:80,a@b"}},
         _on(environment={"PIP_INDEX_URL": "https://pip.example/simple"}),
+        {"model": _copied(environment={"HF_ENDPOINT": "https://hub.example"}), **_G7E},
+    ],
+    "OPT071": [
+        {"techniques": [_nvfp4(_NVFP4)], **_G7E},
+        {"techniques": [_nvfp4(_MINE)], **_G7E},
+        {"techniques": [Quantization.fp8_dynamic(checkpoint=_FP8)], **_G7E},
+        {"techniques": [Quantization.w4a16(checkpoint=_hub("Qwen/Qwen3-32B-AWQ"))], **_G7E},
     ],
     "OPT040": [{"techniques": [_awq(), SpeculativeDecoding.sagemaker_draft()]}, {"techniques": [_NEURON], **_TRN1}],
     "OPT041": [{"techniques": [Sharding.fast_load()]}, {"techniques": [_awq(), Sharding.fast_load()]}],
@@ -297,6 +318,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"techniques": [_nvfp4(_MINE)], **_G7E},
     ],
     "OPT168": [{"techniques": [_w4a16()]}],
+    "OPT169": [{"model": _copied(instance_type="ml.m5.4xlarge", volume_size_gb=500, spot=False), **_G7E}],
 }
 
 # rule, changes, location of the violation, part of the reason or suggestion
@@ -339,6 +361,20 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT010", {"instance_type": "${Token[TOKEN.7]}"}, "instance_type", "known only when the stack is deployed"),
     ("OPT011", {"instance_type": "ml.m5.xlarge"}, "instance_type", "ml.g5.12xlarge"),
     ("OPT012", {"instance_type": "ml.inf2.48xlarge"}, "instance_type", "g5"),
+    ("OPT012", {"model": _LLAMA, "techniques": [KvCache.fp8()], "instance_type": "ml.g5.12xlarge"}, "instance_type", "g6, g6e, g7, g7e, p5, p5e, p5en, p6-b200, p6-b300"),
+    ("OPT012", {"model": _hub("amd/gpt-oss-120b-w-mxfp4-a-fp8"), "techniques": [], "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "MXFP4"),
+    ("OPT071", {"techniques": [_awq(checkpoint=_NVFP4)], **_G7E}, "techniques[0].checkpoint", "Quantization.nvfp4(checkpoint=...)"),
+    ("OPT071", {"techniques": [Quantization.fp8(checkpoint=_hub("RedHatAI/Meta-Llama-3.1-8B-quantized.w8a8"))], **_G7E}, "techniques[0].checkpoint", "as the model, without Quantization.fp8"),
+    ("OPT071", {"techniques": [_nvfp4(_hub("acme/mine"))], "containers": _MXFP4, **_G7E}, "techniques[0].checkpoint", "Quantization.mxfp4(checkpoint=...)"),
+    ("OPT037", {"model": _hub("acme/mine"), "techniques": [], "server": Server.sglang(), "containers": _MXFP4, **_G7E}, "server", "no image of SGLang serves acme/mine, whose weights are MXFP4"),
+    ("OPT037", {"model": _hub("acme/mine"), "techniques": [], "server": Server.lmi(), "containers": _MXFP4, **_G7E}, "server", "Server.vllm()"),
+    ("OPT034", {"model": _copied(environment={"HF_TOKEN": _TOKEN_OF_HUB}), **_G7E}, "model.compute.environment.HF_TOKEN", "token_secret_arn=secret.secret_arn"),
+    ("OPT034", {"techniques": [_nvfp4(_copied(environment={"HF_TOKEN": _TOKEN_OF_HUB}))], **_G7E}, "techniques[0].checkpoint.compute.environment.HF_TOKEN", "a Hugging Face token"),
+    ("OPT034", {"techniques": [SpeculativeDecoding.speculator(model=_copied(environment={"HF_TOKEN": _TOKEN_OF_HUB}))], **_G7E}, "techniques[0].model.compute.environment.HF_TOKEN", "a Hugging Face token"),
+    ("OPT164", {"model": _copied(environment={"A": "x" * 513}), **_G7E}, "model.compute.environment.A", "512"),
+    ("OPT169", {"model": _copied(spot=True), **_G7E}, "model.compute.spot", "instance_type, volume_size_gb, environment"),
+    ("OPT169", {"model": _copied(instance_count=4), **_G7E}, "model.compute.instance_count", "leave it out"),
+    ("OPT169", {"techniques": [_nvfp4(_copied(keep_alive_seconds=600))], **_G7E}, "techniques[0].checkpoint.compute.keep_alive_seconds", "leave it out"),
     ("OPT055", {"techniques": [], "instance_type": "ml.inf2.48xlarge"}, "instance_type", "techniques=[Compilation.neuron()], or"),
     ("OPT055", {"techniques": [], "instance_type": "ml.trn2.48xlarge"}, "instance_type", "a type with GPUs such as"),
     ("OPT055", {"techniques": [], "server": Server.vllm(), **_TRN1}, "instance_type", "has Neuron devices"),
@@ -565,6 +601,72 @@ def test_overriding_a_techniques_environment_variable_gives_a_warning() -> None:
     (advice,) = warnings(Recipe(**recipe(techniques=lookup, instance_type="ml.p4d.24xlarge", environment=other)))
     assert advice.id == "constructs-optim:OPT036"
     assert "SpeculativeDecoding.ngram(...)" in advice.message
+
+
+_LATELY_RECORDED = Lock(models={"acme/mine": RecordedModel(revision=_COMMIT, parameters_billion=8, weight_bits=16)})
+
+
+@pytest.mark.parametrize("containers", [Lock(), _LATELY_RECORDED], ids=["unknown", "recorded"])
+@pytest.mark.parametrize("model", [_hub("acme/mine"), _MINE], ids=["huggingface", "s3"])
+@pytest.mark.parametrize(
+    "technique",
+    [
+        FineTune(training_data=_DATA),
+        Medusa(training_data=_DATA),
+        KvCache.fp8(),
+        Compilation.tensorrt_llm(),
+        Sharding.fast_load(),
+        _EAGLE,
+        SpeculativeDecoding.ngram(),
+        SpeculativeDecoding.mtp(),
+        SpeculativeDecoding.speculator(model=_hub("acme/heads")),
+        SpeculativeDecoding.custom_draft(uri="s3://models/draft/"),
+        _awq(),
+        Quantization.fp8(),
+        Quantization.fp8_block(),
+        Quantization.fp8_dynamic(),
+        Quantization.mxfp4(),
+        _nvfp4(_MINE),
+        _w4a16(),
+        _NEURON,
+    ],
+    ids=lambda technique: technique.name,
+)
+def test_a_model_that_nobody_knows_is_served_with_every_technique(
+    technique: Technique, model: Model, containers: Lock
+) -> None:
+    instance = "ml.inf2.48xlarge" if technique.accelerators == "neuron" else "ml.p5.48xlarge"
+    unknown = recipe(model=model, techniques=[technique], instance_type=instance, containers=containers)
+    assert check(Recipe(**unknown)) == []
+
+
+@pytest.mark.parametrize(
+    "technique", [FineTune(training_data=_DATA), Medusa(training_data=_DATA)], ids=lambda technique: technique.name
+)
+def test_llamas_of_hugging_face_are_trained(technique: Technique) -> None:
+    on_hub: dict[str, Any] = {"techniques": [technique], "instance_type": "ml.g5.12xlarge"}
+    assert check(Recipe(**recipe(model=_LLAMA, **on_hub))) == []
+    (violation,) = check(Recipe(**recipe(model=_hub("Qwen/Qwen3-8B"), **on_hub)))
+    assert violation.rule == "OPT023"
+
+
+@pytest.mark.parametrize(
+    ("rule", "changed"),
+    [
+        ("OPT012", {"techniques": [Sharding.fast_load()], "instance_type": "ml.p6-b200.48xlarge"}),
+        ("OPT012", {"techniques": [Compilation.tensorrt_llm()], "instance_type": "ml.p6-b200.48xlarge"}),
+        ("OPT071", {"techniques": [Quantization.fp8(checkpoint=_NVFP4)], "server": Server.sglang(), **_G7E}),
+        ("OPT055", {"model": _NVFP4, "techniques": [], "instance_type": "ml.inf2.48xlarge"}),
+    ],
+)
+def test_one_mistake_is_one_error(rule: str, changed: dict[str, Any]) -> None:
+    assert [violation.rule for violation in check(Recipe(**recipe(**changed)))] == [rule]
+
+
+def test_advice_says_what_is_wrong_and_where() -> None:
+    arguments = recipe(model=_hub("acme/mine"), techniques=[], **_G7E)
+    (advice,) = warnings(Recipe(**arguments))
+    assert advice.message.startswith("model = 'acme/mine': it is not in the catalog, so nobody vouches that ")
 
 
 def test_an_unpinned_model_version_gives_a_warning() -> None:

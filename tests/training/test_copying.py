@@ -44,6 +44,7 @@ class Copy:
     status: int
     files: dict[str, bytes]
     failure: str
+    log: list[str]
 
 
 def copied(hub: ModelHub, root: Path, *, environment: dict[str, str] | None = None, **settings: str) -> Copy:
@@ -68,7 +69,8 @@ def copied(hub: ModelHub, root: Path, *, environment: dict[str, str] | None = No
         for path in sorted((root / "model").rglob("*"))
         if path.is_file()
     }
-    return Copy(ended.returncode, written, failure.read_text() if failure.exists() else "")
+    reason = failure.read_text() if failure.exists() else ""
+    return Copy(ended.returncode, written, reason, ended.stdout.splitlines())
 
 
 def test_what_an_engine_reads_is_copied_with_its_hashes(hub: ModelHub, tmp_path: Path) -> None:
@@ -88,9 +90,49 @@ def test_pickles_and_code_are_copied_where_they_are_allowed(hub: ModelHub, tmp_p
     assert "original/consolidated.00.pth" not in copy.files
 
 
+UNREAD = (
+    "PYTORCH_MODEL.BIN", "weights.PT", "a.npz", "a.npy", "a.dill", "a.pkl.gz", "a.pt2", "a.nemo", "a.tar", "code.so",
+    "code.pyc", "CODE.PY", "license.bin", "a.model.v3.pt", "sub/.hidden.json", "requirements.txt", "source.json",
+)  # fmt: skip
+READ = (
+    "tokenizer.model", "tokenizer.model.v3", "tokenizer.model.v7m1", "qwen.tiktoken", "chat_template.jinja",
+    "merges.txt", "LICENSE", "README.md", "Model-2.SafeTensors", "templates/tools.jinja",
+)  # fmt: skip
+
+
+def test_what_no_server_reads_is_left_behind_and_named(hub: ModelHub, tmp_path: Path) -> None:
+    content = {"config.json": b"{}", **{name: name.encode() for name in (*READ, *UNREAD)}}
+    hub.models["acme/llama"] = replace(hub.models["acme/llama"], files=content)
+    copy = copied(hub, tmp_path)
+    assert copy.files.keys() - {"source.json"} == {"config.json", *READ}
+    assert json.loads(copy.files["source.json"])["model_id"] == "acme/llama"
+    assert [line for line in copy.log if line.startswith("left behind")] == [
+        f"left behind: {name!r}" for name in sorted(UNREAD)
+    ]
+
+
+def test_pickles_and_code_are_those_of_engines_in_any_case(hub: ModelHub, tmp_path: Path) -> None:
+    content = {"config.json": b"{}", **{name: name.encode() for name in UNREAD}}
+    hub.models["acme/llama"] = replace(hub.models["acme/llama"], files=content)
+    copy = copied(hub, tmp_path, allow_pickle="true", allow_code="true")
+    allowed = {"PYTORCH_MODEL.BIN", "weights.PT", "CODE.PY", "license.bin", "a.model.v3.pt", "requirements.txt"}
+    assert copy.files.keys() - {"source.json"} == {"config.json", *allowed}
+
+
+def test_a_model_in_mistrals_layout_is_copied(hub: ModelHub, tmp_path: Path) -> None:
+    layout = {name: name.encode() for name in ("params.json", "consolidated.safetensors", "tekken.json")}
+    hub.models["acme/llama"] = replace(hub.models["acme/llama"], files=layout)
+    copy = copied(hub, tmp_path)
+    assert copy.files.keys() - {"source.json"} == layout.keys()
+
+
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
+        (
+            {"files": {"params.json": b"{}", "model.safetensors": b"a"}},
+            "nor params.json with consolidated*.safetensors",
+        ),
         ({"files": {**FILES, "model[1].safetensors": WEIGHTS}, "damaged": frozenset({"config.json"})}, "config.json: "),
         ({"damaged": frozenset({"model[1].safetensors"})}, f"not {hashlib.sha256(WEIGHTS).hexdigest()}"),
         ({"files": {"config.json": b"{}", "pytorch_model.bin": b"a"}}, "pickle files only"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from aws_cdk import Annotations, ArnFormat, Resource, Stack, Token
 from aws_cdk import aws_iam as iam
+from aws_cdk.region_info import RegionInfo
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
@@ -22,10 +23,13 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.stack.arguments import GRANTEE, unique_ids
 from constructs_optim.constructs.stack.permissions import BEARER_ACTION, INVOKE_ACTIONS
 from constructs_optim.recipe import Plan
+from constructs_optim.recipe.servers import SglangServer, VllmServer, by_name
 from constructs_optim.recipe.tokens import is_token
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
+
+_OPENAI_SERVERS = (VllmServer.name, SglangServer.name)
 
 
 class IOptimizedEndpoint(MeasuredResource):
@@ -41,6 +45,7 @@ class IOptimizedEndpoint(MeasuredResource):
     inference_component_name: str | None = None
     """The inference component that requests name; may be a token. None where a variant serves the model."""
     _component_arn: str | None = None
+    _asynchronous: bool = False
 
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
         """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``.
@@ -54,8 +59,16 @@ class IOptimizedEndpoint(MeasuredResource):
     def openai_base_url(self) -> str:
         """The ``base_url`` of OpenAI's clients: the URL of the path ``/openai/v1`` (docs/hosting.md); holds tokens.
 
-        Requests have a bearer token, and the container has to implement ``/v1/chat/completions``.
+        Requests have a bearer token. AWS lists the containers of vLLM and SGLang; a warning says so of others.
+
+        Raises:
+            ValueError: for an asynchronous endpoint, and for one without a model, whose components have their URLs.
         """
+        if self._asynchronous:
+            raise ValueError(
+                f"{self.node.path} is asynchronous, and OpenAI's clients wait for their answer: such an endpoint takes "
+                "InvokeEndpointAsync alone (grant_invoke_async). Leave async_inference out, or use two endpoints"
+            )
         return openai_base_url(self, self.endpoint_name, self.inference_component_name)
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -63,13 +76,18 @@ class IOptimizedEndpoint(MeasuredResource):
 
         Raises:
             ValueError: for a principal of another account, whose requests cannot name this endpoint, or one that no
-                policy can be attached to.
+                policy can be attached to; and for an asynchronous endpoint, which has ``grant_invoke_async``.
         """
+        if self._asynchronous:
+            raise ValueError(
+                f"{self.node.path} is asynchronous, and SageMaker refuses InvokeEndpoint of such an endpoint, so a "
+                "permission has no effect: grant_invoke_async(...) is what its callers need"
+            )
         component_arns = [self._component_arn] if self._component_arn is not None else []
         return grant_invocations(self, grantee, [self.endpoint_arn, *component_arns])
 
     def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` queue requests for this endpoint (``async_inference``)."""
+        """Let ``grantee`` queue requests for this endpoint (``async_inference``): signed ones, no bearer tokens."""
         return grant_by_name(self, grantee, ["sagemaker:InvokeEndpointAsync"], [self.endpoint_arn])
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -253,8 +271,29 @@ def openai_base_url(of: Resource, endpoint_name: str, component_name: str | None
     Source: developer guide, "Invoke endpoints with OpenAI-compatible APIs".
     """
     component = f"/inference-components/{component_name}" if component_name is not None else ""
-    host = f"runtime.sagemaker.{of.env.region}.{Stack.of(of).url_suffix}"
-    return f"https://{host}/endpoints/{endpoint_name}{component}/openai/v1"
+    region, stack = of.env.region, Stack.of(of)
+    # An endpoint that is referred to may be of another partition than the stack.
+    is_elsewhere = not is_token(region) and region != stack.region
+    suffix = (RegionInfo.get(region).domain_suffix if is_elsewhere else None) or stack.url_suffix
+    return f"https://runtime.sagemaker.{region}.{suffix}/endpoints/{endpoint_name}{component}/openai/v1"
+
+
+def warn_of_openai(of: Resource, models: Sequence[HostedModel]) -> None:
+    """Warn where AWS does not list the container of a model for the OpenAI-compatible path.
+
+    Source: as above, "Supported containers": vLLM, SGLang, and what implements ``/v1/chat/completions`` and streams
+    server-sent events. djl-serving (``output_formatter.py``) streams JSON lines.
+    """
+    servers = dict.fromkeys(hosted.plan.container.server for hosted in models)
+    for server in servers:
+        if server not in _OPENAI_SERVERS:
+            container = f"the container of {by_name()[server].title}" if server is not None else "JumpStart's container"
+            Annotations.of(of).add_warning_v2(
+                "constructs-optim:OpenAiPath",
+                f"{of.node.path} has openai_base_url, and {container} is not among those that AWS lists for the path: "
+                "nobody vouches that it answers, or that it streams as OpenAI's clients read it. server=Server.vllm() "
+                "does, or invoke the endpoint without the path",
+            )
 
 
 def grant_invocations(of: Resource, grantee: iam.IGrantable, arns: Sequence[str]) -> iam.Grant:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from aws_cdk import Aws, CfnResource, Fn, Resource, Size, Token
 from aws_cdk import aws_iam as iam
@@ -41,7 +41,7 @@ from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.templates.resource_types import OPTIMIZED_INFERENCE_COMPONENT
 
-from .endpoint_base import ModelServer, grant_invocations, name_in_arn, openai_base_url
+from .endpoint_base import ModelServer, grant_invocations, name_in_arn, openai_base_url, warn_of_openai
 from .endpoint_configuration import EndpointConfiguration
 from .options import ComponentOptions, declare_alarms
 from .update_policy import component_deployment_config
@@ -202,11 +202,6 @@ class _ComponentResource(Resource):
         """Let ``grantee`` invoke this component, or the model with this adapter, also with bearer tokens."""
         return grant_invocations(self, grantee, [self._endpoint.endpoint.ref, self.inference_component_arn])
 
-    @property
-    def openai_base_url(self) -> str:
-        """The ``base_url`` of OpenAI's clients, as of an endpoint; holds tokens."""
-        return openai_base_url(self, self._endpoint.endpoint.attr_endpoint_name, self.inference_component_name)
-
 
 class InferenceComponent(_ComponentResource, ModelServer):
     """A model on an endpoint that other models share, with its own copies, scaling, metrics and grants.
@@ -340,6 +335,12 @@ class InferenceComponent(_ComponentResource, ModelServer):
         self.fewest_copies, self.most_copies = fewest, most
 
     @property
+    def openai_base_url(self) -> str:
+        """The ``base_url`` of OpenAI's clients, as of an endpoint; holds tokens."""
+        warn_of_openai(self, self.models)
+        return openai_base_url(self, self._endpoint.endpoint.attr_endpoint_name, self.inference_component_name)
+
+    @property
     def evaluation_target(self) -> EvaluationTarget:
         """The target of evaluations."""
         return self._endpoint.evaluation_target(
@@ -385,6 +386,21 @@ class LoraAdapter(_ComponentResource):
         watch_template_size(self)
         specification = {"baseInferenceComponentName": base_name, "container": {"artifactUrl": artifact_uri}}
         self._declare(endpoint, name, specification=specification)
+
+    @property
+    def openai_base_url(self) -> NoReturn:
+        """An adapter has none.
+
+        Source: vLLM, ``entrypoints/serve/sagemaker/api_router.py`` (``inject_adapter_id`` of ``/invocations``).
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            f"{self.node.path} is an adapter, and has no URL for OpenAI's clients: the container reads which adapter a "
+            "request is for at /invocations alone, and the model without it would answer. Invoke it by "
+            f"InferenceComponentName, or use the URL of {self.node.scope.node.path if self.node.scope else 'its model'}"
+        )
 
 
 def current_copies(

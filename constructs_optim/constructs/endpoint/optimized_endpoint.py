@@ -47,7 +47,7 @@ from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.templates.resource_types import OPTIMIZED_ENDPOINT_CONFIG
 
-from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn
+from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn, warn_of_openai
 from .endpoint_configuration import EndpointConfiguration
 from .inference_component import EndpointResources, InferenceComponent, requirements_of
 from .options import (
@@ -189,6 +189,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             region=StackContext.of(scope).known_region,
         )
         refuse([*violations, *check(self._hosting)])
+        self._asynchronous = self._hosting.asynchronous
         self._component_models: list[HostedModel] = []
         if self._hosting.serves_components:
             self._check_isolation(id, recipes)
@@ -408,6 +409,17 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._endpoint.retain_all_variant_properties = True
         self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return scaling
+
+    @property
+    def openai_base_url(self) -> str:
+        """See :attr:`IOptimizedEndpoint.openai_base_url`."""
+        if not self.models:
+            raise ValueError(
+                f"{self.node.path} has no model of its own: each component that add_component(...) returns has its URL"
+            )
+        url = super().openai_base_url
+        warn_of_openai(self, self.models)
+        return url
 
     @property
     def evaluation_target(self) -> EvaluationTarget:

@@ -28,10 +28,18 @@ from constructs_optim.constructs.stack.arguments import (
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.recipe.hosting.alarms import Alarms
-from constructs_optim.recipe.hosting.options import CapacityReservation, Observability, Placement, Routing, ScaleIn
+from constructs_optim.recipe.hosting.options import (
+    API,
+    CapacityReservation,
+    Observability,
+    Placement,
+    Routing,
+    ScaleIn,
+)
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.tokens import is_token
 
 from .update_policy import watch_statements
 
@@ -41,6 +49,8 @@ Key = Annotated[kms.IKey, KEY]
 Prefix = Annotated[str, AfterValidator(lambda prefix: _without_slashes(prefix))]
 Time = Annotated[Duration, DURATION]
 Topic = Annotated[sns.ITopic, TOPIC]
+# Of ProductionVariantCoreDumpConfig.DestinationS3Uri; a name of a bucket has 3 characters or more.
+_LONGEST_DUMP_URI, _SHORTEST_BUCKET = 512, 3
 _JSON_TYPES = ("application/json", "application/jsonlines")
 
 
@@ -54,9 +64,22 @@ class CoreDumps(Settings):
         encryption_key: the KMS key of the dumps. Default: the account's own key of Amazon S3.
     """
 
+    rule = "OPT128"
+    rule_link = f"{API}ProductionVariantCoreDumpConfig.html"
+
     bucket: Bucket
     prefix: Prefix = "core-dumps"
     encryption_key: Key | None = None
+
+    @model_validator(mode="after")
+    def _is_short_enough(self) -> CoreDumps:
+        bucket = self.bucket.bucket_name
+        length = len(f"s3:///{self.prefix}") + (_SHORTEST_BUCKET if is_token(bucket) else len(bucket))
+        if length > _LONGEST_DUMP_URI:
+            raise ValueError(
+                f"the URI has {length} characters, and SageMaker takes {_LONGEST_DUMP_URI}: a shorter prefix"
+            )
+        return self
 
     def to_property(self) -> dict[str, Any]:
         """The ``coreDumpConfig`` property of a production variant."""
@@ -147,6 +170,9 @@ class ComponentOptions(Settings):
         accelerator_partition: the type of partition that a copy occupies, of those that the endpoint's
             ``accelerator_partitions`` has. Default: the endpoint's only type; without partitions, a copy takes GPUs.
     """
+
+    rule = "OPT127"
+    rule_link = f"{API}InferenceComponentSpecification.html"
 
     cpu_cores: float | None = Field(default=None, ge=0.25, allow_inf_nan=False)
     max_memory: Annotated[Size, MEMORY] | None = None

@@ -37,6 +37,7 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     license: str | None = None
     parameters_billion: float | None = None
     weight_bits: int | None = None
+    precision: str | None = None
     layers: int | None = None
     key_value_heads: int | None = None
     head_dimension: int | None = None

@@ -14,10 +14,34 @@ from pydantic import AliasChoices, BaseModel, Field
 _HALF, _WHOLE = 16, 32
 # Bits of a weight by the method's name, where the configuration has no number.
 _BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4, "fp4": 4, "modelopt_fp4": 4}
+# Precisions, by the name of a method or an algorithm, of those methods that have a single one.
+_PRECISIONS = {
+    "fp8": "fp8",
+    "fbgemm_fp8": "fp8",
+    "fp8_pb_wo": "fp8",
+    "mxfp4": "mxfp4",
+    "mxfp8": "mxfp8",
+    "nvfp4": "nvfp4",
+    "modelopt_fp4": "nvfp4",
+}
+_INTEGERS = frozenset({"awq", "gptq"})
+# Of weights in 4-bit floating point, by how many share a scale (compressed-tensors, quant_scheme.py).
+_FLOAT4 = {16: "nvfp4", 32: "mxfp4"}
 
 
 class _Weights(BaseModel):
     num_bits: int | None = None
+    type: str | None = None
+    group_size: int | None = None
+
+    @property
+    def precision(self) -> str | None:
+        """The precision of weights of this scheme; None where it has no name."""
+        if self.type == "int" and self.num_bits is not None:
+            return f"int{self.num_bits}"
+        if self.type != "float":
+            return None
+        return "fp8" if self.num_bits == 8 and self.group_size is None else _FLOAT4.get(self.group_size or 0)
 
 
 class _Group(BaseModel):
@@ -37,6 +61,17 @@ class _Quantization(BaseModel):
         named = [_BITS.get(name.lower()) for name in (self.quant_method, self.quant_algo)]
         known = [bits for bits in (self.bits, *groups, *named) if bits is not None]
         return min(known, default=_HALF)
+
+    @property
+    def precision(self) -> str | None:
+        """How the weights are quantized, by the names of the catalog; None where layers differ or it is not known."""
+        groups = {group.weights.precision for group in self.config_groups.values() if group.weights is not None}
+        if groups:
+            return groups.pop() if len(groups) == 1 else None
+        method, algorithm = self.quant_method.lower(), self.quant_algo.lower()
+        if method in _INTEGERS and self.bits is not None:
+            return f"int{self.bits}"
+        return _PRECISIONS.get(algorithm) or _PRECISIONS.get(method)
 
 
 class ModelConfig(BaseModel):
@@ -69,6 +104,7 @@ class ModelConfig(BaseModel):
         is_latent = text.kv_lora_rank is not None
         found = {
             "weight_bits": self._weight_bits,
+            "precision": self.quantization_config.precision if self.quantization_config is not None else None,
             "layers": text.num_hidden_layers if not is_latent else None,
             "key_value_heads": (text.num_key_value_heads or heads) if not is_latent else None,
             "head_dimension": text.head_dim or (hidden // heads if hidden and heads else None),

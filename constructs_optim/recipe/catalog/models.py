@@ -82,7 +82,8 @@ class ModelRow:
     are tied, two otherwise. ``attention_heads`` counts query heads, ``max_position`` is the maximum context length in
     tokens. ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb``
     is the least accelerator memory by vLLM's recipe.
-    ``is_checkpoint``: it is a ready-made checkpoint of another model.
+    ``is_checkpoint``: it is a ready-made checkpoint of another model. ``precision`` is how its weights are quantized,
+    by the names of checkpoints; None where they are not, or it is not known.
     """
 
     model_id: str
@@ -110,6 +111,7 @@ class ModelRow:
     checkpoints: tuple[Checkpoint, ...] = ()
     recipe: VllmRecipe | None = None
     is_checkpoint: bool = False
+    precision: str | None = None
 
     @property
     def ready_made(self) -> list[str]:
@@ -204,7 +206,7 @@ def _row(raw: dict[str, Any], families: dict[str, list[str]]) -> ModelRow:
 
 def _with_checkpoints(raw: Mapping[str, Any]) -> list[ModelRow]:
     """The model, and each of its checkpoints as a model of its own."""
-    columns = dict(raw)
+    columns: dict[str, Any] = {**raw, "supports": frozenset(raw.get("supports", ()))}
     checkpoints, tuning = columns.pop("checkpoints", ()), _tuning(columns)
     generations = _generations(columns)
     recipe = VllmRecipe(
@@ -230,6 +232,7 @@ def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) ->
         model,
         model_id=columns["model_id"],
         weight_bits=columns["weight_bits"],
+        precision=columns["precision"],
         memory_gb=columns["memory_gb"],
         # Its repository is another one.
         gated=None,

@@ -9,6 +9,9 @@ from pydantic import Field
 
 from constructs_optim.recipe.settings import Settings
 
+API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_"
+"""The beginning of links to the pages of SageMaker's API reference."""
+
 
 class Routing(Settings):
     """How an endpoint chooses the instance, or the copy of an inference component, for a request."""
@@ -52,6 +55,9 @@ class Routing(Settings):
 class ScaleIn(Settings):
     """How SageMaker releases the instances of inference components when their copies become fewer."""
 
+    rule = "OPT125"
+    rule_link = f"{API}ProductionVariantManagedInstanceScalingScaleInPolicy.html"
+
     strategy: Literal["IDLE_RELEASE", "CONSOLIDATION"]
     max_step_size: int | None = Field(default=None, ge=1, le=100)
     cooldown_minutes: int | None = Field(default=None, ge=5, le=1440)
@@ -74,6 +80,9 @@ class ScaleIn(Settings):
 
 class Placement(Settings):
     """Which instances the copies of an inference component are placed on."""
+
+    rule = "OPT126"
+    rule_link = f"{API}InferenceComponentSchedulingConfig.html"
 
     strategy: Literal["SPREAD", "BINPACK"]
     max_zone_imbalance: int = Field(default=0, ge=0, le=100)

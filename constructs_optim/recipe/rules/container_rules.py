@@ -48,6 +48,12 @@ _RESOLVED = re.compile(r"\{\{resolve:[^}]*\}\}")
 # Values in place of a secret: switches, and what servers accept as "no key".
 _NO_SECRETS = frozenset({"0", "1", "dummy", "empty", "false", "no", "none", "null", "off", "on", "true", "yes"})
 
+_READ_BY_JOB = "leave it out, and give the model a secret that only its job reads: token_secret_arn=secret.secret_arn"
+_LOOKED_UP = (
+    "leave it out, as files come from the artifact store and not from a hub; or name a secret, which CloudFormation "
+    'looks up: SecretValue.secrets_manager("<name>").unsafe_unwrap()'
+)
+
 
 @rule("OPT030", _IMAGES)
 def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
@@ -61,7 +67,12 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     elif not images.serving(recipe.serves, by_name()):
         yield Finding("techniques", names, fix, "no container image serves the result of these techniques together")
     elif recipe.server is None:
-        yield Finding("model", str(recipe.model), "another model, or a later release of this library", _too_old(recipe))
+        yield Finding(
+            "model",
+            str(recipe.model),
+            "another model, or a later release of this library",
+            _too_old(recipe, "catalogued image"),
+        )
 
 
 @rule("OPT035", _IMAGES)
@@ -82,8 +93,8 @@ def _recorded(recipe: Recipe, part: str, choice: images.Choice) -> Iterable[tupl
     return images.recorded_for(choice.name.partition("@")[0], recorded).items()
 
 
-def _too_old(recipe: Recipe) -> str:
-    return f"{recipe.served_model} needs vLLM {recipe.least_engine} or newer, and no catalogued image has it"
+def _too_old(recipe: Recipe, image: str) -> str:
+    return f"{recipe.served_model.name} needs vLLM {recipe.least_engine} or newer, and no {image} has it"
 
 
 @rule("OPT037", _IMAGES)
@@ -95,7 +106,6 @@ def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
     if not isinstance(server, ServerSettings):
         yield Finding("server", server, _server_in_code(server), "this is no server")
         return
-    names = [technique.name for _, technique in recipe.located_techniques]
     if recipe.is_served_by_job_image:
         bound = [each.display_name() for _, each in recipe.located_techniques if each.served_by_job_image]
         reason = f"the artifact of {' and '.join(bound)} is served by the image of its job alone"
@@ -104,16 +114,24 @@ def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
         return
     elif not images.serving(recipe.serves, [server.name]):
         able = [f"Server.{row.server}()" for row in images.serving(recipe.serves, by_name())]
-        reason = f"no image of {server.title} serves {' and '.join(names)}"
+        reason = f"no image of {server.title} serves {_result(recipe)}"
         yield Finding("server", server.display_name(), " or ".join(dict.fromkeys(able)) or "other techniques", reason)
     elif not any(image.has_engine(recipe.least_engine) for image in images.serving(recipe.serves, [server.name])):
-        yield Finding("server", server.display_name(), "another server", _too_old(recipe))
-    elif server.container_version is not None:
+        yield Finding("server", server.display_name(), "another server", _too_old(recipe, f"image of {server.title}"))
+    elif server.container_version is not None and not recipe.serving_images:
         able = ", ".join(row.tag for row in images.serving(recipe.serves, [server.name])[:_SHOWN])
         known = any(row.server == server.name and row.has_version(server.container_version) for row in images.rows())
         reason = f"the catalog has no image of {server.title} whose tag begins so"
-        reason = f"that image of {server.title} does not serve {' and '.join(names)}" if known else reason
+        reason = f"that image of {server.title} does not serve {_result(recipe)}" if known else reason
         yield Finding("server.container_version", server.container_version, f"a tag such as {able}", reason)
+
+
+def _result(recipe: Recipe) -> str:
+    """What has to be served: a model whose weights are quantized already, and techniques by their titles."""
+    techniques = [technique.label or technique.display_name() for _, technique in recipe.located_techniques]
+    made = recipe.unnamed_technique
+    weights = [f"{recipe.served_model.name}, whose weights are {made.name.upper()}"] if made else []
+    return " with ".join([*weights, *([" and ".join(techniques)] if techniques else [])]) or recipe.served_model.name
 
 
 def _server_in_code(value: object) -> str:
@@ -127,7 +145,9 @@ def _server_in_code(value: object) -> str:
 
 @rule("OPT039", _IMAGES, advisory=True)
 def _container_version_is_catalogued(recipe: Recipe) -> Iterator[Finding]:
-    """The container's version is in the catalog: what another image makes, reads and does is not known."""
+    """The container's version is in the catalog: the catalog does not have this container, so what its engine reads and
+    does is not known.
+    """
     for part, choice in recipe.choices:
         image = choice.image
         if image is None or images.find(image.name) is not None:
@@ -253,7 +273,7 @@ def _environment_agrees_with_the_artifact(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT036", f"{_LMI}deployment_guide/configurations.html", advisory=True)
 def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Finding]:
-    """The environment leaves techniques as they are: a variable of the environment overrides the technique's own."""
+    """The environment leaves techniques as they are: this variable overrides the technique's own."""
     for _, technique in recipe.located_techniques:
         own_variables = recipe.serving_settings.environment(technique.engine_arguments())
         for name, own in {**own_variables, **technique.serving_environment()}.items():
@@ -266,8 +286,8 @@ def _environment_leaves_techniques_as_they_are(recipe: Recipe) -> Iterator[Findi
 def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
     """An environment holds no secrets: the template, the model and its job show it in plain text."""
     environments = {"environment": recipe.environment if isinstance(recipe.environment, Mapping) else None}
-    for location, technique in recipe.trained_techniques:
-        environments[f"{location}.compute.environment"] = technique.compute.environment
+    environments |= {f"{location}.environment": compute.environment for location, compute in recipe.located_compute}
+    copies = {f"{location}.compute.environment" for location, _ in recipe.located_models}
     for location, environment in environments.items():
         for name, value in (environment or {}).items():
             if (kind := _kind_of_secret(name, value)) is not None:
@@ -275,8 +295,7 @@ def _environments_hold_no_secrets(recipe: Recipe) -> Iterator[Finding]:
                     f"{location}.{name}",
                     # Errors are kept by consoles and build logs.
                     "(not shown)",
-                    "leave it out, as files come from the artifact store and not from a hub; or name a secret, which "
-                    'CloudFormation looks up: SecretValue.secrets_manager("<name>").unsafe_unwrap()',
+                    _READ_BY_JOB if location in copies else _LOOKED_UP,
                     f"this is {kind}; the template would have it in plain text, and so would the model and its job "
                     "for everybody who may describe them",
                 )

@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterator
 
 from constructs_optim.recipe.hosting import COMPONENT_STARTUP_SECONDS, Hosting, UpdateSettings
+from constructs_optim.recipe.hosting.options import Placement, ScaleIn
 from constructs_optim.recipe.plan_data import STARTUP_SECONDS
 from constructs_optim.recipe.servers import VllmServer
+from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
 from .registry import API, GUIDE, Finding, rule
@@ -214,7 +216,7 @@ def _sessions_reach_containers(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT117", f"{GUIDE}ssm-access.html", advisory=True)
 def _sessions_are_for_tests(hosting: Hosting) -> Iterator[Finding]:
-    """Sessions are for tests: SageMaker delays patches and the replacement of faulty instances by a day."""
+    """Sessions are for tests: with them, SageMaker delays patches and the replacement of faulty instances by a day."""
     if hosting.ssm_access:
         fix = "Leave it out in production; AWS Support enables it for an account, and without that endpoints fail"
         yield Finding("variant.ssm_access", True, fix)
@@ -222,10 +224,41 @@ def _sessions_are_for_tests(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT118", f"{API}ProductionVariantRoutingConfig.html", advisory=True)
 def _containers_report_their_caches(hosting: Hosting) -> Iterator[Finding]:
-    """KV_AWARE routing has a container that supports it: SageMaker names its vLLM container, and no other one."""
+    """KV_AWARE routing has a container that supports it: SageMaker names its vLLM container for it, and no other."""
     others = [name for name in hosting.servers if name != VllmServer.name]
     if hosting.routing is not None and hosting.routing.strategy == "KV_AWARE" and others:
         yield Finding("variant.routing", others[0], "server=Server.vllm(), or Routing.prefix_aware()")
+
+
+# Enforced when the settings are created.
+
+
+@rule("OPT125", ScaleIn.rule_link)
+def _release_is_in_range(_: Settings) -> Iterator[Finding]:
+    """A release of instances is in range: SageMaker consolidates 1 to 100 instances at a time, 5 to 1,440 minutes after
+    the endpoint's last change.
+    """
+    yield from ()
+
+
+@rule("OPT126", Placement.rule_link)
+def _placement_is_in_range(_: Settings) -> Iterator[Finding]:
+    """A placement is in range: SageMaker spreads copies or packs them, with 0 to 100 more in one zone than another."""
+    yield from ()
+
+
+@rule("OPT127", f"{API}InferenceComponentSpecification.html")
+def _specification_is_in_range(_: Settings) -> Iterator[Finding]:
+    """A component's specification is in range: SageMaker reserves a quarter of a vCPU or more, and caches a model's
+    files and image or does not.
+    """
+    yield from ()
+
+
+@rule("OPT128", f"{API}ProductionVariantCoreDumpConfig.html")
+def _core_dumps_have_a_place(_: Settings) -> Iterator[Finding]:
+    """Core dumps have a place: SageMaker writes them below one S3 URI, of 512 characters at most."""
+    yield from ()
 
 
 @rule("OPT120", f"{API}DeploymentConfig.html")

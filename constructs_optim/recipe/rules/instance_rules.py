@@ -29,6 +29,7 @@ from .model_rules import too_late
 from .registry import API, GUIDE, Finding, rule
 
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
+_HARDWARE = "https://docs.vllm.ai/en/latest/features/quantization/"
 _IMAGE_CONFIG = (
     "https://github.com/aws/sagemaker-python-sdk/tree/master/sagemaker-core/src/sagemaker/core/image_uri_config"
 )
@@ -73,21 +74,28 @@ def _types(subject: Recipe | Hosting) -> Sequence[object]:
     return subject.instance_types if not subject.has_model else ()
 
 
-@rule("OPT012", _SDK)
+@rule("OPT012", _HARDWARE)
 def _techniques_run_on_the_family(recipe: Recipe) -> Iterator[Finding]:
     """Every technique runs on the instance family: its kernels or its jobs do not support the accelerator."""
-    row = recipe.instance
+    row, checkpoint = recipe.instance, recipe.unnamed_technique
+    if row is None:
+        return
     for location, technique in recipe.located_techniques:
-        if row is not None and not recipe.runs_on(technique, row):
-            fix = f"a type of one of the families {_tested_families(recipe, [technique])}"
+        if not recipe.runs_on(technique, row):
+            fix = f"a type of one of the families {_families(recipe, [technique])}"
             reason = f"{technique.name} ({location}) does not run on {row.name} ({row.accelerator})"
             yield Finding("instance_type", recipe.instance_type, fix, reason)
+    if checkpoint is not None and row.kind == "gpu" and not recipe.runs_on(checkpoint, row):
+        fix = f"a type of one of the families {_families(recipe, [checkpoint])}"
+        weights = f"the weights of {recipe.served_model.name} are {checkpoint.name.upper()}"
+        reason = f"{weights}, and vLLM has no kernels for them on {row.name} ({row.accelerator})"
+        yield Finding("instance_type", recipe.instance_type, fix, reason)
 
 
 @rule("OPT055", _IMAGE_CONFIG)
 def _container_is_built_for_the_accelerators(recipe: Recipe) -> Iterator[Finding]:
-    """The container is built for the accelerators: a container for GPUs does not start on Neuron devices, nor one for
-    Neuron devices on GPUs.
+    """The container is built for the instance's accelerators: a container for GPUs does not start on Neuron devices,
+    nor one for Neuron devices on GPUs.
     """
     row, image = recipe.instance, recipe.serving_image.image
     if row is None or image is None or image.accelerators == row.kind or not recipe.has_only_techniques:
@@ -106,20 +114,20 @@ def _container_is_built_for_the_accelerators(recipe: Recipe) -> Iterator[Finding
 
 @rule("OPT013", _SDK, advisory=True)
 def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
-    """The vendor tested the family: SageMaker accepts the type, but its SDK does not list it for this technique."""
+    """The vendor tested the family: SageMaker accepts the type, but its SDK does not list it for optimization."""
     row = recipe.instance
     if row is None or row.sdk_lists:
         return
     running = [t for _, t in recipe.located_techniques if t.job_stage is not None and recipe.runs_on(t, row)]
     if running:
-        tested = _tested_families(recipe, running) or "none"
+        tested = _families(recipe, running, tested=True) or "none"
         yield Finding("instance_type", recipe.instance_type, f"Tested families: {tested}")
 
 
-def _tested_families(recipe: Recipe, techniques: list[Technique]) -> str:
-    """The families that the SageMaker SDK lists, of those that all techniques run on."""
-    listed = (row for row in instances.by_name().values() if row.sdk_lists)
-    return ", ".join(sorted({row.family for row in listed if all(recipe.runs_on(t, row) for t in techniques)}))
+def _families(recipe: Recipe, techniques: list[Technique], *, tested: bool = False) -> str:
+    """The families that all techniques run on; of those that the SageMaker SDK lists, or of all."""
+    rows = (row for row in instances.by_name().values() if row.hosts_endpoints and (row.sdk_lists or not tested))
+    return ", ".join(sorted({row.family for row in rows if all(recipe.runs_on(t, row) for t in techniques)}))
 
 
 @rule("OPT014", "https://docs.aws.amazon.com/sagemaker/latest/dg-ecr-paths/sagemaker-algo-docker-registry-paths.html")
@@ -135,6 +143,7 @@ def _region_has_containers(recipe: Recipe) -> Iterator[Finding]:
 def _region_has_images(recipe: Recipe) -> Iterator[Finding]:
     """The region has the images: the region's registry lacks the container image that the techniques need."""
     region = recipe.region if isinstance(recipe.region, str) else None
+    # OPT012 and OPT030 report what no image makes or serves.
     lacking = [choice.usable[0] for _, choice in recipe.choices if choice.usable and choice.image is None]
     for image in dict.fromkeys(lacking):
         fix = f"a region other than {', '.join(sorted(image.missing_in))}"
@@ -193,7 +202,7 @@ def _weights_fit(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT051", _LMI, advisory=True)
 def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
-    """Memory is left for the KV cache: requests will wait for each other's KV cache, or be refused."""
+    """Memory is left for the KV cache: too little is, and requests wait for each other's KV cache, or are refused."""
     memory = estimate(recipe)
     if memory is None or not memory.weights_fit or memory.total_gb <= memory.available_gb:
         return
@@ -203,7 +212,8 @@ def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
         recipe.instance_type,
         f"{smallest} would do" if smallest else "Choose fewer or shorter requests",
         f"weights ({memory.fixed_gb:.0f} GB) and KV cache ({memory.kv_cache_gb:.0f} GB for {memory.batch_size} "
-        f"requests of {memory.sequence_length} tokens) take more than the usable {memory.available_gb:.0f} GB",
+        f"requests of {memory.sequence_length} tokens) take more than the usable {memory.available_gb:.0f} GB, so "
+        "that requests wait for each other, or are refused",
     )
 
 
@@ -233,7 +243,7 @@ def _context_fits(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT053", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/", advisory=True)
 def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
-    """The longest context fits the KV cache: the endpoint accepts shorter requests than the model supports."""
+    """The longest context fits the KV cache: it does not, and the endpoint accepts only shorter requests."""
     longest, planned = context(recipe), planned_context(recipe)
     if longest is not None and not longest.must_fit and longest.requested > longest.fits:
         reason = f"SGLang starts, and refuses requests of more than about {longest.fits} tokens"

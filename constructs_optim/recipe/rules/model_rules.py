@@ -77,12 +77,15 @@ def _jumpstart_id_is_an_id(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT007", f"{GUIDE}optimization-supported-models.html", advisory=True)
 def _model_is_known(recipe: Recipe) -> Iterator[Finding]:
-    """The model is in the catalog: nobody vouches that it fits the memory and that the server reads it."""
+    """The model is in the catalog: it is not in the catalog, so nobody vouches that it fits the memory and that the
+    server reads it.
+    """
     if not isinstance(recipe.model, Model) or recipe.model_row is not None:
         return
+    name = str(recipe.model) if recipe.s3_model is not None else recipe.model.name
     looks_up = f"`constructs-optim lock --model {recipe.model.name}` records what its config.json says"
     fix = looks_up if recipe.hub_model is None and not is_token(recipe.model.uri) else "Test it before you depend on it"
-    yield Finding("model", str(recipe.model), fix)
+    yield Finding("model", name, fix)
 
 
 @rule("OPT008", _HUGGING_FACE)
@@ -116,7 +119,9 @@ def _revision_is_a_commit(recipe: Recipe) -> Iterator[Finding]:
 def _gated_models_have_a_secret(recipe: Recipe) -> Iterator[Finding]:
     """A gated model of Hugging Face has a secret: only those who have accepted its terms get its files."""
     for location, model in recipe.located_models:
-        row = recipe.row(model) if model.kind == "huggingface" else None
+        # A ready-made checkpoint takes the model's place.
+        is_copied = model.kind == "huggingface" and (model is not recipe.model or recipe.served_model is model)
+        row = recipe.row(model) if is_copied else None
         secret = model.token_secret_arn
         if row is not None and row.gated and secret is None:
             fix = (
@@ -131,7 +136,7 @@ def _gated_models_have_a_secret(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT019", "https://huggingface.co/docs/transformers/models#custom-models", advisory=True)
 def _code_of_the_model_is_allowed(recipe: Recipe) -> Iterator[Finding]:
-    """The model's own code is allowed: vLLM's recipe runs Python files of the model's repository."""
+    """The model's own code is allowed: it is not, and vLLM's recipe runs Python files of the model's repository."""
     row = recipe.model_row
     needs_code = row is not None and row.recipe is not None and row.recipe.needs_code
     if needs_code and recipe.served_model.kind == "huggingface" and not recipe.served_model.allow_code:
@@ -177,7 +182,7 @@ def _licence_is_accepted(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT005", f"{API}OptimizationJobModelSourceS3.html")
 def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
-    """An S3 model is a prefix of uncompressed files: optimization jobs read uncompressed files under an S3 prefix."""
+    """A model in S3 is a prefix of uncompressed files: jobs and containers read uncompressed files under a prefix."""
     for location, model in recipe.located_models:
         if model.kind != "s3" or is_token(model.uri):
             continue
@@ -227,6 +232,6 @@ def _encryption_key_is_an_arn(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT006", f"{API}DescribeHubContent.html", advisory=True)
 def _version_is_pinned(recipe: Recipe) -> Iterator[Finding]:
-    """A version is pinned: without a version, each stack takes the newest one when it is first deployed."""
+    """A version is pinned: none is pinned, and each stack takes the newest one when it is first deployed."""
     if recipe.hub_model is not None and recipe.model_row is not None and recipe.model.version is None:
         yield Finding("model.version", None, f'Pin it: Model.jumpstart("{recipe.model.model_id}", version="...")')

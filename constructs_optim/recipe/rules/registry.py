@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from inspect import getdoc, signature
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from constructs_optim.recipe.errors import Advice, Violation
+from constructs_optim.recipe.errors import Advice, Violation, shown
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
@@ -19,8 +20,7 @@ Subject = Recipe | Hosting | Scaling | Alarms | Benchmark | RecommendationReques
 """The subjects of rules."""
 _Subject = TypeVar("_Subject", bound=Subject)
 _Check = Callable[[_Subject], Iterator["Finding"]]
-# The beginnings of links.
-API = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_"
+# The beginning of links.
 GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/"
 
 
@@ -51,7 +51,11 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(rule_id: str, link: str, *, advisory: bool = False) -> Callable[[_Check[_Subject]], _Check[_Subject]]:
-    """Register a function as a rule: its docstring is ``Title: reason.``, and it checks the type of its argument."""
+    """Register a function as a rule: its docstring is ``Title: reason.``, and it checks the type of its argument.
+
+    The title says what should be, for the list of rules. The reason is shown with a finding that has none of its own,
+    and says what is wrong, or why.
+    """
 
     def register(check: _Check[_Subject]) -> _Check[_Subject]:
         title, _, reason = " ".join((getdoc(check) or "").split()).removesuffix(".").partition(": ")
@@ -87,7 +91,11 @@ def check(subject: Subject) -> list[Violation]:
 def warnings(subject: Subject) -> tuple[Advice, ...]:
     """All warnings of a subject's advisory rules."""
     return tuple(
-        Advice(f"constructs-optim:{rule.id}", f"{rule.title}: {finding.reason or rule.reason}. {finding.suggestion}")
+        # Not the rule's title, which says what should be.
+        Advice(
+            f"constructs-optim:{rule.id}",
+            f"{finding.location} = {shown(finding.value)}: {finding.reason or rule.reason}. {finding.suggestion}",
+        )
         for rule, finding in _findings(subject, advisory=True)
     )
 

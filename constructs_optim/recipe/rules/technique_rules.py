@@ -12,6 +12,7 @@ from constructs_optim.recipe.techniques.parsing import call_of, in_code, parse
 
 from .registry import GUIDE, Finding, rule
 
+_TENSORRT = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/trt_llm_user_guide.html"
 _WHOLE = 16
 _TRAINABLE = "trainable"
 
@@ -88,7 +89,10 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
     row = recipe.model_row
     for location, technique in recipe.located_techniques if row is not None else ():
         assert row is not None  # noqa: S101 - for the type checker
-        if technique.support == _TRAINABLE and _TRAINABLE not in row.supports:
+        # Of a model that only the lock file or the process knows, the family is not known.
+        is_known = row.family not in ("", "custom") or bool(row.supports)
+        trains = technique.support == _TRAINABLE
+        if trains and (row.weight_bits < _WHOLE or (is_known and _TRAINABLE not in row.supports)):
             reason = f"{technique.name} needs a Llama or Mistral model in 16 bits, and {row.model_id} is none"
             fix = "a model that `constructs-optim catalog models --supports trainable` lists"
         elif _quantizes(technique) and row.weight_bits < _WHOLE and technique.support not in row.supports:
@@ -102,13 +106,30 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
         yield Finding(location, technique.name, fix, reason)
 
 
+@rule("OPT071", "https://docs.vllm.ai/en/latest/features/quantization/")
+def _checkpoints_are_of_their_technique(recipe: Recipe) -> Iterator[Finding]:
+    """A ready-made checkpoint is of its technique: memory, container and instance are planned for another precision."""
+    for location, technique in recipe.located_techniques:
+        row = recipe.row(technique.ready_made) if technique.ready_made is not None else None
+        if row is None or row.precision is None or row.precision in technique.precisions:
+            continue
+        able = [other.display_name() for other in _registered() if row.precision in other.precisions]
+        # Nothing is done for what no technique makes: the engine reads its config.json.
+        fix = (
+            " or ".join(f"{name}(checkpoint=...)" for name in able)
+            or f"{row.model_id} as the model, without {technique.display_name()}"
+        )
+        reason = f"the weights of {row.model_id} are {row.precision.upper()}, which {technique.display_name()} is not"
+        yield Finding(f"{location}.checkpoint", row.model_id, fix, reason)
+
+
 def _quantizes(technique: Technique) -> bool:
     return technique.kind == "quantization" and technique.job_stage is not None
 
 
 @rule("OPT026", f"{GUIDE}optimization-supported-models.html", advisory=True)
 def _sagemaker_lists_techniques(recipe: Recipe) -> Iterator[Finding]:
-    """SageMaker lists the technique for the model: its matrix of supported models does not."""
+    """SageMaker lists the technique for the model: its matrix of supported models does not list it."""
     row = recipe.model_row if recipe.hub_model is not None else None
     for location, technique in recipe.located_techniques:
         if row is not None and technique.job_member and not technique.of_hub and technique.support not in row.supports:
@@ -119,7 +140,7 @@ def _sagemaker_lists_techniques(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT027", f"{GUIDE}model-optimize.html", advisory=True)
 def _no_checkpoint_is_published(recipe: Recipe) -> Iterator[Finding]:
-    """A quantization job is needed: a checkpoint of the model is published that needs no job."""
+    """A quantization job is needed: a checkpoint of the model is published ready-made, and needs no job."""
     row = recipe.model_row
     for location, technique in recipe.techniques_of(Technique):
         if _quantizes(technique) and row is not None:
@@ -167,9 +188,9 @@ def _excludes(recipe: Recipe, technique: str, excluded: tuple[str, ...], fix: st
             yield Finding(location, other.name, fix)
 
 
-@rule("OPT040", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
+@rule("OPT040", _TENSORRT)
 def _compilation_excludes_speculation(recipe: Recipe) -> Iterator[Finding]:
-    """Compilation excludes speculative decoding: SageMaker rejects compilation with speculative decoding."""
+    """Compilation excludes speculative decoding: the container that compiles, and alone serves it, takes no draft."""
     return _excludes(recipe, "compilation", ("speculative_decoding",), "one of the two")
 
 
@@ -186,7 +207,7 @@ def _neuron_compiles_only(recipe: Recipe) -> Iterator[Finding]:
     return _excludes(recipe, "neuron", ("quantization",), "Compilation.neuron() alone")
 
 
-@rule("OPT043", "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/builder/model_builder.py")
+@rule("OPT043", _TENSORRT)
 def _smoothquant_is_compiled(recipe: Recipe) -> Iterator[Finding]:
     """SmoothQuant goes with TensorRT-LLM compilation: only TensorRT-LLM has INT8 kernels for SmoothQuant."""
     if not _with(recipe, "tensorrt_llm"):

@@ -18,6 +18,7 @@ from .registry import API, GUIDE, Finding, rule
 _MEDUSA = "https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/"
 _COMPRESSOR = "https://docs.vllm.ai/projects/llm-compressor/en/latest/"
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
+_OF_COPIES = ("instance_type", "volume_size_gb", "environment")
 _MOST_VARIABLES, _LONGEST_VALUE = 100, 512
 
 
@@ -79,8 +80,8 @@ def _training_fits(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT164", f"{API}CreateTrainingJob.html")
 def _environment_is_within_limits(recipe: Recipe) -> Iterator[Finding]:
     """A training's environment is within limits: a training job has at most 100 variables of 512 characters each."""
-    for technique_location, technique in recipe.trained_techniques:
-        location, variables = f"{technique_location}.compute.environment", technique.compute.environment or {}
+    for compute_location, compute in recipe.located_compute:
+        location, variables = f"{compute_location}.environment", compute.environment or {}
         if len(variables) > _MOST_VARIABLES:
             yield Finding(location, f"{len(variables)} variables", f"at most {_MOST_VARIABLES}")
         for name, value in variables.items():
@@ -98,6 +99,18 @@ def _spot_excludes_warm_pools(recipe: Recipe) -> Iterator[Finding]:
         seconds = technique.compute.keep_alive_seconds
         if technique.compute.spot and seconds is not None:
             yield Finding(f"{location}.compute.keep_alive_seconds", seconds, "one of the two")
+
+
+@rule("OPT169", f"{API}ResourceConfig.html")
+def _copies_use_their_compute(recipe: Recipe) -> Iterator[Finding]:
+    """A copying job uses its compute: a copying job has one instance, which is not spot, and keeps no warm pool."""
+    for location, model in recipe.located_models:
+        if model.compute is None:
+            continue
+        for name, value in model.compute.model_dump(exclude_defaults=True).items():
+            if name not in _OF_COPIES:
+                fix = f"leave it out: a copying job takes {', '.join(_OF_COPIES)}"
+                yield Finding(f"{location}.compute.{name}", value, fix)
 
 
 @rule("OPT167", _COMPRESSOR)

@@ -72,8 +72,6 @@ class Technique(Settings):
     accelerators: ClassVar[Literal["gpu", "neuron"]] = "gpu"
     compute_capability: ClassVar[tuple[float, float]] = (8.0, 9.0)
     """The lowest and the highest compute capability of GPUs that the container's kernels support."""
-    sdk_lists_only: ClassVar[bool] = False
-    """Whether it runs only on the instance families that the SageMaker SDK lists."""
     stage: ClassVar[Stage | None] = None
     """The job that makes its artifact, where one does."""
     order_in_job: ClassVar[int] = 0

@@ -74,7 +74,6 @@ class TensorRtLlmCompilation(_Compilation):
     name = "tensorrt_llm"
     title = "TensorRT-LLM (batch {maximum_batch_size}, {maximum_input_length} tokens in, {maximum_output_length} out)"
     makes = frozenset({"tensorrt_llm"})
-    sdk_lists_only = True
     rolling_batch = "trtllm"
 
     maximum_input_length: Annotated[_Tokens, Option("OPTION_MAX_INPUT_LEN", always=True)] = 1024

@@ -28,8 +28,8 @@ _WITH_DRAFT = "speculative_decoding=sagemaker_draft"
 class _JobQuantization(Technique):
     kind = "quantization"
     lossless = False
-    # vLLM's Marlin kernels read what the accelerator has no instructions for (compute capability 8.0 and later).
-    compute_capability = (8.0, 12.0)
+    # vLLM's Marlin kernels read what the accelerator has no instructions for (get_min_capability of vLLM 0.30).
+    compute_capability = (7.5, 12.0)
     stage = OPTIMIZE
     job_member = "ModelQuantizationConfig"
 
@@ -66,8 +66,6 @@ class AwqQuantization(_JobQuantization):
     support = "quantization"
     makes = frozenset({"awq"})
     serves = frozenset({"awq"})
-    # INT4 kernels need compute capability 7.5.
-    compute_capability = (7.5, 12.0)
     recommended = ("", _WITH_DRAFT)
     weight_bits = 4
     precisions = frozenset({"int4"})
@@ -121,7 +119,6 @@ class SmoothQuantization(_JobQuantization):
     title = "SmoothQuant INT8 (alpha {alpha})"
     makes = frozenset({"smoothquant"})
     compute_capability = (8.0, 9.0)
-    sdk_lists_only = True
     recommended = ("compilation=tensorrt_llm",)
     weight_bits = 8
 
@@ -144,8 +141,8 @@ class CompressorQuantization(TrainedTechnique):
     kind = "quantization"
     support = "quantization"
     lossless = False
-    # vLLM's Marlin kernels read what the accelerator has no instructions for (compute capability 8.0 and later).
-    compute_capability = (8.0, 12.0)
+    # vLLM's Marlin kernels read what the accelerator has no instructions for (get_min_capability of vLLM 0.30).
+    compute_capability = (7.5, 12.0)
     stage = Stage(2, runtime_seconds=86_400)
     code_version = QUANTIZATION_VERSION
     job_image = "quantizing"
@@ -312,6 +309,8 @@ class Mxfp4Quantization(CompressorQuantization):
     name = "mxfp4"
     title = "MXFP4"
     serves = frozenset({"mxfp4"})
+    # vLLM, Mxfp4Config.get_min_capability.
+    compute_capability = (8.0, 12.0)
     weight_bits = 4
     precisions = frozenset({"mxfp4"})
     scheme = "MXFP4"
