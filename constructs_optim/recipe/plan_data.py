@@ -130,6 +130,10 @@ class MemoryEstimate(_Data):
         return self.fixed_gb + (self.kv_cache_gb or 0)
 
 
+TOKEN_VARIABLE = "TOKEN_SECRET_ARN"  # noqa: S105 - the name of a variable
+"""The variable that tells a copying job its secret."""
+
+
 class TokenSecret(_Data):
     """A secret of Secrets Manager, and its customer managed KMS key, if it has one."""
 

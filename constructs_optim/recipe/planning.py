@@ -23,6 +23,7 @@ from .keys import KEY_SCHEMA, artifact_key, canonical, sha256
 from .memory import MAX_MODEL_LEN, batch_size, context_name, engine_setting, estimate, planned_context
 from .model import Model
 from .plan_data import (
+    TOKEN_VARIABLE,
     ArtifactSource,
     ChannelPlan,
     ComponentPlan,
@@ -199,7 +200,7 @@ class _Planner:
         token = None
         if model.token_secret_arn is not None:
             token = TokenSecret(arn=model.token_secret_arn, encryption_key_arn=model.encryption_key_arn)
-        secret = {"TOKEN_SECRET_ARN": token.arn} if token is not None else {}
+        secret = {TOKEN_VARIABLE: token.arn} if token is not None else {}
         environment = {**secret, **(compute.environment or {})}
         request = {
             "AlgorithmSpecification": {

@@ -11,6 +11,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,8 @@ SOURCE_FILE = "source.json"
 """The file beside the copied ones with the model's id, its commit, and the SHA-256 of every file."""
 _SECRET = "TOKEN_SECRET_ARN"  # noqa: S105 - the name of a variable
 _SAFETENSORS = "*.safetensors"
+# No header takes another character, and a client that refuses one shows the header.
+_TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 # What servers read of a model, and what its licence asks for, by names in lower case.
 _READ = (
     _SAFETENSORS, "*.bpe", "*.jinja", "*.json", "*.md", "*.model", "*.model.v[0-9]", "*.model.v[0-9][0-9]",
@@ -58,8 +61,9 @@ def copy_model(environment: TrainingEnvironment, settings: CopySettings) -> None
     """
     from huggingface_hub import HfApi
 
-    hub, folder = HfApi(token=_token(environment)), environment.model
-    with _refusals(settings):
+    token, folder = _token(environment), environment.model
+    hub = HfApi(token=token)
+    with _refusals(settings, has_token=bool(token)):
         found = hub.model_info(settings.model_id, revision=settings.revision, files_metadata=True)
     if found.sha != settings.revision:
         raise CopyError(f"the hub has {found.sha} for the commit {settings.revision} of {settings.model_id}")
@@ -71,7 +75,7 @@ def copy_model(environment: TrainingEnvironment, settings: CopySettings) -> None
     def download(file: RepoSibling) -> None:
         hub.hf_hub_download(settings.model_id, file.rfilename, revision=settings.revision, local_dir=folder)
 
-    with _refusals(settings), ThreadPoolExecutor(_AT_ONCE) as threads:
+    with _refusals(settings, has_token=bool(token)), ThreadPoolExecutor(_AT_ONCE) as threads:
         list(threads.map(download, files))
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     hashes = dict(_compared(folder, files))
@@ -90,27 +94,51 @@ def _token(environment: TrainingEnvironment) -> str | bool:
 
     region = secret.split(":")[3]
     try:
-        return str(boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)["SecretString"])
+        text = str(boto3.client("secretsmanager", region_name=region).get_secret_value(SecretId=secret)["SecretString"])
     except (BotoCoreError, ClientError, KeyError) as error:
         raise CopyError(
             f"the secret {secret} cannot be read ({error}): its text is a token of Hugging Face; the job's role needs "
             "secretsmanager:GetSecretValue, and kms:Decrypt of a customer managed key"
         ) from None
+    return token_in(text, secret)
+
+
+def token_in(text: str, secret: str) -> str:
+    """The token that a secret's text is, without the line break that a file of it ends with.
+
+    Args:
+        text: the secret's text.
+        secret: its ARN, for the error; the text is never shown.
+
+    Raises:
+        CopyError: for a text that cannot be a token, such as the JSON of a secret of keys and values.
+    """
+    token = text.strip()
+    if not _TOKEN.fullmatch(token):
+        raise CopyError(
+            f"the text of the secret {secret} is not a token of Hugging Face (not shown): store the token itself as "
+            "plain text, such as hf_..., without quotation marks, keys or JSON around it"
+        )
+    return token
 
 
 @contextmanager
-def _refusals(settings: CopySettings) -> Iterator[None]:
-    """The hub's refusals as errors for users."""
+def _refusals(settings: CopySettings, *, has_token: bool) -> Iterator[None]:
+    """The hub's refusals as errors for users, with what they have yet to do."""
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
 
     model = settings.model_id
+    page = f"https://huggingface.co/{model}"
+    declare = "declare Model.huggingface(..., token_secret_arn=...)"
     try:
         yield
     except GatedRepoError:
         raise CopyError(
-            f"{model} is gated: accept its terms at https://huggingface.co/{model} with the account of the token, and "
-            "declare Model.huggingface(..., token_secret_arn=...)"
+            f"{model} is gated, and the secret's token has no access to it: accept its terms at {page} with the "
+            "account of the token, and let the token read gated repositories"
+            if has_token
+            else f"{model} is gated: accept its terms at {page} with the account of a token, and {declare}"
         ) from None
     except RevisionNotFoundError:
         raise CopyError(
@@ -119,8 +147,9 @@ def _refusals(settings: CopySettings) -> Iterator[None]:
         ) from None
     except RepositoryNotFoundError:
         raise CopyError(
-            f"Hugging Face has no model {model}, or it is private: check the id, or declare "
-            "Model.huggingface(..., token_secret_arn=...)"
+            f"Hugging Face has no model {model}, or the secret's token has no access to it, or has expired: check both"
+            if has_token
+            else f"Hugging Face has no model {model}, or it is private: check the id, or {declare}"
         ) from None
     except HfHubHTTPError as error:
         raise CopyError(f"{constants.ENDPOINT} does not give the files of {model}: {error}") from None

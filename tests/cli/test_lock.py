@@ -91,6 +91,12 @@ def test_of_a_gated_model_without_a_token_the_commit_is_recorded(hub: ModelHub) 
     assert recorded.stored_gb == 0.002
 
 
+def test_entries_beside_a_model_to_look_up_are_refused() -> None:
+    result = CliRunner().invoke(app, ["lock", "--model", "acme/llama", "models.acme/llama"])
+    assert result.exit_code == 2
+    assert "one of the two" in result.output
+
+
 def test_other_entries_stay_as_they_are(hub: ModelHub) -> None:
     before = Lock(jobs={"awq": "image:1"})
     before.write(Path(LOCK_FILE))

@@ -231,6 +231,22 @@ def test_exactly_one_model_source_is_required() -> None:
     assert run(*LLAMA, "--model-s3", "s3://m/", *ON_G5, "--technique", "quantization=awq").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--model", "s3://m/x/", "--token-secret-arn", "arn"), "is for models of Hugging Face alone"),
+        ((*LLAMA, "--token-secret-arn", "arn"), "is for models of Hugging Face alone"),
+        ((*QWEN, "--accept-eula"), "a licence of Hugging Face is accepted on the page"),
+        (("--model-s3", "s3://m/x/", "--model-version", "2.0.0"), "--model-s3 has none"),
+        (("--model", f"Qwen/Qwen3-32B@{'a' * 40}", "--model-version", "b" * 40), "names a commit, and"),
+    ],
+)
+def test_an_option_without_effect_is_refused(arguments: tuple[str, ...], reason: str) -> None:
+    result = run(*arguments, *(() if "--instance-type" in arguments else ON_G5))
+    assert result.exit_code == 2
+    assert reason in " ".join(result.stderr.replace("│", " ").split())
+
+
 def test_a_refusal_is_readable_without_json() -> None:
     result = run(*LLAMA, "--instance-type", "ml.m5.xlarge", "--technique", "quantization=awq")
     assert result.exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -102,11 +103,29 @@ def test_only_the_copying_jobs_role_reads_the_token() -> None:
 def test_the_token_is_read_of_that_secret_alone() -> None:
     scope = stack()
     endpoint(scope, gated())
-    (copy,) = resources(template_of(scope), "Custom::TrainingJob")
-    role = template_of(scope)["Resources"][role_of(copy)]
-    statements = [each for policy in role["Properties"]["Policies"] for each in policy["PolicyDocument"]["Statement"]]
-    (statement,) = [each for each in statements if "secretsmanager" in json.dumps(each["Action"])]
+    (statement,) = [each for each in statements_of_the_copy(scope) if "secretsmanager" in json.dumps(each["Action"])]
     assert (statement["Action"], statement["Resource"]) == (["secretsmanager:GetSecretValue"], SECRET)
+
+
+@pytest.mark.parametrize("arn", ["arn:aws:secretsmanager:eu-west-1:111122223333:secret:hub", None])
+def test_the_arn_of_a_secret_by_its_name_is_completed(arn: str | None) -> None:
+    scope = stack()
+    named = secretsmanager.Secret.from_secret_name_v2(scope, "Hub", "hub").secret_arn
+    endpoint(scope, gated(arn or named, encryption_key_arn="arn:aws:kms:us-west-2:111122223333:key/1"))
+    statements = {each["Sid"]: each for each in statements_of_the_copy(scope)}
+    resource = json.dumps(statements["ReadToken"]["Resource"])
+    assert re.search(r":secret:hub-\?{6}", resource)
+    via = statements["DecryptToken"]["Condition"]["StringEquals"]["kms:ViaService"]
+    region = {"Fn::Sub": "secretsmanager.${AWS::Region}.amazonaws.com"}
+    assert via == (region if arn is None else "secretsmanager.eu-west-1.amazonaws.com")
+
+
+def statements_of_the_copy(scope: Stack) -> list[dict[str, Any]]:
+    """The statements of the copying job's role."""
+    template = template_of(scope)
+    (copy,) = resources(template, "Custom::TrainingJob")
+    role = template["Resources"][role_of(copy)]
+    return [each for policy in role["Properties"]["Policies"] for each in policy["PolicyDocument"]["Statement"]]
 
 
 def test_a_secret_of_the_stack_and_its_key_are_allowed() -> None:
@@ -117,6 +136,19 @@ def test_a_secret_of_the_stack_and_its_key_are_allowed() -> None:
     template = template_of(scope)
     (copy,) = resources(template, "Custom::TrainingJob")
     assert role_of(copy) in roles_that_may(template, "kms:ViaService")
+    (statement,) = [each for each in statements_of_the_copy(scope) if each["Sid"] == "ReadToken"]
+    assert statement["Resource"] == scope.resolve(secret.secret_arn)
+
+
+def test_the_role_that_serves_a_gated_model_reads_no_token() -> None:
+    scope = stack()
+    role = iam.Role(scope, "Mine", assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"))
+    endpoint(scope, gated(), techniques=[Quantization.fp8()], role=role)
+    template = template_of(scope)
+    (copy,) = resources(template, "Custom::TrainingJob")
+    (job,) = resources(template, "Custom::OptimizationJob")
+    assert role_of(job).startswith("Mine")
+    assert roles_that_may(template, "secretsmanager:GetSecretValue") == {role_of(copy)}
 
 
 def test_a_role_of_the_users_for_jobs_reads_the_token() -> None:

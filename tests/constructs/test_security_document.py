@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
 
-from constructs_optim import Model, SpeculativeDecoding
+from constructs_optim import ArtifactStore, Model, NetworkOptions, SpeculativeDecoding
 
 from ..support.construct_stacks import ENVIRONMENT, STACKS, endpoint, template_of
 from ..support.security_document import permissions_under
@@ -17,10 +19,21 @@ def _draft_of_my_own(scope: Stack) -> None:
     endpoint(scope, model=small, techniques=[SpeculativeDecoding.custom_draft(uri="s3://models/draft/")])
 
 
+def _gated(scope: Stack) -> None:
+    model = Model.huggingface(
+        "meta-llama/Llama-3.1-8B-Instruct",
+        revision="c" * 40,
+        token_secret_arn="arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf",
+        encryption_key_arn="arn:aws:kms:us-west-2:111122223333:key/1",
+    )
+    store = ArtifactStore(scope, "Store", encryption_key=kms.Key(scope, "Key"))
+    endpoint(scope, model=model, techniques=[], artifact_store=store, network=NetworkOptions(vpc=ec2.Vpc(scope, "Vpc")))
+
+
 @pytest.fixture(scope="module")
 def templates() -> list[dict[str, Any]]:
     created: list[dict[str, Any]] = []
-    for build in (*STACKS.values(), _draft_of_my_own):
+    for build in (*STACKS.values(), _draft_of_my_own, _gated):
         stack = Stack(App(), "Chat", env=ENVIRONMENT)
         build(stack)
         created.append(template_of(stack))

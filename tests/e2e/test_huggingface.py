@@ -18,6 +18,8 @@ from constructs_optim_local.sagemaker.hosting.invocations import text_for
 
 from ..support.deployed_stack import CHECKOUT, DeployedStack
 from ..support.model_hub import HubModel, ModelHub, serving
+from ..support.security_document import permissions_under
+from ..support.template_stack import allowed, part_of
 
 COMMIT, TOKEN = "c" * 40, "hf_of_the_tests"
 CHECKPOINT, SPECULATOR = "nvidia/Qwen3-32B-NVFP4", "RedHatAI/Qwen3-32B-speculator.eagle3"
@@ -142,13 +144,30 @@ def test_a_gated_model_is_copied_with_the_token_of_its_secret(copies: Copies, de
     commit = "d" * 40
     for name, token in ((CHECKPOINT, TOKEN), (SPECULATOR, None)):
         copies.hub.models[f"{name}@{commit}"] = HubModel(commit, FILES, token=token)
-    secret = copies.cloud.client("secretsmanager").create_secret(Name="hub", SecretString=TOKEN)["ARN"]
-    stack = copies.stack("Gated", commit=commit, secret=secret)
+    # As a file of the token is stored, and as Secret.from_secret_name_v2 names it: with a line break, without a suffix.
+    secret = copies.cloud.client("secretsmanager").create_secret(Name="hub", SecretString=f"{TOKEN}\n")["ARN"]
+    stack = copies.stack("Gated", commit=commit, secret=secret.rpartition("-")[0])
     stack.deploy()
     assert "/vllm:" in served_container(stack)["Image"]
     template = json.dumps(stack.client("cloudformation").get_template(StackName="Gated")["TemplateBody"])
     assert TOKEN not in template
+    asked = [each for each in copies.cloud.authorizations() if part_of(each["role"]) == "Copy"]
+    assert [each for each in asked if each["decision"] != "Allow"] == []
+    used = {(part_of(each["role"]), each["action"]) for each in asked if each["action"] != "sts:AssumeRole"}
+    may = {each for each in allowed(json.loads(template)) if each[0] == "Copy"}
+    assert may - used == permissions_under("What no test sees") & may
+    assert used <= may
     stack.destroy()
+
+
+def test_a_token_without_access_fails_the_stack_with_the_reason(copies: Copies) -> None:
+    commit = "a" * 40
+    for name in (CHECKPOINT, SPECULATOR):
+        copies.hub.models[f"{name}@{commit}"] = HubModel(commit, FILES, token=TOKEN)
+    secret = copies.cloud.client("secretsmanager").create_secret(Name="other", SecretString="hf_other")["ARN"]
+    stack = copies.stack("Denied", commit=commit, secret=secret)
+    stack.deploy(fails=True)
+    assert "the secret's token has no access to it" in stack.reasons
 
 
 def test_a_gated_model_without_a_secret_fails_the_stack_with_the_reason(copies: Copies) -> None:

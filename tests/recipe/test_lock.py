@@ -291,6 +291,15 @@ def test_a_model_that_an_app_has_is_not_refused_for_a_newer_least_release() -> N
         recipe(Lock(servers={"serving": older}))
 
 
+def test_a_lock_file_that_is_no_text_or_no_file_is_named_in_the_error(tmp_path: Path) -> None:
+    path = tmp_path / LOCK_FILE
+    path.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(ValueError, match=r"optim\.lock\.json is not a lock file of this release"):
+        Lock.read(path)
+    with pytest.raises(ValueError, match=r"cannot be read as a lock file: Is a directory"):
+        Lock.read(tmp_path)
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"version": 2}', '{"jobs": {"awq": 1}}', '{"images": {}}'])
 def test_an_invalid_lock_file_raises_an_error_with_instructions(tmp_path: Path, content: str) -> None:
     path = tmp_path / LOCK_FILE

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from constructs_optim.training.copying import token_in
+from constructs_optim.training.errors import CopyError
+
 from ..support.model_hub import HubModel, ModelHub, serving
 
 COMMIT, SECRET = "c" * 40, "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
@@ -160,6 +163,21 @@ def test_a_token_of_the_machine_is_not_used(hub: ModelHub, tmp_path: Path) -> No
     hub.models["acme/llama"] = replace(hub.models["acme/llama"], token="hf_secret")
     copy = copied(hub, tmp_path, environment={"HF_TOKEN": "hf_secret"})
     assert "is gated" in copy.failure
+
+
+@pytest.mark.parametrize("text", ["hf_secret\n", " hf_secret", "hf_oauth.a-b_c"])
+def test_a_token_is_the_text_of_its_secret_without_space_around_it(text: str) -> None:
+    assert token_in(text, SECRET) == text.strip()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"token": "hf_secret"}', '"hf_secret"', "hf_secret\nhf_secret", "token hf_secret", ""]
+)
+def test_a_text_that_is_no_token_is_refused_and_not_shown(text: str) -> None:
+    with pytest.raises(CopyError) as refused:
+        token_in(text, SECRET)
+    assert "hf_secret" not in str(refused.value)
+    assert f"the text of the secret {SECRET} is not a token of Hugging Face" in str(refused.value)
 
 
 def test_a_secret_that_cannot_be_read_fails_with_the_permission_it_needs(hub: ModelHub, tmp_path: Path) -> None:

@@ -42,6 +42,10 @@ def lock_command(
     container of servers, or other arguments, update the endpoints that they serve.
     """
     lock = read_lock(file)
+    if model and requirements:
+        raise typer.BadParameter(
+            f"--model looks models up, and {', '.join(requirements)} names entries: one of the two"
+        )
     if model:
         _record_models(lock, model, revision, file, update=update)
         return

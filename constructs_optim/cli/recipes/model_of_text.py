@@ -22,6 +22,8 @@ def model_of(text: str, version: str | None, *, accept_eula: bool, token_secret_
     model = Model.of_text(text)
     match model.kind:
         case "huggingface":
+            if version is not None and model.revision not in (None, version):
+                raise typer.BadParameter(f"{text} names a commit, and --model-version is {version}: one of the two")
             changes = {"revision": version or model.revision, "token_secret_arn": token_secret_arn}
         case "hub":
             changes = {"version": version, "accept_eula": accept_eula}

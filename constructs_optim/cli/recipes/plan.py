@@ -50,12 +50,21 @@ def plan_command(
     """Preview a recipe: jobs, artifact keys, container, memory. Exit status 2 when a rule refuses it."""
     if (model is None) == (model_s3 is None):
         raise typer.BadParameter("use either --model or --model-s3")
+    if model_s3 is not None and model_version is not None:
+        raise typer.BadParameter("--model-version is of JumpStart and Hugging Face, and --model-s3 has none")
     containers = read_lock(Path(LOCK_FILE))
     with refusals_printed(format):
         if model is not None:
             named = model_of(model, model_version, accept_eula=accept_eula, token_secret_arn=token_secret_arn)
         else:
             named = Model.s3(str(model_s3), accept_eula=accept_eula)
+        if token_secret_arn is not None and named.kind != "huggingface":
+            raise typer.BadParameter("--token-secret-arn is for models of Hugging Face alone")
+        if accept_eula and named.kind == "huggingface":
+            raise typer.BadParameter(
+                "--accept-eula is for models of JumpStart and S3: a licence of Hugging Face is accepted on the page of "
+                "the model, and --token-secret-arn names the secret with a token"
+            )
         commits = Commits(containers)
         techniques = commits.given_in(_parsed(parse, text) for text in technique or ())
         chosen = _parsed(parse_server, server) if server is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,8 @@ from constructs_optim.recipe.plan_data import (
     TokenSecret,
 )
 from constructs_optim.recipe.tokens import is_token
+
+_ENDS_AS_SECRETS_DO = re.compile(r"-[A-Za-z0-9]{6}$")
 
 
 class S3Location:
@@ -135,12 +138,28 @@ def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Sta
 
 
 def token_statements(token: TokenSecret) -> list[Statement]:
-    """The permissions to read a token of Hugging Face."""
-    statements = [Statement("ReadToken", ("secretsmanager:GetSecretValue",), (token.arn,))]
+    """The permissions to read a token of Hugging Face, from a secret of any region."""
+    statements = [secret_statement("ReadToken", token.arn)]
     if token.encryption_key_arn is not None:
-        condition = {"StringEquals": {"kms:ViaService": sub("secretsmanager.${AWS::Region}.amazonaws.com")}}
+        is_of_the_stack = is_token(token.arn.partition(":secret:")[0])
+        region = "${AWS::Region}" if is_of_the_stack else token.arn.split(":")[3]
+        service = f"secretsmanager.{region}.amazonaws.com"
+        condition = {"StringEquals": {"kms:ViaService": sub(service) if is_of_the_stack else service}}
         statements.append(Statement("DecryptToken", ("kms:Decrypt",), (token.encryption_key_arn,), condition))
     return statements
+
+
+def secret_statement(sid: str, arn: str) -> Statement:
+    """The permission to read a secret, whose ARN may lack the six characters that Secrets Manager adds to names.
+
+    Requests may leave them out, but IAM compares with the whole ARN; six question marks stand for them (AWS Secrets
+    Manager user guide, "Permissions policy examples"). A name of one's own should not end with a hyphen and six
+    characters (the same, "What's in a Secrets Manager secret?"). A token that is a whole ARN is that of a secret's
+    resource, which is complete.
+    """
+    name = arn.partition(":secret:")[2]
+    is_whole = not name or name.endswith("}") or _ENDS_AS_SECRETS_DO.search(name)
+    return Statement(sid, ("secretsmanager:GetSecretValue",), (arn if is_whole else f"{arn}-??????",))
 
 
 def channel_statements(uri: str) -> list[Statement]:

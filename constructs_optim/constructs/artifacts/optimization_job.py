@@ -43,8 +43,8 @@ class JobOptions(Settings):
     """How optimization and training jobs run.
 
     Attributes:
-        role: the role that SageMaker assumes for the jobs. Default: the ``role`` of the construct, and without one a
-            role for all jobs of the stack.
+        role: the role that SageMaker assumes for the jobs. Default: a role of its own for jobs that copy models with a
+            token; for all others the ``role`` of the construct, and without one a role for all jobs of the stack.
         max_runtime: how long a job may run. Default: 10 hours; longer for training.
         max_pending: how long a job may wait for instances, 30 minutes to 28 days. Default: the service's own limit.
         capacity_reservation: the training plan whose instances the jobs run on, and on no others. Default: on demand.
@@ -109,7 +109,7 @@ class OptimizationJob(RecipeArtifact):
                 takes whole GPUs.
             jobs: the job's role and maximum runtime, and how long the deployment waits for it.
             network: the VPC that job and model reach the network through. Default: none.
-            role: the role that SageMaker assumes for the model, and for the job without a role of its own. Default: one
+            role: the role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one
                 role for all models of the stack, which may write nothing, and one for all jobs.
             wait: whether the deployment waits for the artifact. Default: it does.
 
@@ -152,8 +152,8 @@ class OptimizationJob(RecipeArtifact):
             job_role = jobs.role if jobs.role is not None else role
             self.job_role = UserRole.of(self, job_role) if job_role is not None else self._service.job_role
             in_vpc = self.network is not None
-            # A token of Hugging Face is for the job alone that copies the model.
-            copying = [job for job in plan.jobs if job.token is not None and job_role is None]
+            # A token of Hugging Face is for the job alone that copies the model, not for the role that serves it.
+            copying = [job for job in plan.jobs if job.token is not None and jobs.role is None]
             roles = {"PassExecutionRole": (self.job_role, [job for job in plan.jobs if job not in copying])}
             if copying:
                 roles["PassCopyRole"] = (self._service.copy_role, copying)

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.model_source import channel_statements
+from constructs_optim.constructs.artifacts.model_source import channel_statements, secret_statement
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.roles import ExecutionRole
 from constructs_optim.constructs.stack.handler import MANAGE, JobRunner, job_statement
@@ -127,5 +127,5 @@ def workload_statements(workload: Workload) -> list[Statement]:
     """The permissions of a job's role for ``workload``: its prompts, and the secret with the tokenizer's token."""
     statements = channel_statements(workload.prompts) if workload.prompts is not None else []
     if workload.token_secret_arn is not None:
-        statements.append(Statement("ReadToken", ("secretsmanager:GetSecretValue",), (workload.token_secret_arn,)))
+        statements.append(secret_statement("ReadToken", workload.token_secret_arn))
     return statements

@@ -98,9 +98,11 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
     def read(cls, path: Path) -> Lock:
         """The file's content; an empty lock where there is no file. Raises ValueError when it is not a lock file."""
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+            return cls.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             return cls()
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read as a lock file: {error.strerror}") from None
         except ValidationError as error:
             problems = "; ".join(
                 f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}" for problem in error.errors()

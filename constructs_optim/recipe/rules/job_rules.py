@@ -3,7 +3,6 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from constructs_optim.recipe.catalog import availability, load
@@ -15,11 +14,9 @@ from constructs_optim.recipe.tokens import is_known, is_number, is_token, matche
 
 from .draft_rules import is_prefix
 from .hosting_rules import RESERVATION, RESERVATION_EXAMPLE
-from .model_rules import LONGEST_URI, S3_FILE
+from .model_rules import LONGEST_URI, S3_FILE, SECRET
 from .registry import API, GUIDE, Finding, rule
 from .scaling_rules import RATE_OR_CRON
-
-_SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+")
 
 
 @rule("OPT142", f"{API}CreateAIWorkloadConfig.html")
@@ -53,7 +50,7 @@ def _files_are_in_s3(benchmark: Benchmark) -> Iterator[Finding]:
         if uri is not None and not matches(S3_FILE, uri):
             yield Finding(f"{location}.prompts", uri, "a file in S3, such as s3://my-bucket/prompts.jsonl")
     secret = benchmark.workload.token_secret_arn
-    if secret is not None and not matches(_SECRET, secret):
+    if secret is not None and not matches(SECRET, secret):
         example = "arn:aws:secretsmanager:us-west-2:111122223333:secret:token"
         fix = f"the ARN of a secret, such as {example}; never the token"
         yield Finding("workload.token_secret_arn", "(not shown)", fix)

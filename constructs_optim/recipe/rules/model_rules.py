@@ -22,7 +22,7 @@ S3_FILE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*[^/\s]")
 _S3_URI = re.compile(r"s3://(?P<bucket>[^/\s]*)(?P<prefix>/\S*)?")
 _BUCKET = re.compile(r"(?!xn--)(?!\d+\.\d+\.\d+\.\d+$)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/\S+")
-_SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+")
+SECRET = re.compile(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:[\w/+=.@-]+")
 HUB_ID = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _DIGITS = re.compile(r"\d+")
 # huggingface_hub, validate_repo_id.
@@ -129,9 +129,13 @@ def _gated_models_have_a_secret(recipe: Recipe) -> Iterator[Finding]:
                 "Manager, and pass token_secret_arn=secret.secret_arn"
             )
             yield Finding(f"{location}.token_secret_arn", None, fix)
-        elif secret is not None and not matches(_SECRET, secret):
+        elif secret is not None and not matches(SECRET, secret):
             fix = "secret.secret_arn, or an ARN such as 'arn:aws:secretsmanager:us-west-2:111122223333:secret:hub'"
             yield Finding(f"{location}.token_secret_arn", "(not shown)", fix, "this is not the ARN of a secret")
+        if model.kind == "huggingface" and secret is None and model.encryption_key_arn is not None:
+            reason = "the key is of the secret with the token, and there is no secret"
+            fix = "token_secret_arn=secret.secret_arn as well; a copy is encrypted with the key of its ArtifactStore"
+            yield Finding(f"{location}.encryption_key_arn", model.encryption_key_arn, fix, reason)
 
 
 @rule("OPT019", "https://huggingface.co/docs/transformers/models#custom-models", advisory=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import did_you_mean
 from constructs_optim.recipe.memory import USABLE
+from constructs_optim.recipe.plan_data import TOKEN_VARIABLE
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import CompressorQuantization, Medusa
 from constructs_optim.recipe.tokens import is_token, matches
@@ -107,6 +108,10 @@ def _copies_use_their_compute(recipe: Recipe) -> Iterator[Finding]:
     for location, model in recipe.located_models:
         if model.compute is None:
             continue
+        if TOKEN_VARIABLE in (model.compute.environment or {}):
+            reason = "the job takes the secret from this variable, which the library sets"
+            fix = "Model.huggingface(..., token_secret_arn=secret.secret_arn)"
+            yield Finding(f"{location}.compute.environment.{TOKEN_VARIABLE}", "(not shown)", fix, reason)
         for name, value in model.compute.model_dump(exclude_defaults=True).items():
             if name not in _OF_COPIES:
                 fix = f"leave it out: a copying job takes {', '.join(_OF_COPIES)}"
