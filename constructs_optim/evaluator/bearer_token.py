@@ -7,17 +7,17 @@ sagemaker-core, whose tokens these are (``make conformance`` compares them).
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
+from botocore.credentials import ReadOnlyCredentials
 
 LONGEST_SECONDS = 43_200
 """A token lasts 12 hours at most, and no longer than the credentials that have signed it."""
 _HOST = "sagemaker.amazonaws.com"
 
 
-def bearer_token(credentials: Any, region: str, seconds: int = LONGEST_SECONDS) -> str:
+def bearer_token(credentials: ReadOnlyCredentials, region: str, seconds: int = LONGEST_SECONDS) -> str:
     """A token for the endpoints of a region, as ``api_key`` of an OpenAI client.
 
     Args:

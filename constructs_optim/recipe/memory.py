@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .catalog import instances, models
+from .catalog import images, instances, models
 from .plan_data import MemoryEstimate
 from .recipe import Recipe
 from .settings import as_text
@@ -49,8 +49,7 @@ _DRAFT_PARAMETERS_BILLION = 1.2
 _HEAD_MATRICES, _HEAD_OUTPUTS = 18, 32_000
 # vLLM does not start where a request of the longest context does not fit; SGLang starts, and refuses longer requests
 # than fit (sglang/srt/managers/tp_worker.py, max_req_len). Text Generation Inference sizes its cache otherwise.
-_VLLM = frozenset({"vllm", "lmi"})
-_SIZED = _VLLM | {"sglang"}
+_SIZED = images.VLLM | {"sglang"}
 _NUMBER = re.compile(r"\d{1,9}")
 
 
@@ -162,7 +161,7 @@ def context(recipe: Recipe) -> Context | None:
         fits_at_best=max(0, int((beside - accelerators * _LEAST_WORKSPACE_GB) * 1e9 * length / request)),
         request_gb=round(request / 1e9, 3),
         left_gb=round(max(0.0, left - activations * length) / 1e9, 3),
-        must_fit=recipe.serving_settings.name in _VLLM,
+        must_fit=recipe.serving_settings.name in images.VLLM,
     )
 
 
@@ -175,7 +174,7 @@ def context_name(recipe: Recipe) -> str | None:
     instance, settings = recipe.instance, recipe.serving_settings.arguments()
     if instance is None or recipe.recorded_name is None or not _has_such_a_cache(recipe):
         return None
-    if recipe.serving_settings.name not in _VLLM:
+    if recipe.serving_settings.name not in images.VLLM:
         return None
     given = {name for name in (*_CACHE_SETTINGS, MAX_MODEL_LEN) if recipe.variable(name) in recipe.variables}
     if given or MAX_MODEL_LEN in settings:

@@ -36,6 +36,8 @@ def plan_report(plan: Plan) -> dict[str, Any]:
         ],
         "container": {
             "image": plan.container.image,
+            "server": plan.container.server,
+            "inference_ami_version": plan.container.inference_ami_version,
             "environment": plan.container.environment,
             "model_data_source": _data_source(plan, plan.container.model),
             "additional_model_data_sources": [

@@ -115,6 +115,10 @@ def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "jobs", "none"
     container = plan.container
     yield "container image", container.image or "defined by the hub's configuration"
+    if container.server is not None:
+        yield "server", container.server
+    if container.inference_ami_version is not None:
+        yield "inference AMI version", container.inference_ami_version
     yield "environment", "\n".join(f"{name}={value}" for name, value in container.environment.items()) or "none"
     for channel in container.channels:
         yield "channel", f"{channel.name}: {channel.source.kind}"

@@ -16,7 +16,8 @@ _CUDA_13_AMI = "al2023-ami-sagemaker-inference-gpu-4-1"
 BLACKWELL = 10.0
 """The least compute capability of GPUs that need a newer CUDA release than others."""
 _CUDA_OF_BLACKWELL = (12, 8)
-_VLLM = frozenset({"vllm", "lmi"})
+VLLM = frozenset({"vllm", "lmi"})
+"""Servers whose engine is vLLM."""
 _SERVERS = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -77,7 +78,7 @@ class ImageRow(BaseModel, frozen=True):
 
     def has_engine(self, least: str | None) -> bool:
         """Whether its engine is known as a release of vLLM from ``least`` on, or is no vLLM."""
-        if least is None or self.server not in _VLLM:
+        if least is None or self.server not in VLLM:
             return True
         return self.engine is not None and _numbers(self.engine) >= _numbers(least)
 
