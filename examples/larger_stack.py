@@ -29,7 +29,7 @@ def handler(event, context):
     answer = runtime.invoke_endpoint(
         EndpointName=os.environ["ENDPOINT_NAME"],
         ContentType="application/json",
-        Body=json.dumps({"inputs": prompt, "parameters": {"max_new_tokens": 256}}),
+        Body=json.dumps({"messages": [{"role": "user", "content": prompt}], "max_tokens": 256}),
     )
     return {"statusCode": 200, "body": answer["Body"].read().decode()}
 """

@@ -18,6 +18,7 @@ class FormatName(StrEnum):
 
     AUTO = "auto"
     OPENAI = "openai"
+    COMPLETIONS = "completions"
     LMI = "lmi"
     TGI = "tgi"
 

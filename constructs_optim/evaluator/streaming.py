@@ -175,10 +175,10 @@ class ChatFormat(Format):
 
     @classmethod
     def body(cls, prompt: Prompt, generation: Generation, model: str | None) -> dict[str, Any]:
-        """A chat with the server's count of tokens."""
+        """A request with the server's count of tokens."""
         return {
             **({"model": model} if model else {}),
-            "messages": prompt.as_messages(),
+            **cls._asked(prompt),
             "max_tokens": prompt.max_tokens or generation.max_tokens,
             "temperature": generation.temperature,
             "stream": True,
@@ -190,8 +190,7 @@ class ChatFormat(Format):
         """Read one chunk."""
         choices = data.get("choices") or []
         for choice in choices[:1]:
-            # A server that does not stream sends the whole message.
-            delta = choice.get("delta") or choice.get("message") or {}
+            delta = self._delta(choice)
             text = (delta.get("content") or "") + (delta.get("refusal") or "") + _tool_calls(delta)
             reasoning = delta.get("reasoning_content") or delta.get("reasoning") or ""
             if text or reasoning:
@@ -205,6 +204,32 @@ class ChatFormat(Format):
             self.record.server_input_tokens = _token_count(usage.get("prompt_tokens"))
             self.record.server_output_tokens = _token_count(usage.get("completion_tokens"))
         return bool(choices or usage)
+
+    @classmethod
+    def _asked(cls, prompt: Prompt) -> dict[str, Any]:
+        return {"messages": prompt.as_messages()}
+
+    def _delta(self, choice: dict[str, Any]) -> dict[str, Any]:
+        # A server that does not stream sends the whole message.
+        return choice.get("delta") or choice.get("message") or {}
+
+
+class CompletionFormat(ChatFormat):
+    """OpenAI's completions, of text as the model gets it: a chat is sent without a template.
+
+    Source: OpenAI API reference, "Completions"; vLLM 0.30, ``entrypoints/serve/sagemaker/api_router.py``, whose
+    ``/invocations`` takes them, and refuses ``inputs``.
+    """
+
+    name = FormatName.COMPLETIONS
+    path = "/completions"
+
+    @classmethod
+    def _asked(cls, prompt: Prompt) -> dict[str, Any]:
+        return {"prompt": prompt.text}
+
+    def _delta(self, choice: dict[str, Any]) -> dict[str, Any]:
+        return {"content": choice["text"]}
 
 
 class LmiFormat(Format):
@@ -249,9 +274,14 @@ class LmiFormat(Format):
 
 
 def candidate_formats(name: FormatName, *, sagemaker: bool, as_text: bool) -> tuple[type[Format], ...]:
-    """The formats to try: containers of SageMaker endpoints may support either."""
+    """The formats to try: containers of SageMaker endpoints may support some of them.
+
+    SGLang's supports chats alone (``srt/entrypoints/http_server.py``, ``/invocations``).
+    """
     if name is FormatName.AUTO and sagemaker:
-        return (LmiFormat, ChatFormat) if as_text else (ChatFormat, LmiFormat)
+        return (LmiFormat, CompletionFormat, ChatFormat) if as_text else (ChatFormat, LmiFormat)
+    if name is FormatName.COMPLETIONS:
+        return (CompletionFormat,)
     # Text Generation Inference has the schema of LMI containers.
     return (LmiFormat,) if name in (FormatName.LMI, FormatName.TGI) else (ChatFormat,)
 

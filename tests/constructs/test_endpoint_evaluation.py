@@ -14,9 +14,11 @@ from constructs_optim import (
     MonitoringOptions,
     OptimizedEndpoint,
     Pool,
+    PreOptimized,
     QualityRequirement,
     Quantization,
     RecipeError,
+    Server,
     SpeculativeDecoding,
     Workload,
 )
@@ -41,7 +43,8 @@ def test_an_evaluation_request_names_the_endpoint_config_and_artifact() -> None:
     endpoint(scope).evaluate()
     request = request_of(scope)
     assert "EndpointConfigName" in json.dumps(request["EndpointConfigName"])
-    assert request["Subjects"] == [{"InstanceType": "ml.g5.12xlarge", "ArtifactKey": KEY_OF_THE_HEADLINE}]
+    subject = {"InstanceType": "ml.g5.12xlarge", "ArtifactKey": KEY_OF_THE_HEADLINE, "Server": "vllm"}
+    assert request["Subjects"] == [subject]
     assert request["Concurrencies"] == [1, 8, 32]
 
 
@@ -127,6 +130,24 @@ def test_an_evaluation_names_the_artifact_of_each_instance_pool() -> None:
     subjects = request_of(scope)["Subjects"]
     assert [each["InstanceType"] for each in subjects] == ["ml.p5.48xlarge", "ml.g5.12xlarge"]
     assert len({each["ArtifactKey"] for each in subjects}) == 2
+
+
+def test_an_evaluation_names_the_server_of_each_instance_pool() -> None:
+    """A gate's texts are sent in a form that all of them take."""
+    scope = stack()
+    quantized = [Quantization.awq()]
+    pools = [
+        Pool("ml.p5.48xlarge", techniques=quantized),
+        Pool("ml.g5.12xlarge", techniques=quantized, server=Server.lmi()),
+    ]
+    OptimizedEndpoint(scope, "Pooled", model=llama(), instance_pools=pools).evaluate()
+    assert [each["Server"] for each in request_of(scope)["Subjects"]] == ["vllm", "lmi"]
+
+
+def test_the_server_of_jumpstarts_own_container_is_not_known() -> None:
+    scope = stack()
+    endpoint(scope, techniques=[PreOptimized()], instance_type="ml.p4d.24xlarge").evaluate()
+    assert "Server" not in request_of(scope)["Subjects"][0]
 
 
 def test_a_component_is_evaluated_with_its_own_dimension_and_instance_share() -> None:

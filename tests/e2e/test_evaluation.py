@@ -12,6 +12,7 @@ import pytest
 
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.sagemaker.hosting.invocations import text_for
 
 from ..support.security_document import permissions_under
 from ..support.template_stack import ASSETS, TemplateStack, allowed, endpoint_of, made, part_of, physical
@@ -87,6 +88,14 @@ class TestGate:
         template = stack.template
         (board,) = [r for r in template["Resources"].values() if r["Type"] == "AWS::CloudWatch::Dashboard"]
         assert "TimeToFirstTokenP99" in json.dumps(board)
+
+    def test_vllm_completes_every_text_of_the_gate(self, stack: TemplateStack) -> None:
+        (model,) = [r for r in stack.template["Resources"].values() if r["Type"] == "AWS::SageMaker::Model"]
+        assert "/vllm:" in json.dumps(model), "which takes no inputs"
+        s3, bucket = stack.cloud.client("s3"), physical(stack, "AWS::S3::Bucket", "Artifacts")
+        key, run = physical(stack, "Custom::EndpointEvaluation"), evaluation_of(stack)[0]["run"]
+        stored = s3.get_object(Bucket=bucket, Key=f"evaluations/{key}/runs/{run}/answers.json")["Body"].read()
+        assert json.loads(stored)["answers"] == [text_for(prompt["prompt"]) for prompt in PROMPTS]
 
     def test_the_evaluation_uses_the_price_of_the_aws_price_list(self, stack: TemplateStack) -> None:
         _, result = evaluation_of(stack)

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.evaluator.connection import Exchange, refusal
-from constructs_optim.evaluator.streaming import ChatFormat, Format, LmiFormat, Record
+from constructs_optim.evaluator.options import FormatName, Generation
+from constructs_optim.evaluator.prompts import Prompt
+from constructs_optim.evaluator.streaming import (
+    ChatFormat,
+    CompletionFormat,
+    Format,
+    LmiFormat,
+    Record,
+    candidate_formats,
+)
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from ..support.timing_server import frame
@@ -69,6 +78,25 @@ def test_a_response_that_is_not_streamed_is_decoded() -> None:
     whole = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}], "usage": USAGE["usage"]}
     answer = decoded(ChatFormat, json.dumps(whole).encode())
     assert (answer.text, answer.server_output_tokens, answer.error) == ("Hello", 2, None)
+
+
+def test_a_completion_of_text_is_decoded_as_a_chat_is() -> None:
+    def part(text: str, finish: str | None = None) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "text": text, "finish_reason": finish}]}
+
+    answer = decoded(CompletionFormat, events(part("Hel")), events(part("lo", "stop"), USAGE, "[DONE]"))
+    assert answer == Record(0, 3, 1, 2, text="Hello", server_input_tokens=7, server_output_tokens=2, first_length=3)
+    assert decoded(CompletionFormat, events(chunk("Hello"))).error is ErrorKind.MALFORMED_RESPONSE
+
+
+def test_text_without_a_template_is_sent_in_a_form_without_one_where_the_server_has_it() -> None:
+    """LMI has ``inputs``, vLLM ``prompt``, and SGLang nothing but chats."""
+    formats = candidate_formats(FormatName.AUTO, sagemaker=True, as_text=True)
+    assert formats == (LmiFormat, CompletionFormat, ChatFormat)
+    assert candidate_formats(FormatName.COMPLETIONS, sagemaker=False, as_text=False) == (CompletionFormat,)
+    body = CompletionFormat.body(Prompt(inputs="[INST] a [/INST]"), Generation(max_tokens=7), None)
+    usage = {"stream": True, "stream_options": {"include_usage": True}}
+    assert body == {"prompt": "[INST] a [/INST]", "max_tokens": 7, "temperature": 0, **usage}
 
 
 @pytest.mark.parametrize("written", [lines, events])

@@ -1,4 +1,4 @@
-"""Invocations of endpoints: deterministic outputs in the formats of LMI containers."""
+"""Invocations of endpoints: deterministic outputs in the formats of their containers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from constructs_optim_local.sagemaker.hosting.invocations import text_for
 from tests.support.in_process import InProcessCloud
 
 from ..support.benchmark_jobs import serve
+from ..support.hosting import IMAGE
 from ..support.inference_components import create, endpoint, needing
 from ..support.waiting import until
 
@@ -32,6 +33,16 @@ def runtime(in_process: InProcessCloud) -> Any:
 @pytest.fixture(scope="module")
 def served(sagemaker: Any) -> str:
     return serve(sagemaker, "answering")
+
+
+@pytest.fixture(scope="module", params=["vllm", "sglang"])
+def openai_server(sagemaker: Any, request: pytest.FixtureRequest) -> str:
+    return serve(sagemaker, f"served-by-{request.param}", Image=IMAGE.replace("/lmi:", f"/{request.param}:"))
+
+
+@pytest.fixture(scope="module")
+def vllm(sagemaker: Any) -> str:
+    return serve(sagemaker, "completing", Image=IMAGE.replace("/lmi:", "/vllm:"))
 
 
 def ask(runtime: Any, name: str, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -80,6 +91,48 @@ def test_the_events_of_a_streamed_chat_add_up_to_the_completion(runtime: Any, se
     events = [line.removeprefix("data: ") for line in "".join(parts).split("\n\n") if line]
     assert events.pop() == "[DONE]"
     assert "".join(json.loads(event)["choices"][0]["delta"].get("content", "") for event in events) == whole
+
+
+def test_vllm_and_sglang_refuse_inputs_and_answer_chats(runtime: Any, openai_server: str) -> None:
+    response = refused(
+        runtime.invoke_endpoint, EndpointName=openai_server, Body=b'{"inputs": "Why?", "parameters": {}}'
+    )
+    assert (response["Error"]["Code"], response["OriginalStatusCode"]) == ("ModelError", 400)
+    said = "Either prompt or prompt_embeds must be provided" if "vllm" in openai_server else "Field required"
+    assert said in response["OriginalMessage"]
+    answer = ask(runtime, openai_server, {"messages": [{"role": "user", "content": "Why?"}]})
+    assert answer["object"] == "chat.completion"
+
+
+def test_sglang_has_no_completions_of_text(runtime: Any, sagemaker: Any) -> None:
+    name = serve(sagemaker, "chatting", Image=IMAGE.replace("/lmi:", "/sglang:"))
+    response = refused(runtime.invoke_endpoint, EndpointName=name, Body=b'{"prompt": "Why?"}')
+    assert response["OriginalStatusCode"] == 400
+
+
+def test_vllm_completes_a_text_as_openais_api_does(runtime: Any, vllm: str) -> None:
+    answer = ask(runtime, vllm, {"prompt": "Why?", "max_tokens": 100})
+    assert answer["object"] == "text_completion"
+    assert answer["choices"][0]["text"] == text_for("Why?")
+    assert ask(runtime, vllm, {"prompt": "Why?"})["usage"]["completion_tokens"] == 16
+    body = json.dumps({"prompt": "Why?", "max_tokens": 100})
+    stream = runtime.invoke_endpoint_with_response_stream(EndpointName=vllm, Body=body)
+    assert stream["ContentType"] == "text/event-stream"
+    whole = b"".join(event["PayloadPart"]["Bytes"] for event in stream["Body"]).decode()
+    events = [line.removeprefix("data: ") for line in whole.split("\n\n") if line]
+    assert events.pop() == "[DONE]"
+    assert "".join(json.loads(event)["choices"][0]["text"] for event in events) == text_for("Why?")
+
+
+def test_a_component_is_asked_in_the_form_of_its_own_container(runtime: Any, sagemaker: Any) -> None:
+    endpoint(sagemaker, "shared-by-servers")
+    create(sagemaker, "by-vllm", "shared-by-servers", needing(1, image=IMAGE.replace("/lmi:", "/vllm:")))
+    until(
+        lambda: sagemaker.describe_inference_component(InferenceComponentName="by-vllm")["InferenceComponentStatus"],
+        lambda status: status == "InService",
+    )
+    answer = ask(runtime, "shared-by-servers", {"prompt": "Why?"}, InferenceComponentName="by-vllm")
+    assert answer["object"] == "text_completion"
 
 
 def test_a_streamed_generation_is_json_lines_ending_with_the_whole_text(runtime: Any, served: str) -> None:

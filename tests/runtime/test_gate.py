@@ -12,7 +12,12 @@ import pytest
 from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation import completions
-from constructs_optim.runtime.evaluation.completions import complete_prompts, completion_text, read_prompts
+from constructs_optim.runtime.evaluation.completions import (
+    complete_prompts,
+    completion_text,
+    form_of_texts,
+    read_prompts,
+)
 from constructs_optim.runtime.evaluation.gate import Completions, judge, misses
 from constructs_optim.runtime.requests.run_properties import Comparison, EvaluationRequest, Gate, Limit, Quality
 from constructs_optim.runtime.store.run_records import COMPLETIONS, CURRENT, RESULT, RunRecords
@@ -121,12 +126,39 @@ def test_completions_are_read_in_every_container_response_format(body: Any, text
 
 def test_prompts_are_read_in_every_format_and_sent_with_greedy_decoding() -> None:
     lines = b'{"text": "a"}\n\n{"messages": [{"role": "user", "content": "b"}], "reference": "B"}\n{"prompt": "c"}\n'
-    first, second, third = read_prompts(lines, "s3://b/p.jsonl", most=10, max_tokens=7)
+    first, second, third = read_prompts(lines, "s3://b/p.jsonl", most=10, max_tokens=7, form="inputs")
     assert first.body == {"inputs": "a", "parameters": {"do_sample": False, "max_new_tokens": 7}}
     assert second.body["temperature"] == 0
     assert second.reference == "B"
     assert third.body["inputs"] == "c"
-    assert len(read_prompts(lines, "s3://b/p.jsonl", most=2, max_tokens=7)) == 2
+    assert len(read_prompts(lines, "s3://b/p.jsonl", most=2, max_tokens=7, form="inputs")) == 2
+
+
+@pytest.mark.parametrize("name", ["text", "prompt", "inputs"])
+@pytest.mark.parametrize(
+    ("servers", "sent"),
+    [
+        (["vllm"], {"prompt": "a", "max_tokens": 7, "temperature": 0}),
+        (["sglang"], {"messages": [{"role": "user", "content": "a"}], "max_tokens": 7, "temperature": 0}),
+        (["vllm", "lmi"], {"messages": [{"role": "user", "content": "a"}], "max_tokens": 7, "temperature": 0}),
+        (["lmi"], {"inputs": "a", "parameters": {"do_sample": False, "max_new_tokens": 7}}),
+        (["text_generation_inference", None], {"inputs": "a", "parameters": {"do_sample": False, "max_new_tokens": 7}}),
+    ],
+)
+def test_a_text_is_sent_in_the_form_that_all_its_servers_take(
+    servers: list[str | None], sent: dict[str, Any], name: str
+) -> None:
+    line = json.dumps({name: "a"}).encode()
+    (prompt,) = read_prompts(line, "s3://b/p.jsonl", most=10, max_tokens=7, form=form_of_texts(servers))
+    assert prompt.body == sent
+
+
+@pytest.mark.parametrize("servers", [["vllm"], ["sglang"], ["lmi"], [None]])
+def test_a_chat_is_sent_to_every_server_alike(servers: list[str | None]) -> None:
+    chat = [{"role": "user", "content": "a"}]
+    line = json.dumps({"messages": chat}).encode()
+    (prompt,) = read_prompts(line, "s3://b/p.jsonl", most=10, max_tokens=7, form=form_of_texts(servers))
+    assert prompt.body == {"messages": chat, "max_tokens": 7, "temperature": 0}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +170,7 @@ def test_prompts_are_read_in_every_format_and_sent_with_greedy_decoding() -> Non
 )
 def test_all_invalid_prompts_are_reported_together(content: bytes, told: str) -> None:
     with pytest.raises(DeploymentError, match=told):
-        read_prompts(content, "s3://b/p.jsonl", most=10, max_tokens=7)
+        read_prompts(content, "s3://b/p.jsonl", most=10, max_tokens=7, form="prompt")
 
 
 @pytest.mark.parametrize(("changed", "passes"), [(0, True), (2, True), (5, True), (6, False), (50, False)])
@@ -227,3 +259,22 @@ def test_prompts_that_do_not_fit_one_poll_are_continued_in_the_next(s3: Any, mon
     written = stored.read(COMPLETIONS, "run")
     assert written is not None
     assert written["answers"] == ["FIRST", "SECOND", "THIRD"]
+
+
+def test_completions_of_texts_in_a_chat_are_of_other_prompts(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SGLang puts a text into the chat template: the others' completions are no baseline for its own."""
+    prompts = QUALITY.model_copy(update={"prompts": f"s3://{BUCKET}/texts.jsonl"})
+    s3.put_object(Bucket=BUCKET, Key="texts.jsonl", Body=b'{"text": "a"}')
+    monkeypatch.setattr(completions, "client", lambda service: s3)
+    monkeypatch.setattr(completions, "complete", lambda request, prompt: "yes")
+    context: Any = SimpleNamespace(get_remaining_time_in_millis=lambda: 100_000)
+
+    def digest(server: str) -> str:
+        stored, asked = RunRecords(s3, "evaluations", BUCKET, None, server[0] * 64), request(gate(quality=prompts))
+        subject = asked.subjects[0].model_copy(update={"server": server})
+        assert complete_prompts(asked.model_copy(update={"subjects": (subject,)}), stored, "run", context)
+        written = stored.read(COMPLETIONS, "run")
+        assert written is not None
+        return written["prompts_digest"]
+
+    assert digest("lmi") == digest("vllm") != digest("sglang")

@@ -273,6 +273,7 @@ class EndpointEvaluation(Construct):
                     InstanceType=model.plan.instance_type,
                     ArtifactKey=model.evaluation_key,
                     PricePerHour=self._benchmark.instance_price_per_hour,
+                    Server=model.plan.container.server,
                 )
                 for model in target.models
             ],

@@ -66,8 +66,9 @@ class QualityRequirement(Settings):
     """A comparison of completions with those of the replaced endpoint, for the same prompts.
 
     Attributes:
-        prompts: a JSON Lines file in S3; lines have ``text``, ``prompt``, ``inputs`` or ``messages``, and may have a
-            ``reference`` to compare with instead.
+        prompts: a JSON Lines file in S3; lines have ``text``, ``prompt`` or ``inputs``, which are sent without a chat
+            template (SGLang has chats alone: as a user's message), or ``messages``, and may have a ``reference`` to
+            compare with instead.
         min_identical: the share of completions that must be the same, where neither side changes the weights. Default:
             0.9, since half precision rounds now and then in favour of another token.
         max_difference: the mean difference that is allowed from the baseline's completions, as a share of their words.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -30,6 +30,11 @@ _CLIENT = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeou
 # One completion may take a minute, and an invocation has three.
 _ROOM_MILLISECONDS = 90_000
 _LARGEST_PROMPTS = 16_000_000
+# None is JumpStart's container: the payloads in its hub's documents have inputs.
+_TAKING_INPUTS = frozenset({"lmi", "text_generation_inference", None})
+
+TextForm = Literal["inputs", "prompt", "messages"]
+"""The member of a request that has its text."""
 
 
 class Prompt(NamedTuple):
@@ -39,15 +44,29 @@ class Prompt(NamedTuple):
     reference: str | None
 
 
-def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> list[Prompt]:
-    """The first ``most`` prompts of a JSON Lines file, as requests for greedy completions."""
+def form_of_texts(servers: Collection[str | None]) -> TextForm:
+    """The form in which all these servers complete a text, without a chat template where they can.
+
+    LMI and Text Generation Inference have ``inputs`` (djl-serving, "LMI handlers inference API schema";
+    ``router/src/sagemaker.rs`` of Text Generation Inference). vLLM answers these with status 400: it has OpenAI's chat
+    completions and completions (0.30, ``entrypoints/serve/sagemaker/api_router.py`` and ``generate/factories.py``).
+    SGLang has chat completions alone (0.5.20, ``srt/entrypoints/http_server.py``, ``/invocations``), which all the
+    others have as well.
+    """
+    if _TAKING_INPUTS.issuperset(servers):
+        return "inputs"
+    return "prompt" if set(servers) == {"vllm"} else "messages"
+
+
+def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int, form: TextForm) -> list[Prompt]:
+    """The first ``most`` prompts of a JSON Lines file, as requests for greedy completions; texts in this form."""
     prompts, faults = list[Prompt](), list[str]()
     lines = [(n, line) for n, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1) if line.strip()]
     for number, line in lines[:most]:
         row: object = None
         with contextlib.suppress(ValueError):
             row = json.loads(line)
-        if body := _body(object_in(row), max_tokens):
+        if body := _body(object_in(row), max_tokens, form):
             reference = nested(row, "reference")
             prompts.append(Prompt(body, reference if isinstance(reference, str) else None))
         else:
@@ -61,14 +80,18 @@ def read_prompts(content: bytes, uri: str, *, most: int, max_tokens: int) -> lis
     return prompts
 
 
-def _body(row: Mapping[str, object], max_tokens: int) -> dict[str, object] | None:
+def _body(row: Mapping[str, object], max_tokens: int, form: TextForm) -> dict[str, object] | None:
+    greedy = {"max_tokens": max_tokens, "temperature": 0}
     messages = row.get("messages")
     if is_list(messages) and messages:
-        return {"messages": messages, "max_tokens": max_tokens, "temperature": 0}
-    for name in ("text", "prompt", "inputs"):
-        if isinstance(row.get(name), str) and row[name]:
-            return {"inputs": row[name], "parameters": {"do_sample": False, "max_new_tokens": max_tokens}}
-    return None
+        return {"messages": messages, **greedy}
+    texts = (row.get(name) for name in ("text", "prompt", "inputs"))
+    text = next((text for text in texts if isinstance(text, str) and text), None)
+    if text is None:
+        return None
+    if form == "inputs":
+        return {"inputs": text, "parameters": {"do_sample": False, "max_new_tokens": max_tokens}}
+    return {form: text if form == "prompt" else [{"role": "user", "content": text}], **greedy}
 
 
 def complete(request: EvaluationRequest, prompt: Prompt) -> str | None:
@@ -117,9 +140,13 @@ def complete_prompts(request: EvaluationRequest, records: RunRecords, run: str, 
     if stored is not None and len(stored["answers"]) == len(stored["references"]):
         return True
     content = _read(quality.prompts)
-    prompts = read_prompts(content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens)
-    # Start again if the file has changed since the last poll.
-    digest = hashlib.sha256(content).hexdigest()
+    form = form_of_texts({subject.server for subject in request.subjects})
+    prompts = read_prompts(
+        content, quality.prompts, most=quality.most_prompts, max_tokens=quality.max_tokens, form=form
+    )
+    # Start again if the file has changed since the last poll. A text in a chat's template is another prompt than
+    # without it: their completions are not compared.
+    digest = hashlib.sha256(content + (b"messages" if form == "messages" else b"")).hexdigest()
     completions = list(stored["answers"]) if stored is not None and stored["prompts_digest"] == digest else []
     while len(completions) < len(prompts) and context.get_remaining_time_in_millis() > _ROOM_MILLISECONDS:
         completions.append(complete(request, prompts[len(completions)]))

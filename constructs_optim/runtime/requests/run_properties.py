@@ -53,11 +53,12 @@ class RunRequest(Properties):
 
 
 class Subject(Properties):
-    """The artifact on instances of one type."""
+    """The artifact on instances of one type, and the server of its container; None for JumpStart's container."""
 
     instance_type: InstanceType
     artifact_key: Sha256
     price_per_hour: float | None = None
+    server: Annotated[str, pattern("[a-z_]{1,40}")] | None = None
 
 
 class Limit(Properties):

@@ -1,8 +1,16 @@
-"""InvokeEndpoint and InvokeEndpointWithResponseStream: deterministic text in the forms that LMI containers speak.
+"""InvokeEndpoint and InvokeEndpointWithResponseStream: deterministic text in the forms that a model's container speaks.
 
-The text depends on the prompt alone, unless the model is set to respond differently (:mod:`.performance`). Forms:
-``inputs`` with ``parameters`` (LMI documentation, "LMI handlers inference API schema"; a stream is JSON lines) and
-``messages`` (its "Chat completions API schema", which is OpenAI's; a stream is server-sent events). Nothing takes time.
+The text depends on the prompt alone, unless the model is set to respond differently (:mod:`.performance`). The image
+says which forms there are:
+
+- vLLM: ``messages``, and ``prompt``, which are OpenAI's chat completions and completions (0.30,
+  ``entrypoints/serve/sagemaker/api_router.py``, which tries the two types of requests of ``generate/factories.py``)
+- SGLang: ``messages`` (0.5.20, ``srt/entrypoints/http_server.py``: ``/invocations`` is the route of chat completions)
+- all others, as LMI: ``inputs`` with ``parameters`` (LMI documentation, "LMI handlers inference API schema"; a stream
+  is JSON lines) and ``messages`` (its "Chat completions API schema", which is OpenAI's). Text Generation Inference
+  takes these as well (``router/src/sagemaker.rs``).
+
+Streams of OpenAI's forms are server-sent events. Nothing takes time.
 
 Sources: API reference of SageMaker Runtime. The messages about missing endpoints and inference components are as users
 report them.
@@ -13,9 +21,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.sagemaker.records import Scope
@@ -85,11 +93,13 @@ class Invocations:
             raise _model_error(400, "the request is not JSON") from None
         if not isinstance(request, dict):
             raise _model_error(400, "the request is not an object")
-        for form in (_chat, _generation) if not invocation.is_openai else (_chat,):
+        repository = (served.image or "").rpartition("/")[2].partition(":")[0]
+        for form in (_chat,) if invocation.is_openai else _FORMS.get(repository, (_chat, _generation)):
             if (parsed := form(request)) is not None:
                 break
         else:
-            raise _model_error(400, "the request has neither inputs nor messages")
+            refusal = _REFUSALS.get(repository) if not invocation.is_openai else None
+            raise _model_error(400, refusal or "the request has neither inputs nor messages")
         numbers = self._performances.of(served, tokens_of(parsed.prompt))
         if share_of(parsed.prompt, about="error") < numbers.error_rate:
             raise _model_error(500, "the model server answered 500")
@@ -131,14 +141,14 @@ class _Prompt:
     prompt: str
     most_tokens: int | None
     streams: bool
-    is_chat: bool
+    form: Literal["chat.completion", "text_completion", "generated_text"]
     details: bool = False
 
     def written(self, words: list[str], cut: bool, streams: bool, model: str) -> tuple[str, tuple[bytes, ...]]:
         """The completion in the request's form: its content type and its parts."""
-        write = _chat_completion if self.is_chat else _generated_text
+        write = _generated_text if self.form == "generated_text" else _openai_completion
         parts = tuple(write(self, words, "length" if cut else "stop", streams, model))
-        streamed = "text/event-stream" if self.is_chat else "application/jsonlines"
+        streamed = "application/jsonlines" if self.form == "generated_text" else "text/event-stream"
         return streamed if streams else "application/json", parts
 
 
@@ -155,9 +165,16 @@ def _generation(request: Mapping[str, Any]) -> _Prompt | None:
     if not isinstance(inputs, str) or not isinstance(parameters, dict):
         return None
     most = _whole(parameters.get("max_new_tokens", parameters.get("max_tokens")))
-    return _Prompt(
-        inputs, most, request.get("stream") is True, is_chat=False, details=parameters.get("details") is True
-    )
+    details = parameters.get("details") is True
+    return _Prompt(inputs, most, request.get("stream") is True, "generated_text", details)
+
+
+def _completion(request: Mapping[str, Any]) -> _Prompt | None:
+    prompt = request.get("prompt")
+    if not isinstance(prompt, str) or not prompt:
+        return None
+    # 16 tokens where nothing is said (vLLM, ``openai/completion/protocol.py``; OpenAI's API reference).
+    return _Prompt(prompt, _whole(request.get("max_tokens", 16)), request.get("stream") is True, "text_completion")
 
 
 def _chat(request: Mapping[str, Any]) -> _Prompt | None:
@@ -167,7 +184,39 @@ def _chat(request: Mapping[str, Any]) -> _Prompt | None:
     # The role counts: the same words of another speaker are another prompt.
     prompt = "\n".join(f"{message.get('role', 'user')}: {_content(message.get('content'))}" for message in messages)
     most = _whole(request.get("max_completion_tokens", request.get("max_tokens")))
-    return _Prompt(prompt, most, request.get("stream") is True, is_chat=True)
+    return _Prompt(prompt, most, request.get("stream") is True, "chat.completion")
+
+
+# By the repository of the image, in the order in which the server tries them.
+_FORMS: Mapping[str, tuple[Callable[[Mapping[str, Any]], _Prompt | None], ...]] = {
+    "vllm": (_chat, _completion),
+    "sglang": (_chat,),
+}
+_REFUSALS: Mapping[str, str] = {
+    # The last type tried is ``CompletionRequest`` (``openai/completion/protocol.py``). Its VLLMValidationError is no
+    # ValueError, which pydantic would wrap and the route would take for another type's: it reaches the client, by
+    # ``exception_handling/error_response.py``. Releases where it is one say "Cannot find suitable handler for request".
+    "vllm": json.dumps(
+        {
+            "error": {
+                "message": "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)",
+                "type": "BadRequestError",
+                "param": "prompt",
+                "code": 400,
+            }
+        }
+    ),
+    # What ``validation_exception_handler`` of ``http_server.py`` makes of pydantic's errors, less the request.
+    "sglang": json.dumps(
+        {
+            "object": "error",
+            "message": "[{'type': 'missing', 'loc': ('body', 'messages'), 'msg': 'Field required'}]",
+            "type": "Bad Request",
+            "param": None,
+            "code": 400,
+        }
+    ),
+}
 
 
 def _content(content: Any) -> str:
@@ -192,9 +241,10 @@ def _generated_text(parsed: _Prompt, words: list[str], reason: str, streams: boo
         yield _json({"token": token, **last}) + b"\n"
 
 
-def _chat_completion(parsed: _Prompt, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
+def _openai_completion(parsed: _Prompt, words: list[str], reason: str, streams: bool, model: str) -> Iterator[bytes]:
     name = hashlib.sha256(parsed.prompt.encode()).hexdigest()[:24]
-    head = {"id": f"chatcmpl-{name}", "created": int(time.time()), "model": model}
+    is_chat = parsed.form == "chat.completion"
+    head = {"id": f"{'chatcmpl' if is_chat else 'cmpl'}-{name}", "created": int(time.time()), "model": model}
     prompt_tokens = tokens_of(parsed.prompt)
     usage = {
         "prompt_tokens": prompt_tokens,
@@ -202,16 +252,21 @@ def _chat_completion(parsed: _Prompt, words: list[str], reason: str, streams: bo
         "total_tokens": prompt_tokens + len(words),
     }
     if not streams:
-        message = {"role": "assistant", "content": " ".join(words)}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
-        yield _json({"object": "chat.completion", **head, "choices": [choice], "usage": usage})
+        text = " ".join(words)
+        said: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if is_chat else {"text": text}
+        choice = {"index": 0, **said, "logprobs": None, "finish_reason": reason}
+        yield _json({"object": parsed.form, **head, "choices": [choice], "usage": usage})
         return
+    # The parts of a streamed completion have the name of the whole.
+    head = {"object": "chat.completion.chunk" if is_chat else parsed.form, **head}
     for index, word in enumerate(words):
-        delta = {"role": "assistant", "content": word} if index == 0 else {"content": f" {word}"}
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
-        yield _event({"object": "chat.completion.chunk", **head, "choices": [choice]})
-    choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}
-    yield _event({"object": "chat.completion.chunk", **head, "choices": [choice], "usage": usage})
+        text = word if index == 0 else f" {word}"
+        role = {"role": "assistant"} if index == 0 else {}
+        said = {"delta": {**role, "content": text}} if is_chat else {"text": text}
+        yield _event({**head, "choices": [{"index": 0, **said, "logprobs": None, "finish_reason": None}]})
+    last: dict[str, Any] = {"delta": {}} if is_chat else {"text": ""}
+    choice = {"index": 0, **last, "logprobs": None, "finish_reason": reason}
+    yield _event({**head, "choices": [choice], "usage": usage})
     yield b"data: [DONE]\n\n"
 
 

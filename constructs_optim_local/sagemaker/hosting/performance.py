@@ -31,12 +31,14 @@ class Served:
         instance_type: what it runs on; None where nothing runs.
         texts: what settings are matched against: names, model data, images, and variables as ``NAME=value``.
         copies: how many of it share the requests.
+        image: of its container; None where it is not known.
     """
 
     name: str
     instance_type: str | None
     texts: tuple[str, ...]
     copies: int = 1
+    image: str | None = None
 
 
 @dataclass(frozen=True)

@@ -103,4 +103,10 @@ class ServedModels:
             *strings_of([*records, *more]),
         ]
         instance_type = types[0] if types else next((pool["InstanceType"] for pool in pools(variant)), None)
-        return Served(name, instance_type, tuple(dict.fromkeys(texts)), max(1, copies))
+        containers = [
+            container
+            for record in (*records, *more)
+            for container in (record.get("PrimaryContainer"), record.get("Container"), *record.get("Containers", []))
+        ]
+        image = next((container["Image"] for container in containers if container and "Image" in container), None)
+        return Served(name, instance_type, tuple(dict.fromkeys(texts)), max(1, copies), image)
