@@ -145,6 +145,7 @@ def _row(recipe: Mapping[str, Any]) -> dict[str, Any]:
             "supports": ["trainable"] if _TRAINABLE.match(model["model_id"]) else [],
             "parameters_billion": _billions(model["parameter_count"]),
             "active_parameters_billion": _billions(model.get("active_parameters")),
+            "precision": own["precision"],
             "weight_bits": _BITS[own["precision"]],
             "memory_gb": own["memory_gb"],
             "max_position": model.get("context_length"),

@@ -213,6 +213,19 @@ def test_at_least_150_models_are_catalogued_with_their_size() -> None:
             assert checkpoint.model_id in models.of_hugging_face(), row.model_id
 
 
+def test_a_model_that_is_published_quantized_has_its_precision() -> None:
+    rows = [row for row in models.of_hugging_face().values() if not row.is_checkpoint]
+    assert all(row.precision is not None for row in rows)
+    assert all((row.precision == "bf16") == (row.weight_bits == 16) for row in rows)
+    assert sum(row.weight_bits < 16 for row in rows) == 28
+    for name, precision in (
+        ("openai/gpt-oss-20b", "mxfp4"),
+        ("deepseek-ai/DeepSeek-R1", "fp8"),
+        ("moonshotai/Kimi-K2.6", "int4"),
+    ):
+        assert models.of_hugging_face()[name].precision == precision
+
+
 def test_licences_and_gates_are_those_that_somebody_has_read() -> None:
     rows = [row for row in models.of_hugging_face().values() if not row.is_checkpoint]
     assert sum(row.license is not None for row in rows) >= 100

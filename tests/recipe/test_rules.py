@@ -229,6 +229,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"server": Server.vllm(container_version="9.9.9-gpu-py312-cu130-sagemaker")},
         {"server": Server.lmi(), "techniques": [_EAGLE]},
         {"server": Server.sglang()},
+        {"server": Server.sglang(), "model": _hub("openai/gpt-oss-20b"), "techniques": [], **_G7E},
     ],
     "OPT038": [
         {"environment": {"SM_VLLM_MAX_NUM_SEQS": "8", "VLLM_LOGGING_LEVEL": "DEBUG"}},
@@ -363,6 +364,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT012", {"instance_type": "ml.inf2.48xlarge"}, "instance_type", "g5"),
     ("OPT012", {"model": _LLAMA, "techniques": [KvCache.fp8()], "instance_type": "ml.g5.12xlarge"}, "instance_type", "g6, g6e, g7, g7e, p5, p5e, p5en, p6-b200, p6-b300"),
     ("OPT012", {"model": _hub("amd/gpt-oss-120b-w-mxfp4-a-fp8"), "techniques": [], "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "MXFP4"),
+    ("OPT012", {"model": _hub("openai/gpt-oss-20b"), "techniques": [], "instance_type": "ml.g4dn.xlarge"}, "instance_type", "the weights of openai/gpt-oss-20b are MXFP4"),
+    ("OPT071", {"model": _hub("openai/gpt-oss-120b"), "techniques": [Quantization.fp8(checkpoint=_hub("openai/gpt-oss-120b"))], **_G7E}, "techniques[0].checkpoint", "Quantization.mxfp4(checkpoint=...)"),
+    ("OPT037", {"model": _hub("openai/gpt-oss-120b"), "techniques": [], "server": Server.text_generation_inference(), **_G7E}, "server", "openai/gpt-oss-120b, whose weights are MXFP4"),
     ("OPT071", {"techniques": [_awq(checkpoint=_NVFP4)], **_G7E}, "techniques[0].checkpoint", "Quantization.nvfp4(checkpoint=...)"),
     ("OPT071", {"techniques": [Quantization.fp8(checkpoint=_hub("RedHatAI/Meta-Llama-3.1-8B-quantized.w8a8"))], **_G7E}, "techniques[0].checkpoint", "as the model, without Quantization.fp8"),
     ("OPT071", {"techniques": [_nvfp4(_hub("acme/mine"))], "containers": _MXFP4, **_G7E}, "techniques[0].checkpoint", "Quantization.mxfp4(checkpoint=...)"),

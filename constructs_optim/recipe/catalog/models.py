@@ -82,8 +82,8 @@ class ModelRow:
     are tied, two otherwise. ``attention_heads`` counts query heads, ``max_position`` is the maximum context length in
     tokens. ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb``
     is the least accelerator memory by vLLM's recipe.
-    ``is_checkpoint``: it is a ready-made checkpoint of another model. ``precision`` is how its weights are quantized,
-    by the names of checkpoints; None where they are not, or it is not known.
+    ``is_checkpoint``: it is a ready-made checkpoint of another model. ``precision`` is that of its weights by
+    vLLM's recipes, ``bf16`` where they are not quantized; None where it is not known.
     """
 
     model_id: str
