@@ -109,6 +109,19 @@ def _speculator(name: str) -> Technique:
     return SpeculativeDecoding.speculator(model=Model.huggingface(name, revision=_COMMIT))
 
 
+def _mxfp4(name: str) -> Technique:
+    return Quantization.mxfp4(checkpoint=_hub(name))
+
+
+_QWEN, _HEADS = _hub("Qwen/Qwen3-32B"), "RedHatAI/Qwen3-32B-speculator.eagle3"
+_HEADS_OF_8B = "RedHatAI/Qwen3-8B-speculator.eagle3"
+_OF_LLAMA = _hub("nvidia/Llama-3.3-70B-Instruct-FP8")
+_SHAPES = Lock(
+    models={
+        "acme/mine": RecordedModel(layers=64, hidden_size=5120),
+        "acme/mine-fp8": RecordedModel(layers=48, hidden_size=5120, precision="fp8"),
+    }
+)
 _NVFP4, _FP8 = _hub("nvidia/gemma-4-31B-it-NVFP4"), _hub("Qwen/Qwen3-32B-FP8")
 _LLAMA = _hub("meta-llama/Llama-3.1-8B-Instruct", token_secret_arn=_TOKEN)
 _TOKEN_OF_HUB = f"hf_{'x' * 34}"
@@ -257,6 +270,13 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"techniques": [Quantization.fp8_dynamic(checkpoint=_FP8)], **_G7E},
         {"techniques": [Quantization.w4a16(checkpoint=_hub("Qwen/Qwen3-32B-AWQ"))], **_G7E},
     ],
+    "OPT072": [
+        {"model": _QWEN, "techniques": [Quantization.fp8(checkpoint=_FP8), _speculator(_HEADS)], **_G7E},
+        {"model": _FP8, "techniques": [Quantization.awq(checkpoint=_hub("Qwen/Qwen3-32B-AWQ"))], **_G7E},
+        {"model": _hub("openai/gpt-oss-20b"), "techniques": [_mxfp4("openai/gpt-oss-20b")], **_G7E},
+        {"model": _MINE, "techniques": [Quantization.fp8(checkpoint=_FP8), _speculator(_HEADS)], **_G7E},
+        {"model": _QWEN, "techniques": [Quantization.fp8(checkpoint=_MINE), _speculator("acme/heads")], **_G7E},
+    ],
     "OPT040": [{"techniques": [_awq(), SpeculativeDecoding.sagemaker_draft()]}, {"techniques": [_NEURON], **_TRN1}],
     "OPT041": [{"techniques": [Sharding.fast_load()]}, {"techniques": [_awq(), Sharding.fast_load()]}],
     "OPT042": [{"techniques": [_NEURON], **_TRN1}],
@@ -370,6 +390,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT071", {"techniques": [_awq(checkpoint=_NVFP4)], **_G7E}, "techniques[0].checkpoint", "Quantization.nvfp4(checkpoint=...)"),
     ("OPT071", {"techniques": [Quantization.fp8(checkpoint=_hub("RedHatAI/Meta-Llama-3.1-8B-quantized.w8a8"))], **_G7E}, "techniques[0].checkpoint", "as the model, without Quantization.fp8"),
     ("OPT071", {"techniques": [_nvfp4(_hub("acme/mine"))], "containers": _MXFP4, **_G7E}, "techniques[0].checkpoint", "Quantization.mxfp4(checkpoint=...)"),
+    ("OPT071", {"model": _QWEN, "techniques": [Quantization.fp8(checkpoint=_QWEN)], **_G7E}, "techniques[0].checkpoint", 'Model.huggingface("Qwen/Qwen3-32B-FP8"), or leave checkpoint out'),
+    ("OPT072", {"model": _QWEN, "techniques": [Quantization.fp8(checkpoint=_OF_LLAMA)], **_G7E}, "techniques[0].checkpoint", 'Model.huggingface("Qwen/Qwen3-32B-FP8"), or Model.huggingface("meta-llama/Llama-3.3-70B-Instruct") as the model'),
+    ("OPT072", {"model": _hub("openai/gpt-oss-120b"), "techniques": [_mxfp4("openai/gpt-oss-20b")], **_G7E}, "techniques[0].checkpoint", "openai/gpt-oss-20b is another model"),
+    ("OPT072", {"model": _hub("acme/mine"), "techniques": [Quantization.fp8(checkpoint=_hub("acme/mine-fp8"))], "containers": _SHAPES, **_G7E}, "techniques[0].checkpoint", "acme/mine-fp8 has 48 layers, and acme/mine 64"),
+    ("OPT072", {"model": _QWEN, "techniques": [_speculator(_HEADS_OF_8B)], **_G7E}, "techniques[0].model", _HEADS),
     ("OPT037", {"model": _hub("acme/mine"), "techniques": [], "server": Server.sglang(), "containers": _MXFP4, **_G7E}, "server", "no image of SGLang serves acme/mine, whose weights are MXFP4"),
     ("OPT037", {"model": _hub("acme/mine"), "techniques": [], "server": Server.lmi(), "containers": _MXFP4, **_G7E}, "server", "Server.vllm()"),
     ("OPT034", {"model": _copied(environment={"HF_TOKEN": _TOKEN_OF_HUB}), **_G7E}, "model.compute.environment.HF_TOKEN", "token_secret_arn=secret.secret_arn"),
@@ -665,6 +690,41 @@ def test_llamas_of_hugging_face_are_trained(technique: Technique) -> None:
 )
 def test_one_mistake_is_one_error(rule: str, changed: dict[str, Any]) -> None:
     assert [violation.rule for violation in check(Recipe(**recipe(**changed)))] == [rule]
+
+
+_HEADS_OF_MINE = Lock(
+    models={
+        "acme/mine": RecordedModel(layers=64, hidden_size=5120),
+        "acme/heads": RecordedModel(layers=1, hidden_size=4096),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (
+            {"model": _hub("acme/llama"), "techniques": [Quantization.fp8(checkpoint=_OF_LLAMA)]},
+            "as one of meta-llama/Llama-3.3-70B-Instruct, and does not know acme/llama",
+        ),
+        (
+            {
+                "model": _hub("meta-llama/Llama-3.1-8B", token_secret_arn=_TOKEN),
+                "techniques": [_speculator("RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")],
+            },
+            "may guess fewer tokens of meta-llama/Llama-3.1-8B",
+        ),
+        (
+            {"model": _hub("acme/mine"), "techniques": [_speculator("acme/heads")], "containers": _HEADS_OF_MINE},
+            "acme/heads has 4096 hidden units a token, and acme/mine 5120",
+        ),
+    ],
+)
+def test_files_that_may_be_of_another_model_are_warned_of(changed: dict[str, Any], reason: str) -> None:
+    subject = Recipe(**recipe(**changed, **_G7E))
+    assert check(subject) == []
+    (advice,) = [each for each in warnings(subject) if each.id.endswith("OPT073")]
+    assert reason in advice.message
 
 
 def test_advice_says_what_is_wrong_and_where() -> None:

@@ -166,6 +166,14 @@ def speculators() -> dict[str, Mapping[str, Any]]:
     return {settings["model"]: settings for settings in named}
 
 
+def published_for(model_id: str) -> list[str]:
+    """The catalogued models that files of Hugging Face are of: the model itself, or those that they are published for
+    as a checkpoint or a speculator. Empty where the catalog does not know the files.
+    """
+    rows = [row for row in of_hugging_face().values() if not row.is_checkpoint]
+    return [row.model_id for row in rows if model_id in (row.model_id, *row.ready_made)]
+
+
 def find(model_id: str) -> ModelRow | None:
     """The model of that id, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face (``Qwen/Qwen3-8B``)."""
     return _rows(model_id).get(model_id)
