@@ -81,7 +81,7 @@ class ModelRow:
     heads and embeddings follows from ``hidden_size`` and ``vocabulary_size``; embeddings are a single matrix where they
     are tied, two otherwise. ``attention_heads`` counts query heads, ``max_position`` is the maximum context length in
     tokens. ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb``
-    is the least accelerator memory by vLLM's recipe.
+    is the least accelerator memory by vLLM's recipe, a fifth more than the files.
     ``is_checkpoint``: it is a ready-made checkpoint of another model. ``precision`` is that of its weights by
     vLLM's recipes, ``bf16`` where they are not quantized; None where it is not known.
     """
@@ -242,6 +242,7 @@ def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) ->
         weight_bits=columns["weight_bits"],
         precision=columns["precision"],
         memory_gb=columns["memory_gb"],
+        stored_gb=None,
         # Its repository is another one.
         gated=None,
         license=None,
