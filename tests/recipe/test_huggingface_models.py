@@ -17,7 +17,7 @@ from constructs_optim.recipe import (
     TrainingCompute,
     plan,
 )
-from constructs_optim.recipe.catalog import instances, load, models
+from constructs_optim.recipe.catalog import engine_arguments, instances, load, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.catalog.models import License
 from constructs_optim.recipe.plan_data import ArtifactSource, HuggingFaceSource
@@ -224,6 +224,15 @@ def test_a_model_that_is_published_quantized_has_its_precision() -> None:
         ("moonshotai/Kimi-K2.6", "int4"),
     ):
         assert models.of_hugging_face()[name].precision == precision
+
+
+@pytest.mark.parametrize("argument", ["reasoning_parser", "tool_call_parser"])
+def test_parsers_of_recipes_are_those_that_vllm_registers(argument: str) -> None:
+    registered = engine_arguments.of_newest("vllm").rows[argument].choices
+    recipes = [row.recipe for row in models.of_hugging_face().values() if row.recipe is not None]
+    named = {recipe.tuning.arguments[argument] for recipe in recipes if argument in recipe.tuning.arguments}
+    assert len(named) >= 15
+    assert named <= {*registered}
 
 
 def test_licences_and_gates_are_those_that_somebody_has_read() -> None:

@@ -192,6 +192,11 @@ GOOD: dict[str, list[dict[str, Any]]] = {
                 "NCCL_DEBUG": "INFO",
             }
         },
+        {"server": Server.vllm(tool_call_parser="hermes", reasoning_parser="qwen3")},
+        {
+            "server": Server.vllm(tool_call_parser="mine"),
+            "environment": {"SM_VLLM_TOOL_PARSER_PLUGIN": "/opt/ml/model/p.py"},
+        },
         {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8k", "SM_VLLM_KV_CACHE_DTYPE": "${Token[T.1]}"}},
         {"environment": {"SM_VLLM_MAX_NUM_SEQS": "false", "SM_VLLM_MAX_NUM_SEQ": "8"}},
         {"environment": {"SM_SGLANG_TP_SIZE": "4", "SM_SGLANG_MAMBA_SSM_DTYPE": "bfloat16"}, "server": Server.sglang()},
@@ -443,6 +448,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT029", {"environment": {"SM_SGLANG_MEM_FRACTION": "x"}, "server": Server.sglang()}, "environment.SM_SGLANG_MEM_FRACTION", "a number"),
     ("OPT029", {"environment": {"SM_SGLANG_GPU_MEMORY_UTILIZATION": "0.9"}, "server": Server.sglang()}, "environment.SM_SGLANG_GPU_MEMORY_UTILIZATION", "SGLang 0.5.20 has no argument --gpu-memory-utilization"),
     ("OPT029", {"server": Server.sglang(tool_call_parser="hermess")}, "server.tool_call_parser", "did you mean hermes"),
+    ("OPT029", {"server": Server.vllm(tool_call_parser="hermess")}, "server.tool_call_parser", "did you mean hermes"),
+    ("OPT029", {"environment": {"SM_VLLM_REASONING_PARSER": "qwen33"}}, "environment.SM_VLLM_REASONING_PARSER", "did you mean qwen3"),
+    ("OPT029", {"server": Server.vllm(tool_call_parser="kimi_k3", container_version="0.26.0")}, "server.tool_call_parser", "kimi_k2"),
     ("OPT056", {"server": Server.vllm(context_length=1_000_000), **_LLAMA_8B}, "server.context_length", "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"),
     ("OPT056", {"server": Server.lmi(context_length=200_000), **_LLAMA_8B}, "server.context_length", "131072 or less; or OPTION_HF_OVERRIDES"),
     ("OPT056", {"server": Server.sglang(), "environment": {"SM_SGLANG_CONTEXT_LENGTH": "200000"}, **_LLAMA_8B}, "environment.SM_SGLANG_CONTEXT_LENGTH", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"),
