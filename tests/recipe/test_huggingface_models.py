@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,6 +234,16 @@ def test_parsers_of_recipes_are_those_that_vllm_registers(argument: str) -> None
     named = {recipe.tuning.arguments[argument] for recipe in recipes if argument in recipe.tuning.arguments}
     assert len(named) >= 15
     assert named <= {*registered}
+
+
+def test_the_document_has_the_numbers_of_models_and_checkpoints() -> None:
+    rows = models.of_hugging_face().values()
+    checkpoints = [row for row in rows if row.is_checkpoint]
+    quantized = sum(row.precision != "bf16" for row in checkpoints)
+    text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    assert f"has {len(rows) - len(checkpoints)} text models" in text
+    assert f"with {len(checkpoints)} ready-made checkpoints, {quantized} of them quantized" in text
+    assert f"and {len(models.by_id())} of JumpStart" in text
 
 
 def test_licences_and_gates_are_those_that_somebody_has_read() -> None:
