@@ -735,6 +735,13 @@ def test_files_that_may_be_of_another_model_are_warned_of(changed: dict[str, Any
     assert reason in advice.message
 
 
+def test_a_model_of_jumpstart_may_be_the_one_that_a_speculator_is_of() -> None:
+    speculator = _speculator("RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")
+    subject = Recipe(**recipe(**{**_LLAMA_8B, "techniques": [speculator]}))
+    assert check(subject) == []
+    assert not [each for each in warnings(subject) if each.id.endswith("OPT073")]
+
+
 def test_advice_says_what_is_wrong_and_where() -> None:
     arguments = recipe(model=_hub("acme/mine"), techniques=[], **_G7E)
     (advice,) = warnings(Recipe(**arguments))

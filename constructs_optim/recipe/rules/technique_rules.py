@@ -160,19 +160,16 @@ def _of_other_models(recipe: Recipe) -> Iterator[_OfAnother]:
     if not isinstance(model, Model):
         return
     row = recipe.row(model)
-    originals = models.published_for(model.name)
     for location, technique in recipe.located_techniques:
         if technique.ready_made is not None:
-            yield from _checkpoint_of_another(recipe, model, originals, f"{location}.checkpoint", technique)
+            yield from _checkpoint_of_another(recipe, model, f"{location}.checkpoint", technique)
         elif isinstance(technique, SpeculativeDecoding.speculator) and row is not None:
-            yield from _speculator_of_another(recipe, row, originals, f"{location}.model", technique.model)
+            yield from _speculator_of_another(recipe, row, f"{location}.model", technique.model)
 
 
-def _checkpoint_of_another(
-    recipe: Recipe, model: Model, originals: list[str], location: str, technique: Technique
-) -> Iterator[_OfAnother]:
+def _checkpoint_of_another(recipe: Recipe, model: Model, location: str, technique: Technique) -> Iterator[_OfAnother]:
     assert technique.ready_made is not None  # noqa: S101 - for the type checker
-    name = technique.ready_made.name
+    name, originals = technique.ready_made.name, models.published_for(model.name)
     published_for = models.published_for(name)
     own = _own_checkpoints(recipe, technique) or f"a checkpoint of {model.name}"
     if published_for and not {*published_for} & {*originals} and model.kind == "huggingface":
@@ -191,9 +188,9 @@ def _checkpoint_of_another(
 
 
 def _speculator_of_another(
-    recipe: Recipe, row: models.ModelRow, originals: list[str], location: str, speculator: Model
+    recipe: Recipe, row: models.ModelRow, location: str, speculator: Model
 ) -> Iterator[_OfAnother]:
-    drafts_for = models.published_for(speculator.name)
+    drafts_for, originals = models.published_for(speculator.name), models.published_for(row.model_id)
     own = [name for name in row.ready_made if name not in {each.model_id for each in row.checkpoints}]
     instead = " or ".join(own) or "SpeculativeDecoding.ngram(), which needs no files"
     if drafts_for and not {*drafts_for} & {*originals}:
@@ -203,7 +200,8 @@ def _speculator_of_another(
             reason += f" ({of[0].parameters_billion:g} billion parameters), whose hidden states it reads"
             reason += f": {row.model_id} has {row.parameters_billion:g} billion"
             yield _OfAnother(Finding(location, speculator.name, instead, reason), is_certain=True)
-        else:
+        elif recipe.model.kind == "huggingface":
+            # A model of JumpStart or in S3 may be the same by another name.
             reason += f", and may guess fewer tokens of {row.model_id}"
             fix = f"{instead}; or measure how many it guesses"
             yield _OfAnother(Finding(location, speculator.name, fix, reason), is_certain=False)
@@ -233,8 +231,6 @@ def _other_shape(
 
 
 def _has_another_size(row: models.ModelRow, other: models.ModelRow) -> bool:
-    if row.hidden_size is not None and other.hidden_size is not None:
-        return row.hidden_size != other.hidden_size
     sizes = sorted((row.parameters_billion or 0, other.parameters_billion or 0))
     return sizes[0] > 0 and sizes[1] > sizes[0] * (1 + _ROUNDED)
 
