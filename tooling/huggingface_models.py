@@ -81,6 +81,8 @@ _COUNTED_TOO_MUCH = (
     "stepfun-ai/Step",
 )
 _LATENT = ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K2", "zai-org/GLM-5")
+# The files of models whose recipe has a rounder figure: those of the same models in models.json.
+_STORED_GB = {"openai/gpt-oss-120b": 65.2, "openai/gpt-oss-20b": 13.8}
 # Zero and False say something here.
 _KEPT = frozenset({"cache_bytes", "gated"})
 # Of Llama's architecture, which the training code reads: by Meta's model cards, and by the recipe of MiniCPM5.
@@ -145,8 +147,10 @@ def _row(recipe: Mapping[str, Any]) -> dict[str, Any]:
             "supports": ["trainable"] if _TRAINABLE.match(model["model_id"]) else [],
             "parameters_billion": _billions(model["parameter_count"]),
             "active_parameters_billion": _billions(model.get("active_parameters")),
+            "precision": own["precision"],
             "weight_bits": _BITS[own["precision"]],
             "memory_gb": own["memory_gb"],
+            "stored_gb": _STORED_GB.get(model["model_id"]),
             "max_position": model.get("context_length"),
             "engine": version.group() if version and not model.get("nightly_required") else None,
             "needs_code": "--trust-remote-code" in base,

@@ -32,8 +32,16 @@ _SHARE_OF_HALF = {"auto": 1.0, "bfloat16": 1.0, "float16": 1.0, "fp8": 0.5}
 LEAST_CONTEXT = 2048
 """Tokens; the minimum for chats."""
 _CONTEXT_STEP = 1024
-# AWQ and GPTQ with groups of 128 weights, a scale of 16 bits and a zero of 4 bits each: 4 + 20 / 128.
+# Bits of a weight with its share of the scales. AWQ and GPTQ: groups of 128 weights, a scale of 16 bits and a zero of 4
+# bits each. NVFP4: 16 weights share 8 bits (compressed-tensors, quant_scheme.py). MXFP4 and MXFP8: 32 share 8 bits (OCP
+# Microscaling Formats, 1.0).
 _INT4_BITS = 4 + (16 + 4) / 128
+_BITS = {"fp4": 4 + 8 / 16, "nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32, "mxfp8": 8 + 8 / 32}
+# Parameters of embeddings and output layer, by the cube root of all parameters, where the model's width is not known:
+# 490,000 for Qwen3 32B, 510,000 for Llama 3 70B, 525,000 for Llama 3 8B. Mixtures of experts have fewer.
+_EMBEDDED = 500_000
+# vLLM's recipes give 1.2 times the files, rounded up to whole GB (vllm-project/recipes, CLAUDE.md, "VRAM formula").
+_RECIPES_SHARE = 1.2
 # Per accelerator: CUDA context, communication, graphs and activations. vLLM's own profiles show 0.6 GiB (pull request
 # 14447: 0.20 outside of PyTorch, 0.37 of activations) to 3.05 GiB (10511, Llama 3 8B: 1.79 and 1.26).
 _WORKSPACE_GB, _LEAST_WORKSPACE_GB = 2.0, 0.6
@@ -78,18 +86,25 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
 def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     """The weights after all techniques: Llama 3 70B is 140 GB in half precision and 39.5 GB in INT4.
 
-    In INT4, groups of weights have scales, and embeddings and output layer stay in 16 bits (AutoAWQ, "modules to not
-    convert").
+    In 4 bits, groups of weights have scales, and embeddings and output layer stay in 16 bits (AutoAWQ, "modules to not
+    convert"). Of a quantized model or a checkpoint, the files are at least as large as vLLM's recipe says: some of its
+    layers may have more bits. Some recipes of models in 16 bits name the memory of a whole machine.
     """
-    bits = next((t.weight_bits for t in techniques if t.weight_bits is not None), None)
-    stored = min(bits, row.weight_bits) if bits is not None else row.weight_bits
+    made = next((t for t in techniques if t.weight_bits is not None and t.weight_bits < row.weight_bits), None)
     billions = row.parameters_billion or 0
-    if row.stored_gb is not None and stored == row.weight_bits:
+    if made is None and row.stored_gb is not None:
         return row.stored_gb
-    if stored == 4 and row.embedding_parameters is not None:
-        kept = row.embedding_parameters / 1e9
-        return (billions - kept) * _INT4_BITS / 8 + kept * 2
-    return billions * stored / 8
+    stored = row.weight_bits if made is None or made.weight_bits is None else made.weight_bits
+    precision = row.precision if made is None else next(iter(made.precisions), None)
+    bits = _BITS.get(precision or "", _INT4_BITS if stored == 4 else stored)
+    kept = 0.0
+    if stored == 4:
+        embedded = row.embedding_parameters or _EMBEDDED * (billions * 1e9) ** (1 / 3)
+        kept = min(embedded / 1e9, billions)
+    least = 0.0
+    if made is None and row.memory_gb is not None and (row.weight_bits < 16 or row.is_checkpoint):
+        least = (row.memory_gb - 1) / _RECIPES_SHARE
+    return max(least, (billions - kept) * bits / 8 + kept * 2)
 
 
 def batch_size(recipe: Recipe) -> int | None:
@@ -139,7 +154,7 @@ def context(recipe: Recipe) -> Context | None:
     ``raise_if_cache_size_invalid`` of ``worker/worker.py``.
     """
     row, memory = recipe.model_row, estimate(recipe)
-    if row is None or memory is None or not _has_such_a_cache(recipe):
+    if row is None or memory is None or not has_such_a_cache(recipe):
         return None
     if any((engine_setting(recipe, name) or "auto") != "auto" for name in _CACHE_SETTINGS):
         return None
@@ -172,7 +187,7 @@ def context_name(recipe: Recipe) -> str | None:
     a model whose location is known only at deployment.
     """
     instance, settings = recipe.instance, recipe.serving_settings.arguments()
-    if instance is None or recipe.recorded_name is None or not _has_such_a_cache(recipe):
+    if instance is None or recipe.recorded_name is None or not has_such_a_cache(recipe):
         return None
     if recipe.serving_settings.name not in images.VLLM:
         return None
@@ -209,7 +224,8 @@ def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
     return int(bytes_in_half * share) if bytes_in_half is not None and share is not None else None
 
 
-def _has_such_a_cache(recipe: Recipe) -> bool:
+def has_such_a_cache(recipe: Recipe) -> bool:
+    """Whether the longest context decides how a recipe's server sizes its KV cache: that of vLLM or SGLang on GPUs."""
     return (
         recipe.instance is not None
         and recipe.instance.kind == "gpu"

@@ -199,9 +199,14 @@ class Recipe:
     @cached_property
     def serves(self) -> frozenset[str]:
         """What the image that serves the model must be able to read or do."""
-        served = [technique for _, technique in self.located_techniques]
-        served += [self.unnamed_technique] if self.unnamed_technique is not None else []
-        return frozenset(name for technique in served for name in technique.serves)
+        served = [technique.serves for _, technique in self.located_techniques]
+        if self.unnamed_technique is not None:
+            row = self.row(self.model)
+            # Of a checkpoint, and of a model that vLLM has no recipe of, the format is not known.
+            is_published = row is not None and row.recipe is not None and not row.is_checkpoint
+            made = self.unnamed_technique
+            served.append(made.serves_published or made.serves if is_published else made.serves)
+        return frozenset(name for names in served for name in names)
 
     @cached_property
     def is_served_by_job_image(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from constructs_optim.recipe import (
     TrainingCompute,
     plan,
 )
-from constructs_optim.recipe.catalog import instances, load, models
+from constructs_optim.recipe.catalog import engine_arguments, instances, load, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.catalog.models import License
 from constructs_optim.recipe.plan_data import ArtifactSource, HuggingFaceSource
@@ -211,6 +212,38 @@ def test_at_least_150_models_are_catalogued_with_their_size() -> None:
         assert row.weight_bits in (4, 8, 16), row.model_id
         for checkpoint in row.checkpoints:
             assert checkpoint.model_id in models.of_hugging_face(), row.model_id
+
+
+def test_a_model_that_is_published_quantized_has_its_precision() -> None:
+    rows = [row for row in models.of_hugging_face().values() if not row.is_checkpoint]
+    assert all(row.precision is not None for row in rows)
+    assert all((row.precision == "bf16") == (row.weight_bits == 16) for row in rows)
+    assert sum(row.weight_bits < 16 for row in rows) == 28
+    for name, precision in (
+        ("openai/gpt-oss-20b", "mxfp4"),
+        ("deepseek-ai/DeepSeek-R1", "fp8"),
+        ("moonshotai/Kimi-K2.6", "int4"),
+    ):
+        assert models.of_hugging_face()[name].precision == precision
+
+
+@pytest.mark.parametrize("argument", ["reasoning_parser", "tool_call_parser"])
+def test_parsers_of_recipes_are_those_that_vllm_registers(argument: str) -> None:
+    registered = engine_arguments.of_newest("vllm").rows[argument].choices
+    recipes = [row.recipe for row in models.of_hugging_face().values() if row.recipe is not None]
+    named = {recipe.tuning.arguments[argument] for recipe in recipes if argument in recipe.tuning.arguments}
+    assert len(named) >= 15
+    assert named <= {*registered}
+
+
+def test_the_document_has_the_numbers_of_models_and_checkpoints() -> None:
+    rows = models.of_hugging_face().values()
+    checkpoints = [row for row in rows if row.is_checkpoint]
+    quantized = sum(row.precision != "bf16" for row in checkpoints)
+    text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    assert f"has {len(rows) - len(checkpoints)} text models" in text
+    assert f"with {len(checkpoints)} ready-made checkpoints, {quantized} of them quantized" in text
+    assert f"and {len(models.by_id())} of JumpStart" in text
 
 
 def test_licences_and_gates_are_those_that_somebody_has_read() -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, plan
 from constructs_optim.recipe.catalog import models
+from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.memory import context, weights_gb
+from constructs_optim.recipe.servers import Server
 from constructs_optim.recipe.techniques import Technique
 
 from .recipes import broken_rules, recipe
@@ -35,6 +37,67 @@ def test_estimated_int4_weights_match_published_checkpoint_sizes(model_id: str, 
     row = models.by_id()[model_id]
     # The vendor's figure of the parameters is rounded: 7 billion are 7.24.
     assert weights_gb(row, [AWQ]) == pytest.approx(published_gb, rel=0.035)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "published_gb"),
+    [
+        # The sizes of the files: of an AWQ checkpoint with groups of 128 on the Hugging Face hub; by the skill
+        # "add-recipe" of vllm-project/recipes; and by JumpStart's row of the same model.
+        ("hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4", 5.73),
+        ("nvidia/Qwen3.6-27B-NVFP4", 21.9),
+        ("openai/gpt-oss-120b", 65.2),
+    ],
+)
+def test_four_bit_weights_of_hugging_face_have_scales_and_embeddings(model_id: str, published_gb: float) -> None:
+    row = models.of_hugging_face()[model_id]
+    assert row.hidden_size is None
+    assert weights_gb(row, []) == pytest.approx(published_gb, rel=0.035)
+
+
+@pytest.mark.parametrize(
+    ("technique", "bits"), [(Quantization.w4a16(), 4.15625), (Quantization.nvfp4(), 4.5), (Quantization.mxfp4(), 4.25)]
+)
+def test_the_scales_of_a_format_are_counted(technique: Technique, bits: float) -> None:
+    row = models.ModelRow("acme/mine", "", parameters_billion=9.0, hidden_size=5_000, vocabulary_size=100_000)
+    assert weights_gb(row, [technique]) == pytest.approx(8 * bits / 8 + 2)
+
+
+def test_the_context_beside_four_bit_weights_is_that_of_the_known_width() -> None:
+    model = Model.huggingface("Qwen/Qwen3-32B-AWQ", revision="a" * 40)
+    read = Lock(
+        models={
+            model.model_id: RecordedModel(
+                weight_bits=4,
+                layers=64,
+                key_value_heads=8,
+                head_dimension=128,
+                hidden_size=5120,
+                vocabulary_size=151_936,
+                tied_embeddings=False,
+            )
+        }
+    )
+    for lock in (Lock(), read):
+        result = plan(Recipe(model, [], "ml.g6.xlarge", "us-west-2", containers=lock))
+        assert result.container.environment[MAX_MODEL_LEN] == "2048"
+
+
+def test_a_context_length_that_nothing_can_check_is_told_of() -> None:
+    model = Model.huggingface("Qwen/Qwen3-8B", revision="a" * 40)
+    server, variables = Server.vllm(context_length=40_960), {MAX_MODEL_LEN: "40960"}
+    for place, changed in (("server.context_length", {"server": server}), ("environment", {"environment": variables})):
+        result = plan(Recipe(model, [], "ml.g6.xlarge", "us-west-2", **changed))
+        (advice,) = [each.message for each in result.warnings if each.id.endswith("OPT074")]
+        assert advice.startswith(place)
+        assert "`constructs-optim lock --model Qwen/Qwen3-8B` reads it" in advice
+    geometry = RecordedModel(layers=36, key_value_heads=8, head_dimension=128)
+    known = Lock(models={"Qwen/Qwen3-8B": geometry})
+    for told in (
+        Recipe(model, [], "ml.g6.xlarge", "us-west-2"),
+        Recipe(model, [], "ml.g6e.xlarge", "us-west-2", server=server, containers=known),
+    ):
+        assert not [each for each in plan(told).warnings if each.id.endswith("OPT074")]
 
 
 def test_published_weight_sizes_are_used_instead_of_an_estimate() -> None:

@@ -109,6 +109,19 @@ def _speculator(name: str) -> Technique:
     return SpeculativeDecoding.speculator(model=Model.huggingface(name, revision=_COMMIT))
 
 
+def _mxfp4(name: str) -> Technique:
+    return Quantization.mxfp4(checkpoint=_hub(name))
+
+
+_QWEN, _HEADS = _hub("Qwen/Qwen3-32B"), "RedHatAI/Qwen3-32B-speculator.eagle3"
+_HEADS_OF_8B = "RedHatAI/Qwen3-8B-speculator.eagle3"
+_OF_LLAMA = _hub("nvidia/Llama-3.3-70B-Instruct-FP8")
+_SHAPES = Lock(
+    models={
+        "acme/mine": RecordedModel(layers=64, hidden_size=5120),
+        "acme/mine-fp8": RecordedModel(layers=48, hidden_size=5120, precision="fp8"),
+    }
+)
 _NVFP4, _FP8 = _hub("nvidia/gemma-4-31B-it-NVFP4"), _hub("Qwen/Qwen3-32B-FP8")
 _LLAMA = _hub("meta-llama/Llama-3.1-8B-Instruct", token_secret_arn=_TOKEN)
 _TOKEN_OF_HUB = f"hf_{'x' * 34}"
@@ -179,6 +192,11 @@ GOOD: dict[str, list[dict[str, Any]]] = {
                 "NCCL_DEBUG": "INFO",
             }
         },
+        {"server": Server.vllm(tool_call_parser="hermes", reasoning_parser="qwen3")},
+        {
+            "server": Server.vllm(tool_call_parser="mine"),
+            "environment": {"SM_VLLM_TOOL_PARSER_PLUGIN": "/opt/ml/model/p.py"},
+        },
         {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8k", "SM_VLLM_KV_CACHE_DTYPE": "${Token[T.1]}"}},
         {"environment": {"SM_VLLM_MAX_NUM_SEQS": "false", "SM_VLLM_MAX_NUM_SEQ": "8"}},
         {"environment": {"SM_SGLANG_TP_SIZE": "4", "SM_SGLANG_MAMBA_SSM_DTYPE": "bfloat16"}, "server": Server.sglang()},
@@ -229,6 +247,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"server": Server.vllm(container_version="9.9.9-gpu-py312-cu130-sagemaker")},
         {"server": Server.lmi(), "techniques": [_EAGLE]},
         {"server": Server.sglang()},
+        {"server": Server.sglang(), "model": _hub("openai/gpt-oss-20b"), "techniques": [], **_G7E},
     ],
     "OPT038": [
         {"environment": {"SM_VLLM_MAX_NUM_SEQS": "8", "VLLM_LOGGING_LEVEL": "DEBUG"}},
@@ -255,6 +274,13 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"techniques": [_nvfp4(_MINE)], **_G7E},
         {"techniques": [Quantization.fp8_dynamic(checkpoint=_FP8)], **_G7E},
         {"techniques": [Quantization.w4a16(checkpoint=_hub("Qwen/Qwen3-32B-AWQ"))], **_G7E},
+    ],
+    "OPT072": [
+        {"model": _QWEN, "techniques": [Quantization.fp8(checkpoint=_FP8), _speculator(_HEADS)], **_G7E},
+        {"model": _FP8, "techniques": [Quantization.awq(checkpoint=_hub("Qwen/Qwen3-32B-AWQ"))], **_G7E},
+        {"model": _hub("openai/gpt-oss-20b"), "techniques": [_mxfp4("openai/gpt-oss-20b")], **_G7E},
+        {"model": _MINE, "techniques": [Quantization.fp8(checkpoint=_FP8), _speculator(_HEADS)], **_G7E},
+        {"model": _QWEN, "techniques": [Quantization.fp8(checkpoint=_MINE), _speculator("acme/heads")], **_G7E},
     ],
     "OPT040": [{"techniques": [_awq(), SpeculativeDecoding.sagemaker_draft()]}, {"techniques": [_NEURON], **_TRN1}],
     "OPT041": [{"techniques": [Sharding.fast_load()]}, {"techniques": [_awq(), Sharding.fast_load()]}],
@@ -364,9 +390,17 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT012", {"instance_type": "ml.inf2.48xlarge"}, "instance_type", "g5"),
     ("OPT012", {"model": _LLAMA, "techniques": [KvCache.fp8()], "instance_type": "ml.g5.12xlarge"}, "instance_type", "g6, g6e, g7, g7e, p5, p5e, p5en, p6-b200, p6-b300"),
     ("OPT012", {"model": _hub("amd/gpt-oss-120b-w-mxfp4-a-fp8"), "techniques": [], "instance_type": "ml.g4dn.12xlarge"}, "instance_type", "MXFP4"),
+    ("OPT012", {"model": _hub("openai/gpt-oss-20b"), "techniques": [], "instance_type": "ml.g4dn.xlarge"}, "instance_type", "the weights of openai/gpt-oss-20b are MXFP4"),
+    ("OPT071", {"model": _hub("openai/gpt-oss-120b"), "techniques": [Quantization.fp8(checkpoint=_hub("openai/gpt-oss-120b"))], **_G7E}, "techniques[0].checkpoint", "Quantization.mxfp4(checkpoint=...)"),
+    ("OPT037", {"model": _hub("openai/gpt-oss-120b"), "techniques": [], "server": Server.text_generation_inference(), **_G7E}, "server", "openai/gpt-oss-120b, whose weights are MXFP4"),
     ("OPT071", {"techniques": [_awq(checkpoint=_NVFP4)], **_G7E}, "techniques[0].checkpoint", "Quantization.nvfp4(checkpoint=...)"),
     ("OPT071", {"techniques": [Quantization.fp8(checkpoint=_hub("RedHatAI/Meta-Llama-3.1-8B-quantized.w8a8"))], **_G7E}, "techniques[0].checkpoint", "as the model, without Quantization.fp8"),
     ("OPT071", {"techniques": [_nvfp4(_hub("acme/mine"))], "containers": _MXFP4, **_G7E}, "techniques[0].checkpoint", "Quantization.mxfp4(checkpoint=...)"),
+    ("OPT071", {"model": _QWEN, "techniques": [Quantization.fp8(checkpoint=_QWEN)], **_G7E}, "techniques[0].checkpoint", 'Model.huggingface("Qwen/Qwen3-32B-FP8"), or leave checkpoint out'),
+    ("OPT072", {"model": _QWEN, "techniques": [Quantization.fp8(checkpoint=_OF_LLAMA)], **_G7E}, "techniques[0].checkpoint", 'Model.huggingface("Qwen/Qwen3-32B-FP8"), or Model.huggingface("meta-llama/Llama-3.3-70B-Instruct") as the model'),
+    ("OPT072", {"model": _hub("openai/gpt-oss-120b"), "techniques": [_mxfp4("openai/gpt-oss-20b")], **_G7E}, "techniques[0].checkpoint", "openai/gpt-oss-20b is another model"),
+    ("OPT072", {"model": _hub("acme/mine"), "techniques": [Quantization.fp8(checkpoint=_hub("acme/mine-fp8"))], "containers": _SHAPES, **_G7E}, "techniques[0].checkpoint", "acme/mine-fp8 has 48 layers, and acme/mine 64"),
+    ("OPT072", {"model": _QWEN, "techniques": [_speculator(_HEADS_OF_8B)], **_G7E}, "techniques[0].model", _HEADS),
     ("OPT037", {"model": _hub("acme/mine"), "techniques": [], "server": Server.sglang(), "containers": _MXFP4, **_G7E}, "server", "no image of SGLang serves acme/mine, whose weights are MXFP4"),
     ("OPT037", {"model": _hub("acme/mine"), "techniques": [], "server": Server.lmi(), "containers": _MXFP4, **_G7E}, "server", "Server.vllm()"),
     ("OPT034", {"model": _copied(environment={"HF_TOKEN": _TOKEN_OF_HUB}), **_G7E}, "model.compute.environment.HF_TOKEN", "token_secret_arn=secret.secret_arn"),
@@ -416,6 +450,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT029", {"environment": {"SM_SGLANG_MEM_FRACTION": "x"}, "server": Server.sglang()}, "environment.SM_SGLANG_MEM_FRACTION", "a number"),
     ("OPT029", {"environment": {"SM_SGLANG_GPU_MEMORY_UTILIZATION": "0.9"}, "server": Server.sglang()}, "environment.SM_SGLANG_GPU_MEMORY_UTILIZATION", "SGLang 0.5.20 has no argument --gpu-memory-utilization"),
     ("OPT029", {"server": Server.sglang(tool_call_parser="hermess")}, "server.tool_call_parser", "did you mean hermes"),
+    ("OPT029", {"server": Server.vllm(tool_call_parser="hermess")}, "server.tool_call_parser", "did you mean hermes"),
+    ("OPT029", {"environment": {"SM_VLLM_REASONING_PARSER": "qwen33"}}, "environment.SM_VLLM_REASONING_PARSER", "did you mean qwen3"),
+    ("OPT029", {"server": Server.vllm(tool_call_parser="kimi_k3", container_version="0.26.0")}, "server.tool_call_parser", "kimi_k2"),
     ("OPT056", {"server": Server.vllm(context_length=1_000_000), **_LLAMA_8B}, "server.context_length", "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"),
     ("OPT056", {"server": Server.lmi(context_length=200_000), **_LLAMA_8B}, "server.context_length", "131072 or less; or OPTION_HF_OVERRIDES"),
     ("OPT056", {"server": Server.sglang(), "environment": {"SM_SGLANG_CONTEXT_LENGTH": "200000"}, **_LLAMA_8B}, "environment.SM_SGLANG_CONTEXT_LENGTH", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"),
@@ -663,6 +700,48 @@ def test_llamas_of_hugging_face_are_trained(technique: Technique) -> None:
 )
 def test_one_mistake_is_one_error(rule: str, changed: dict[str, Any]) -> None:
     assert [violation.rule for violation in check(Recipe(**recipe(**changed)))] == [rule]
+
+
+_HEADS_OF_MINE = Lock(
+    models={
+        "acme/mine": RecordedModel(layers=64, hidden_size=5120),
+        "acme/heads": RecordedModel(layers=1, hidden_size=4096),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (
+            {"model": _hub("acme/llama"), "techniques": [Quantization.fp8(checkpoint=_OF_LLAMA)]},
+            "as one of meta-llama/Llama-3.3-70B-Instruct, and does not know acme/llama",
+        ),
+        (
+            {
+                "model": _hub("meta-llama/Llama-3.1-8B", token_secret_arn=_TOKEN),
+                "techniques": [_speculator("RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")],
+            },
+            "may guess fewer tokens of meta-llama/Llama-3.1-8B",
+        ),
+        (
+            {"model": _hub("acme/mine"), "techniques": [_speculator("acme/heads")], "containers": _HEADS_OF_MINE},
+            "acme/heads has 4096 hidden units a token, and acme/mine 5120",
+        ),
+    ],
+)
+def test_files_that_may_be_of_another_model_are_warned_of(changed: dict[str, Any], reason: str) -> None:
+    subject = Recipe(**recipe(**changed, **_G7E))
+    assert check(subject) == []
+    (advice,) = [each for each in warnings(subject) if each.id.endswith("OPT073")]
+    assert reason in advice.message
+
+
+def test_a_model_of_jumpstart_may_be_the_one_that_a_speculator_is_of() -> None:
+    speculator = _speculator("RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3")
+    subject = Recipe(**recipe(**{**_LLAMA_8B, "techniques": [speculator]}))
+    assert check(subject) == []
+    assert not [each for each in warnings(subject) if each.id.endswith("OPT073")]
 
 
 def test_advice_says_what_is_wrong_and_where() -> None:

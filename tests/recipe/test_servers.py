@@ -141,7 +141,8 @@ ALGORITHMS: list[tuple[Technique, dict[str, str]]] = [
 @pytest.mark.parametrize(("technique", "expected"), ALGORITHMS, ids=lambda value: getattr(value, "label", ""))
 def test_sglang_speculates_by_its_own_algorithms(technique: Technique, expected: dict[str, str]) -> None:
     prefix = "SM_SGLANG_SPECULATIVE_"
-    given = variables(LLAMA_8B, technique, server=Server.sglang())
+    # The catalog's speculators are refused for the models that they are not of; of this one, nothing is known.
+    given = variables(Model.s3("s3://models/mine/"), technique, server=Server.sglang())
     assert {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)} == expected
 
 

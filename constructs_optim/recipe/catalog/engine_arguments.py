@@ -28,12 +28,16 @@ _NO_VALUE = frozenset({"", "None"})
 
 
 class Argument(BaseModel, frozen=True):
-    """An argument of an engine; see ``source`` of the file. ``choices`` is empty where any text is one."""
+    """An argument of an engine; see ``source`` of the file. ``choices`` is empty where any text is one.
+
+    ``choices_since`` is empty in :class:`Arguments`, whose ``choices`` are those of the release.
+    """
 
     of: str | None = None
     takes: Literal["int", "float", "size", "json", "switch"] | None = None
     negated: bool = False
     choices: tuple[str, ...] = ()
+    choices_since: Mapping[str, str] = {}
     since: str | None = None
     until: str | None = None
 
@@ -97,9 +101,17 @@ def of_release(engine: str, release: str | None) -> Arguments | None:
         return None
     order = {known: number for number, known in enumerate(releases)}
     rows = {name: Argument.model_validate(row) for name, row in data["arguments"].items()}
+
+    def of_this(row: Argument) -> Argument:
+        if not row.choices_since:
+            return row
+        first = {choice: order[row.choices_since.get(choice, releases[0])] for choice in row.choices}
+        has = tuple(choice for choice in row.choices if first[choice] <= order[release])
+        return row.model_copy(update={"choices": has, "choices_since": {}})
+
     return Arguments(
         {
-            name: row
+            name: of_this(row)
             for name, row in rows.items()
             if order[row.since or releases[0]] <= order[release] <= order[row.until or releases[-1]]
         }

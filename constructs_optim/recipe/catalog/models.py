@@ -81,9 +81,9 @@ class ModelRow:
     heads and embeddings follows from ``hidden_size`` and ``vocabulary_size``; embeddings are a single matrix where they
     are tied, two otherwise. ``attention_heads`` counts query heads, ``max_position`` is the maximum context length in
     tokens. ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb``
-    is the least accelerator memory by vLLM's recipe.
-    ``is_checkpoint``: it is a ready-made checkpoint of another model. ``precision`` is how its weights are quantized,
-    by the names of checkpoints; None where they are not, or it is not known.
+    is the least accelerator memory by vLLM's recipe, a fifth more than the files.
+    ``is_checkpoint``: it is a ready-made checkpoint of another model. ``precision`` is that of its weights by
+    vLLM's recipes, ``bf16`` where they are not quantized; None where it is not known.
     """
 
     model_id: str
@@ -166,6 +166,14 @@ def speculators() -> dict[str, Mapping[str, Any]]:
     return {settings["model"]: settings for settings in named}
 
 
+def published_for(model_id: str) -> list[str]:
+    """The catalogued models that files of Hugging Face are of: the model itself, or those that they are published for
+    as a checkpoint or a speculator. Empty where the catalog does not know the files.
+    """
+    rows = [row for row in of_hugging_face().values() if not row.is_checkpoint]
+    return [row.model_id for row in rows if model_id in (row.model_id, *row.ready_made)]
+
+
 def find(model_id: str) -> ModelRow | None:
     """The model of that id, of JumpStart (``meta-textgeneration-llama-3-8b``) or Hugging Face (``Qwen/Qwen3-8B``)."""
     return _rows(model_id).get(model_id)
@@ -234,6 +242,7 @@ def _checkpoint(model: ModelRow, recipe: VllmRecipe, columns: dict[str, Any]) ->
         weight_bits=columns["weight_bits"],
         precision=columns["precision"],
         memory_gb=columns["memory_gb"],
+        stored_gb=None,
         # Its repository is another one.
         gated=None,
         license=None,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from constructs_optim.recipe.catalog import engine_arguments, images
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
+from constructs_optim.recipe.memory import engine_setting
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import ServerSettings, SglangServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
@@ -191,7 +192,7 @@ def _variables_are_arguments_of_the_engine(recipe: Recipe) -> Iterator[Finding]:
             given[f"server.{setting}"] = server.variable(setting), chosen
     for location, (name, value) in given.items():
         argument, engine = name.removeprefix(server.prefix).lower(), f"{server.title} {recipe.engine}"
-        if not name.startswith(server.prefix):
+        if not name.startswith(server.prefix) or _is_of_a_plugin(recipe, argument):
             continue
         option, found = f"--{argument.replace('_', '-')}", known.find(argument)
         if found is None:
@@ -202,6 +203,16 @@ def _variables_are_arguments_of_the_engine(recipe: Recipe) -> Iterator[Finding]:
             near = close_matches(value, found.row.choices)[:1]
             meant = f"did you mean {near[0]}? It takes {expected}" if near else expected
             yield Finding(location, value, meant, f"{engine} does not take this value of {option}")
+
+
+# vLLM's arguments that name a file with parsers of the user's own.
+_PLUGINS = {"reasoning_parser": "reasoning_parser_plugin", "tool_call_parser": "tool_parser_plugin"}
+
+
+def _is_of_a_plugin(recipe: Recipe, argument: str) -> bool:
+    """Whether a parser may be one that a plugin registers."""
+    plugin = _PLUGINS.get(argument)
+    return plugin is not None and engine_setting(recipe, plugin) is not None
 
 
 @rule("OPT058", "https://github.com/sgl-project/sglang/blob/v0.5.20/python/sglang/srt/entrypoints/http_server.py")

@@ -18,6 +18,7 @@ from constructs_optim.recipe.memory import (
     context_name,
     engine_setting,
     estimate,
+    has_such_a_cache,
     planned_context,
     smallest_fit,
 )
@@ -269,6 +270,28 @@ def _context_is_shortened(recipe: Recipe) -> Iterator[Finding]:
         reason = f"{left}, and {LOCK_FILE} records {value} tokens ({entry}), so that the server may not start"
     fix = f"Set {name} to {needed}, or choose an instance type with more accelerator memory"
     yield Finding(_length_location(recipe), value, fix, reason)
+
+
+@rule("OPT074", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/", advisory=True)
+def _context_is_checked(recipe: Recipe) -> Iterator[Finding]:
+    """The longest request is held against the memory: the size of the model's KV cache is not known, so that nobody
+    vouches that such a request fits.
+    """
+    row, length = recipe.model_row, engine_setting(recipe, MAX_MODEL_LEN)
+    # The plan knows what fits where it knows the cache, and OPT007 tells of a model that it does not know at all.
+    if row is None or row.key_value_bytes_a_token is not None or length is None or not length.isdigit():
+        return
+    name, location = recipe.served_model.name, _length_location(recipe)
+    is_chosen = location.startswith("server.") or recipe.variable(MAX_MODEL_LEN) in recipe.variables
+    if not is_chosen or not has_such_a_cache(recipe):
+        return
+    looks_up = (
+        f"`constructs-optim lock --model {name}` reads it in config.json. "
+        if name not in recipe.containers.models
+        else ""
+    )
+    reason = f"the size of the KV cache of {name} is not known, so that nobody vouches that such a request fits"
+    yield Finding(location, length, f"{looks_up}Test it before you depend on it", reason)
 
 
 @rule("OPT056", "https://docs.vllm.ai/en/latest/configuration/env_vars/")

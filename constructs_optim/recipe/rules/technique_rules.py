@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from constructs_optim.recipe.catalog import models
+from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings, UnknownSettingsError
-from constructs_optim.recipe.techniques import REGISTRY, Technique
+from constructs_optim.recipe.techniques import REGISTRY, SpeculativeDecoding, Technique
 from constructs_optim.recipe.techniques.parsing import call_of, in_code, parse
 
 from .registry import GUIDE, Finding, rule
 
 _TENSORRT = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/trt_llm_user_guide.html"
 _WHOLE = 16
+_NOT_QUANTIZED = "bf16"
 _TRAINABLE = "trainable"
 
 
@@ -113,6 +117,12 @@ def _checkpoints_are_of_their_technique(recipe: Recipe) -> Iterator[Finding]:
         row = recipe.row(technique.ready_made) if technique.ready_made is not None else None
         if row is None or row.precision is None or row.precision in technique.precisions:
             continue
+        if row.precision == _NOT_QUANTIZED:
+            own = _own_checkpoints(recipe, technique)
+            fix = f"{own}, or leave checkpoint out, and a job makes it"
+            reason = f"the weights of {row.model_id} are not quantized ({row.precision.upper()})"
+            yield Finding(f"{location}.checkpoint", row.model_id, fix.removeprefix(", or "), reason)
+            continue
         able = [other.display_name() for other in _registered() if row.precision in other.precisions]
         # Nothing is done for what no technique makes: the engine reads its config.json.
         fix = (
@@ -121,6 +131,116 @@ def _checkpoints_are_of_their_technique(recipe: Recipe) -> Iterator[Finding]:
         )
         reason = f"the weights of {row.model_id} are {row.precision.upper()}, which {technique.display_name()} is not"
         yield Finding(f"{location}.checkpoint", row.model_id, fix, reason)
+
+
+@rule("OPT072", "https://docs.vllm.ai/en/latest/features/speculative_decoding/")
+def _ready_made_files_are_of_the_model(recipe: Recipe) -> Iterator[Finding]:
+    """Ready-made files are of the model: another model would be served under its name, or draft for it without use."""
+    for each in _of_other_models(recipe):
+        if each.is_certain:
+            yield each.finding
+
+
+@rule("OPT073", "https://docs.vllm.ai/en/latest/features/speculative_decoding/", advisory=True)
+def _ready_made_files_are_known_to_be_of_the_model(recipe: Recipe) -> Iterator[Finding]:
+    """Ready-made files are known to be of the model: nobody vouches that these are."""
+    for each in _of_other_models(recipe):
+        if not each.is_certain:
+            yield each.finding
+
+
+class _OfAnother(NamedTuple):
+    finding: Finding
+    is_certain: bool
+
+
+def _of_other_models(recipe: Recipe) -> Iterator[_OfAnother]:
+    """The checkpoints and speculators that are of other models than the recipe's, by the catalog or by config.json."""
+    model = recipe.model
+    if not isinstance(model, Model):
+        return
+    row = recipe.row(model)
+    for location, technique in recipe.located_techniques:
+        if technique.ready_made is not None:
+            yield from _checkpoint_of_another(recipe, model, f"{location}.checkpoint", technique)
+        elif isinstance(technique, SpeculativeDecoding.speculator) and row is not None:
+            yield from _speculator_of_another(recipe, row, f"{location}.model", technique.model)
+
+
+def _checkpoint_of_another(recipe: Recipe, model: Model, location: str, technique: Technique) -> Iterator[_OfAnother]:
+    assert technique.ready_made is not None  # noqa: S101 - for the type checker
+    name, originals = technique.ready_made.name, models.published_for(model.name)
+    published_for = models.published_for(name)
+    own = _own_checkpoints(recipe, technique) or f"a checkpoint of {model.name}"
+    if published_for and not {*published_for} & {*originals} and model.kind == "huggingface":
+        others = " and ".join(published_for)
+        if originals:
+            of = f"of {others}" if name not in published_for else "another model"
+            reason = f"{name} is {of}, and would be served as {model.name}"
+            fix = f'{own}, or Model.huggingface("{published_for[0]}") as the model'
+        else:
+            reason = f"the catalog has {name} as one of {others}, and does not know {model.name}"
+            fix = f"Make sure that it is a checkpoint of {model.name}, by whose name it is served"
+        yield _OfAnother(Finding(location, name, fix, reason), is_certain=bool(originals))
+    elif shape := _other_shape(recipe.row(model), recipe.row(technique.ready_made)):
+        reason = f"{name} is of another model than {model.name}, by whose name it would be served: {shape}"
+        yield _OfAnother(Finding(location, name, own, reason), is_certain=True)
+
+
+def _speculator_of_another(
+    recipe: Recipe, row: models.ModelRow, location: str, speculator: Model
+) -> Iterator[_OfAnother]:
+    drafts_for, originals = models.published_for(speculator.name), models.published_for(row.model_id)
+    own = [name for name in row.ready_made if name not in {each.model_id for each in row.checkpoints}]
+    instead = " or ".join(own) or "SpeculativeDecoding.ngram(), which needs no files"
+    if drafts_for and not {*drafts_for} & {*originals}:
+        reason = f"{speculator.name} was trained to draft for {' and '.join(drafts_for)}"
+        of = [models.of_hugging_face()[name] for name in drafts_for]
+        if all(_has_another_size(row, other) for other in of):
+            reason += f" ({of[0].parameters_billion:g} billion parameters), whose hidden states it reads"
+            reason += f": {row.model_id} has {row.parameters_billion:g} billion"
+            yield _OfAnother(Finding(location, speculator.name, instead, reason), is_certain=True)
+        elif recipe.model.kind == "huggingface":
+            # A model of JumpStart or in S3 may be the same by another name.
+            reason += f", and may guess fewer tokens of {row.model_id}"
+            fix = f"{instead}; or measure how many it guesses"
+            yield _OfAnother(Finding(location, speculator.name, fix, reason), is_certain=False)
+    elif not drafts_for and (shape := _other_shape(row, recipe.row(speculator), ("hidden_size",))):
+        # A head may project the hidden states of a wider model (target_hidden_size of vLLM's llama_eagle3.py).
+        reason = f"by their config.json, {shape}, and heads read hidden states of their own width"
+        fix = f"Look for target_hidden_size in its config.json; or {instead}"
+        yield _OfAnother(Finding(location, speculator.name, fix, reason), is_certain=False)
+
+
+_SHAPE = {"layers": "layers", "hidden_size": "hidden units a token"}
+# Vendors round: 8 billion parameters are 8.03.
+_ROUNDED = 0.05
+
+
+def _other_shape(
+    row: models.ModelRow | None, other: models.ModelRow | None, columns: Sequence[str] = tuple(_SHAPE)
+) -> str:
+    """How two models differ in what quantization leaves as it is; empty where nothing is known to differ."""
+    if row is None or other is None:
+        return ""
+    for column in columns:
+        has, differs = getattr(row, column), getattr(other, column)
+        if None not in (has, differs) and has != differs:
+            return f"{other.model_id} has {differs} {_SHAPE[column]}, and {row.model_id} {has}"
+    return ""
+
+
+def _has_another_size(row: models.ModelRow, other: models.ModelRow) -> bool:
+    sizes = sorted((row.parameters_billion or 0, other.parameters_billion or 0))
+    return sizes[0] > 0 and sizes[1] > sizes[0] * (1 + _ROUNDED)
+
+
+def _own_checkpoints(recipe: Recipe, technique: Technique) -> str:
+    """The checkpoints of the recipe's model that are published of a technique."""
+    known = models.of_hugging_face()
+    originals = [known[name] for name in models.published_for(recipe.model.name)]
+    fitting = [each for row in originals for each in row.checkpoints if each.precision in technique.precisions]
+    return " or ".join(f'Model.huggingface("{each.model_id}")' for each in fitting)
 
 
 def _quantizes(technique: Technique) -> bool:

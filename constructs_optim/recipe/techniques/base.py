@@ -67,6 +67,8 @@ class Technique(Settings):
     """What the image of its job must be able to make (``images.json``)."""
     serves: ClassVar[frozenset[str]] = frozenset()
     """What the image that serves the result must be able to read or do."""
+    serves_published: ClassVar[frozenset[str]] = frozenset()
+    """The same for a model whose own publisher has made it so. Default: ``serves``."""
     served_by_job_image: ClassVar[bool] = False
     """Whether only the image that made its artifact can serve it."""
     accelerators: ClassVar[Literal["gpu", "neuron"]] = "gpu"

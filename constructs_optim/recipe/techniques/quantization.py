@@ -309,6 +309,7 @@ class Mxfp4Quantization(CompressorQuantization):
     name = "mxfp4"
     title = "MXFP4"
     serves = frozenset({"mxfp4"})
+    serves_published = frozenset({"mxfp4_models"})
     # vLLM, Mxfp4Config.get_min_capability.
     compute_capability = (8.0, 12.0)
     weight_bits = 4
