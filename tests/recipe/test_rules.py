@@ -170,7 +170,17 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT023": [{"model": Model.jumpstart("huggingface-llm-mistral-7b")}],
     "OPT024": [{"techniques": [Quantization.awq(tensor_parallel_degree=2)]}],
     "OPT025": [{"techniques": [_awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=2)]}],
-    "OPT030": [{}],
+    "OPT030": [
+        {},
+        {"model": _hub("Qwen/Qwen3-32B")},
+        # Llama's architecture is older than the release of vLLM that the recipe asks for.
+        {"model": _hub("meta-llama/Llama-3.3-70B-Instruct", token_secret_arn=_TOKEN)},
+        {
+            "model": _hub("google/gemma-4-31B-it"),
+            "techniques": [Quantization.fp8_block()],
+            "instance_type": "ml.p5.48xlarge",
+        },
+    ],
     "OPT029": [
         {
             "environment": {
@@ -454,6 +464,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT023", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", accept_eula=True)}, "techniques[0]", "to 8 bits"),
     ("OPT030", {"techniques": [_NEURON, Compilation.tensorrt_llm()]}, "techniques", "image"),
     ("OPT040", {"techniques": [Compilation.tensorrt_llm(), _DRAFT]}, "techniques[1]", "one of the two"),
+    ("OPT030", {"model": _hub("google/gemma-4-31B-it")}, "techniques[0]", 'Quantization.awq(checkpoint=Model.huggingface("google/gemma-4-31B-it-qat-w4a16-ct"))'),
+    ("OPT030", {"model": _hub("Qwen/Qwen3.5-9B")}, "techniques[0]", "Quantization.w4a16(calibration_data=...), a job of llm-compressor"),
+    ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "needs vLLM 0.23.0 or newer, and SageMaker's fp8 jobs know models up to those of vLLM 0.16.0"),
+    ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "Quantization.fp8_block() or Quantization.fp8_dynamic()"),
+    ("OPT030", {"model": _hub("Qwen/Qwen3.5-9B"), "techniques": [Quantization.fp8(), Compilation.tensorrt_llm()], "instance_type": "ml.p4d.24xlarge"}, "techniques[1]", "the model without Compilation.tensorrt_llm()"),
     ("OPT041", {"techniques": [Sharding.fast_load(), _DRAFT]}, "techniques[1]", "after quantization"),
     ("OPT042", {"techniques": [_awq(), _NEURON], **_TRN1}, "techniques[0]", "alone"),
     ("OPT043", {"techniques": [Quantization.smoothquant()]}, "techniques[0]", "Compilation.tensorrt_llm()"),
@@ -713,7 +728,7 @@ FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
     ids=lambda value: value if isinstance(value, str) and value.startswith("OPT") else "",
 )
 def test_what_nobody_vouches_for_gives_a_warning(rule: str, changed: dict[str, Any], part: str) -> None:
-    techniques = [] if rule == "OPT007" else [_awq(tensor_parallel_degree=1)]
+    techniques = [] if rule in ("OPT007", "OPT019") else [_awq(tensor_parallel_degree=1)]
     arguments = recipe(techniques=techniques, **FLEET, **changed)
     assert not check(Recipe(**arguments))
     advice = {advice.id: advice.message for advice in warnings(Recipe(**arguments))}

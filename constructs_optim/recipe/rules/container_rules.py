@@ -12,7 +12,7 @@ from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.servers import ServerSettings, SglangServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
-from constructs_optim.recipe.techniques import Quantization
+from constructs_optim.recipe.techniques import REGISTRY, CompressorQuantization, Quantization, Technique
 from constructs_optim.recipe.tokens import is_token
 
 from .registry import API, Finding, rule
@@ -63,6 +63,13 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     if not recipe.job_image.usable and not images.making(recipe.makes):
         yield Finding("techniques", names, fix)
     elif recipe.is_served_by_job_image or recipe.serving_image.usable:
+    elif recipe.outdated_jobs:
+        for location, technique, newest in recipe.outdated_jobs:
+            reason = (
+                f"{recipe.served_model.name} needs vLLM {recipe.least_engine} or newer, and SageMaker's "
+                f"{technique.name} jobs know models up to those of vLLM {newest}"
+            )
+            yield Finding(location, technique.name, _made_otherwise(recipe, technique), reason)
         return
     elif not images.serving(recipe.serves, by_name()):
         yield Finding("techniques", names, fix, "no container image serves the result of these techniques together")
@@ -78,6 +85,19 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT035", _IMAGES)
 def _the_recorded_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     """A recorded image supports its techniques: the image in the lock file does not support these techniques."""
+def _made_otherwise(recipe: Recipe, technique: Technique) -> str:
+    """What works in place of a technique whose job does not know the model."""
+    call = technique.display_name()
+    if checkpoints := [f'{call}(checkpoint=Model.huggingface("{each}"))' for each in recipe.published(technique)]:
+        return " or ".join(checkpoints)
+    jobs = [
+        f"{other.display_name()}({'calibration_data=...' if 'calibration_data' in other.model_fields else ''})"
+        for other in REGISTRY[technique.kind].values()
+        if issubclass(other, CompressorQuantization) and other.precisions & technique.precisions
+    ]
+    return f"{' or '.join(jobs)}, a job of llm-compressor" if jobs else f"the model without {call}()"
+
+
     for part, choice in recipe.choices:
         for name, image in _recorded(recipe, part, choice):
             if image not in {row.name for row in choice.usable}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.recipe import TRAINABLE, Recipe
 from constructs_optim.recipe.settings import Settings, UnknownSettingsError
 from constructs_optim.recipe.techniques import REGISTRY, Technique
 from constructs_optim.recipe.techniques.parsing import call_of, in_code, parse
@@ -14,7 +14,6 @@ from .registry import GUIDE, Finding, rule
 
 _TENSORRT = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/trt_llm_user_guide.html"
 _WHOLE = 16
-_TRAINABLE = "trainable"
 
 
 @rule("OPT020", f"{GUIDE}model-optimize.html")
@@ -91,8 +90,8 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
         assert row is not None  # noqa: S101 - for the type checker
         # Of a model that only the lock file or the process knows, the family is not known.
         is_known = row.family not in ("", "custom") or bool(row.supports)
-        trains = technique.support == _TRAINABLE
-        if trains and (row.weight_bits < _WHOLE or (is_known and _TRAINABLE not in row.supports)):
+        trains = technique.support == TRAINABLE
+        if trains and (row.weight_bits < _WHOLE or (is_known and TRAINABLE not in row.supports)):
             reason = f"{technique.name} needs a Llama or Mistral model in 16 bits, and {row.model_id} is none"
             fix = "a model that `constructs-optim catalog models --supports trainable` lists"
         elif _quantizes(technique) and row.weight_bits < _WHOLE and technique.support not in row.supports:
@@ -141,13 +140,10 @@ def _sagemaker_lists_techniques(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT027", f"{GUIDE}model-optimize.html", advisory=True)
 def _no_checkpoint_is_published(recipe: Recipe) -> Iterator[Finding]:
     """A quantization job is needed: a checkpoint of the model is published ready-made, and needs no job."""
-    row = recipe.model_row
     for location, technique in recipe.techniques_of(Technique):
-        if _quantizes(technique) and row is not None:
-            published = " or ".join(each.model_id for each in row.checkpoints if each.precision in technique.precisions)
-            if published:
-                call = f"{technique.display_name()}(checkpoint=Model.huggingface(...)), of {published}"
-                yield Finding(location, technique.name, call)
+        if _quantizes(technique) and (published := " or ".join(recipe.published(technique))):
+            call = f"{technique.display_name()}(checkpoint=Model.huggingface(...)), of {published}"
+            yield Finding(location, technique.name, call)
 
 
 @rule("OPT024", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
