@@ -134,12 +134,9 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT), **_G7E},
     ],
     "OPT028": [
-        {
-            "model": Model.huggingface(
-                "Qwen/Qwen3-32B", revision=_COMMIT, compute=TrainingCompute(instance_type="ml.c5.9xlarge")
-            ),
-            **_G7E,
-        }
+        {"model": _copied(instance_type="ml.c5.9xlarge"), **_G7E},
+        {"model": _copied(instance_type="ml.c8i.4xlarge"), **_G7E},
+        _on(instance_type="ml.p4d.24xlarge"),
     ],
     "OPT049": [
         {"model": _PINNED, "techniques": [SpeculativeDecoding.ngram()], "instance_type": "ml.p4d.24xlarge"},
@@ -359,7 +356,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT018", {"model": Model.huggingface("meta-llama/Llama-3.1-8B"), "containers": _GATED, **_G7E}, "model.token_secret_arn", "accept the terms"),
     ("OPT018", {"model": Model.huggingface("meta-llama/Llama-3.1-8B", token_secret_arn="hf_1"), "containers": _GATED, **_G7E}, "model.token_secret_arn", "secret.secret_arn"),
     ("OPT023", {"model": Model.huggingface("Qwen/Qwen3-32B-FP8", revision=_COMMIT), "instance_type": "ml.p4d.24xlarge"}, "techniques[0]", "quantized already"),
-    ("OPT028", {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT, compute=TrainingCompute(instance_type="ml.m5.xlarg")), **_G7E}, "model.compute.instance_type", "ml.m5.xlarge"),
+    ("OPT028", {"model": _copied(instance_type="ml.m5.xlarg"), **_G7E}, "model.compute.instance_type", "ml.m5.xlarge"),
+    ("OPT028", {"model": _copied(instance_type="ml.c6g.4xlarge"), **_G7E}, "model.compute.instance_type", "did you mean ml.c"),
+    ("OPT028", {"model": _copied(instance_type="ml.inf2.xlarge"), **_G7E}, "model.compute.instance_type", "no training instance type"),
+    ("OPT028", _on(instance_type="ml.g5.9xlarge"), "techniques[0].compute.instance_type", "ml.g5.8xlarge"),
+    ("OPT028", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.c5d.xlarge"))]}, "techniques[0].compute.instance_type", "ml.c5"),
     ("OPT037", {"model": Model.huggingface("Qwen/Qwen3.6-27B", revision=_COMMIT), "server": Server.lmi(container_version="0.36.0-lmi18"), **_G7E}, "server.container_version", "lmi28"),
     ("OPT049", {"model": _PINNED}, "model.manifest_uri", "the job of awq reads the whole prefix"),
     ("OPT049", {"model": Model.s3("s3://models/mine/", manifest_etag="0a"), "techniques": [SpeculativeDecoding.ngram()]}, "model.manifest_etag", "manifest_uri as well"),
@@ -499,7 +500,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT160", _medusa(training_data="/home/me/train"), "techniques[0].training_data", "s3://"),
     ("OPT160", _tuned(validation_data="s3://data/validation.jsonl"), "techniques[0].validation_data", "'s3://data/'"),
     ("OPT160", _medusa(base=FineTune(training_data="")), "techniques[0].base.training_data", "s3://"),
-    ("OPT162", _on(instance_type="ml.g5.9xlarge"), "techniques[0].compute.instance_type", "ml.g5.8xlarge"),
+    ("OPT162", _on(instance_type="ml.m5.4xlarge"), "techniques[0].compute.instance_type", "ml.g5.12xlarge"),
     ("OPT162", _on(instance_type="ml.trn1.32xlarge"), "techniques[0].compute.instance_type", "ml."),
     ("OPT163", _tuned(method="full"), "techniques[0].compute.instance_type", "70 GB of each GPU"),
     ("OPT163", _tuned(compute=TrainingCompute(instance_type="ml.g5.xlarge")), "techniques[0].compute.instance_type", "merging adapters"),

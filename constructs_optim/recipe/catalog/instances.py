@@ -99,6 +99,13 @@ def other_names() -> frozenset[str]:
     return frozenset(load("instances")["without_catalogued_accelerator"])
 
 
+@cache
+def training_names() -> frozenset[str]:
+    """Every instance type of training jobs, with an accelerator or without."""
+    others: list[str] = load("instances")["training_without_catalogued_accelerator"]
+    return frozenset([*others, *(name for name, row in by_name().items() if row.runs_training)])
+
+
 def find(name: object) -> InstanceRow | None:
     """The accelerated instance type of that name; None where there is none."""
     return by_name().get(name) if isinstance(name, str) else None

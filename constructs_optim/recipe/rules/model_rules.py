@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
-from constructs_optim.recipe.errors import close_matches, did_you_mean
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.model import COMMIT, Model
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.tokens import is_token, matches
@@ -142,17 +142,6 @@ def _code_of_the_model_is_allowed(recipe: Recipe) -> Iterator[Finding]:
     if needs_code and recipe.served_model.kind == "huggingface" and not recipe.served_model.allow_code:
         fix = "If the server does not start without them, read them and declare Model.huggingface(..., allow_code=True)"
         yield Finding("model.allow_code", False, fix)
-
-
-@rule("OPT028", f"{API}API_ResourceConfig.html")
-def _copies_run_on_instance_types(recipe: Recipe) -> Iterator[Finding]:
-    """A copying job has an instance type: SageMaker has no instance type of that name."""
-    for location, model in recipe.located_models:
-        name = model.compute.instance_type if model.compute is not None else None
-        if name is not None and instances.find(name) is None and name not in instances.other_names():
-            yield Finding(
-                f"{location}.compute.instance_type", name, did_you_mean(name, instances.other_names(), "ml.m5.2xlarge")
-            )
 
 
 @rule("OPT003", f"{API}DescribeHubContent.html")

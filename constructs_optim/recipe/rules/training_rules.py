@@ -39,17 +39,29 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT162", f"{API}ResourceConfig.html")
 def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
-    """A training instance type has GPUs: SageMaker has no training instance type with NVIDIA GPUs of that name."""
-    trainable = {row.name for row in instances.by_name().values() if row.runs_training and row.kind == "gpu"}
+@rule("OPT028", f"{API}ResourceConfig.html")
+def _training_instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
+    """A training instance type exists: SageMaker has no training instance type of that name."""
+    for location, compute in recipe.located_compute:
+        name = compute.instance_type
+        if name is not None and name not in instances.training_names():
+            yield Finding(
+                f"{location}.instance_type", name, did_you_mean(name, instances.training_names(), "ml.m5.2xlarge")
+            )
+
+
+    """A training instance type has GPUs: this library's training code needs NVIDIA GPUs that it knows."""
     for location, technique in recipe.trained_techniques:
         name, row = technique.compute.instance_type, recipe.training_instance(technique.compute)
-        # OPT010 reports an unknown type of the endpoint.
-        if (row is not None and row.name in trainable) or (name is None and recipe.instance is None):
+        if row is not None and row.runs_training and row.kind == "gpu":
             continue
-        fix = did_you_mean(name, trainable, "a type such as ml.g5.12xlarge")
+        fix, reason = "a type such as ml.g5.12xlarge", None
         if name is None:
-            fix = f"compute=TrainingCompute(instance_type=...): the endpoint's {recipe.instance_type} does not train"
-        yield Finding(f"{location}.compute.instance_type", name, fix)
+            fix = "compute=TrainingCompute(instance_type=...)"
+            reason = f"the endpoint's {recipe.instance_type} does not train"
+        # OPT010 reports an unknown type of the endpoint, and OPT028 one of the job.
+        if (row is not None or name is not None) and (name is None or name in instances.training_names()):
+            yield Finding(f"{location}.compute.instance_type", name, fix, reason)
 
 
 @rule("OPT163", f"{API}ResourceConfig.html")
