@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -494,6 +496,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT064", {"techniques": [SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-3-2-1b")]}, "techniques[0].accept_eula", "accept_eula=True"),
     ("OPT065", {"techniques": [SpeculativeDecoding.custom_draft(uri="/tmp/draft")]}, "techniques[0].uri", "s3://"),
     ("OPT065", {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/all.tar.gz")]}, "techniques[0].training_data", "s3://"),
+    ("OPT050", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "mig-7g.80gb of ml.p5.4xlarge, the smallest that would do"),
+    ("OPT050", {"model": _hub("Qwen/Qwen3-235B-A22B-Instruct-2507"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "ml.p4de.24xlarge, the smallest that would do"),
+    ("OPT050", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "a partition mig-3g.40gb of ml.p5.4xlarge"),
+    ("OPT024", {"model": _hub("Qwen/Qwen3-8B"), "techniques": [Quantization.fp8_block(tensor_parallel_degree=2)], "instance_type": "ml.p5.4xlarge", "partition": "mig-4g.40gb"}, "techniques[0].tensor_parallel_degree", "a partition mig-4g.40gb of ml.p5.4xlarge has 1 accelerator, and 2 does not divide it"),
     ("OPT067", {"techniques": [PreOptimized(config="../etc")]}, "techniques[0].config", "lmi-optimized"),
     ("OPT067", {"model": Model.s3("s3://models/mine/"), "techniques": [PreOptimized()]}, "techniques[0]", "Model.jumpstart"),
     ("OPT068", {"techniques": [SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-2-7b", accept_eula=True)]}, "techniques[0].model_id", "meta-textgeneration-llama-3-8b"),
@@ -701,6 +707,32 @@ def test_a_model_that_needs_a_newer_engine_is_refused_with_the_release() -> None
     assert "acme/future" in violation.reason
     assert "needs vLLM 99.0.0 or newer" in violation.reason
     (violation,) = check(Recipe(**recipe(server=Server.vllm(), **arguments)))
+@pytest.mark.parametrize(
+    ("model", "changed"),
+    [
+        ("Qwen/Qwen3-32B-AWQ", {"instance_type": "ml.g6.xlarge"}),
+        ("Qwen/Qwen3-32B", {"instance_type": "ml.g6e.12xlarge", "server": Server.vllm(context_length=200_000)}),
+    ],
+)
+def test_an_instance_type_that_would_do_is_one_that_the_rules_take(model: str, changed: dict[str, Any]) -> None:
+    small = Recipe(**recipe(model=_hub(model), techniques=[], **changed))
+    found = {advice.id: advice.message for advice in warnings(small)}
+    (larger,) = re.findall(r"(ml\.[\w.]+) would do", found["constructs-optim:OPT051"])
+    roomy = replace(small, instance_type=larger)
+    assert not check(roomy)
+    assert "constructs-optim:OPT051" not in {advice.id for advice in warnings(roomy)}
+
+
+class _Secret:
+    secret_arn = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub"
+
+
+def test_a_construct_in_place_of_its_arn_is_told_the_attribute() -> None:
+    with pytest.raises(RecipeError) as refused:
+        Model.huggingface("Qwen/Qwen3-32B", token_secret_arn=_Secret())  # type: ignore[arg-type]
+    assert refused.value.violations[0].suggestion == "secret.secret_arn"
+
+
     assert violation.rule == "OPT037"
 
 

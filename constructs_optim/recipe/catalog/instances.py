@@ -111,6 +111,11 @@ def find(name: object) -> InstanceRow | None:
     return by_name().get(name) if isinstance(name, str) else None
 
 
+def size(row: InstanceRow) -> tuple[float, int, int]:
+    """What instance types are compared by: accelerator memory, then accelerators and vCPUs."""
+    return row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu
+
+
 def smallest(rows: Iterable[InstanceRow]) -> InstanceRow | None:
-    """The instance type with the least accelerator memory, then the fewest accelerators and vCPUs; None of none."""
-    return min(rows, key=lambda row: (row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu), default=None)
+    """The smallest instance type; None of none."""
+    return min(rows, key=size, default=None)

@@ -151,14 +151,18 @@ def _the_degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
     """The tensor parallel degree divides the accelerators: otherwise some accelerators would be unused."""
     if recipe.instance is None:
         return
-    count = recipe.instance.parallel_units
-    unit = "accelerators" if recipe.instance.cores_per_accelerator == 1 else "NeuronCores"
+    row, count = recipe.instance, recipe.instance.parallel_units
+    unit = "accelerator" if row.cores_per_accelerator == 1 else "NeuronCore"
+    is_divided = recipe.partition in row.partitions
+    owner = f"a partition {recipe.partition} of {row.name}" if is_divided else row.name
     for location, technique in recipe.located_techniques:
         degree = technique.tensor_parallel_degree
         if degree is not None and count % degree:
-            divisors = ", ".join(str(number) for number in range(1, count + 1) if count % number == 0)
-            reason = f"{recipe.instance.name} has {count} {unit}, and {degree} does not divide them"
-            yield Finding(f"{location}.tensor_parallel_degree", degree, f"one of {divisors}", reason)
+            divisors = [str(number) for number in range(1, count + 1) if count % number == 0]
+            them = "s, and {} does not divide them" if count > 1 else ", and {} does not divide it"
+            reason = f"{owner} has {count} {unit}{them.format(degree)}"
+            fix = f"one of {', '.join(divisors)}" if len(divisors) > 1 else divisors[0]
+            yield Finding(f"{location}.tensor_parallel_degree", degree, fix, reason)
 
 
 @rule("OPT025", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
