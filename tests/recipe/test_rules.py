@@ -338,6 +338,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT002", {"model": Model.jumpstart("meta-textgeneration-lama-3-70b-instruct")}, "model", LLAMA_70B),
     ("OPT002", {"model": Model.jumpstart("no such thing")}, "model", "Model.s3"),
     ("OPT002", {"model": Model.jumpstart("Qwen/Qwen3-32B")}, "model", 'Model.huggingface("Qwen/Qwen3-32B")'),
+    ("OPT002", {"model": Model.jumpstart("Qwen3-32B")}, "model", "did you mean Qwen/Qwen3-32B, "),
+    ("OPT002", {"model": Model.jumpstart("qwen3-32b")}, "model", "an id of Hugging Face without its owner"),
     ("OPT002", {"model": Model.jumpstart("${Token[TOKEN.7]}")}, "model", "known only when the stack is deployed"),
     ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="latest", accept_eula=True)}, "model.version", "2.25.0"),
     ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="*", accept_eula=True)}, "model.version", "list-hub"),
@@ -351,6 +353,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT005", {"techniques": [_nvfp4(Model.s3("s3:///model/"))]}, "techniques[0].checkpoint.uri", "bucket"),
     ("OPT008", {"model": Model.huggingface("Qwen3-32B", revision=_COMMIT), **_G7E}, "model", "did you mean Qwen/Qwen3-32B?"),
     ("OPT008", {"model": Model.huggingface("a/b/c", revision=_COMMIT), **_G7E}, "model", "Qwen/Qwen3-32B"),
+    ("OPT008", {"model": _hub("meta-llama/llama-3.3-70b-instruct"), **_G7E}, "model", "did you mean meta-llama/Llama-3.3-70B-Instruct?"),
+    ("OPT008", {"model": _hub("s3://models/mine"), **_G7E}, "model", 'Model.s3("s3://models/mine")'),
+    ("OPT008", {"techniques": [_nvfp4(_hub("Nvidia/gemma-4-31B-it-NVFP4"))], **_G7E}, "techniques[0].checkpoint", "by others"),
     ("OPT008", {"model": Model.huggingface("${Token[T.1]}", revision=_COMMIT), **_G7E}, "model", "is a token"),
     ("OPT017", {"model": Model.huggingface("Qwen/Qwen3-32B", revision="main"), **_G7E}, "model.revision", "lock --model Qwen/Qwen3-32B"),
     ("OPT017", {"model": Model.huggingface("Qwen/Qwen3-32B"), **_G7E}, "model.revision", "no commit of Qwen/Qwen3-32B is recorded"),
@@ -691,6 +696,10 @@ def test_advice_says_what_is_wrong_and_where() -> None:
     assert advice.message.startswith("model = 'acme/mine': it is not in the catalog, so nobody vouches that ")
 
 
+        ("OPT008", {"model": Model.huggingface("s3://b/x"), "techniques": [], **_G7E}),
+        ("OPT008", {"model": Model.huggingface("Qwen3-32B"), "techniques": [], **_G7E}),
+        ("OPT028", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.c5d.xlarge"))]}),
+        ("OPT162", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.m5.xlarge"))]}),
 def test_an_unpinned_model_version_gives_a_warning() -> None:
     arguments = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
     assert not check(Recipe(**arguments))
@@ -758,6 +767,7 @@ FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
             "SM_VLLM_HF_OVERRIDES",
         ),
     ],
+        ("OPT007", {"model": Model.huggingface("qwen/qwen3-32", revision=_COMMIT)}, "Did you mean Qwen/Qwen3-32B"),
     ids=lambda value: value if isinstance(value, str) and value.startswith("OPT") else "",
 )
 def test_what_nobody_vouches_for_gives_a_warning(rule: str, changed: dict[str, Any], part: str) -> None:
