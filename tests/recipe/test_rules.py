@@ -416,12 +416,23 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT020", {"techniques": ["awq"]}, "techniques[0]", "Quantization.awq()"),
     ("OPT020", {"techniques": ["quantization=awq"]}, "techniques[0]", "Quantization.awq()"),
     ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "group_size"),
+    ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "has no setting 'groupsize'"),
+    ("OPT020", {"techniques": ["speculative_decoding=speculator"]}, "techniques[0]", "speculative_decoding=speculator lacks model"),
+    ("OPT020", {"techniques": ["quantization=awq,64"]}, "techniques[0]", "'64' is no setting=value"),
+    ("OPT020", {"techniques": ["quantization=gptq"]}, "techniques[0]", "did you mean quantization=w4a16?"),
+    ("OPT037", {"server": "tgi"}, "server", "did you mean text_generation_inference?"),
+    ("OPT037", {"server": "vllm,context_lenght=8192"}, "server", "did you mean context_length?"),
+    ("OPT037", {"server": "vllm,context_lenght=8192"}, "server", "vllm has no setting 'context_lenght'"),
+    ("OPT037", {"server": "triton"}, "server", "no server has that name"),
+    ("OPT037", {"server": Server.vllm}, "server", "this is the class of a server"),
     ("OPT020", {"techniques": ["smaller"]}, "techniques[0]", "a kind of technique"),
     ("OPT020", {"techniques": [Quantization]}, "techniques[0]", "one of Quantization.awq()"),
     ("OPT020", {"techniques": [SpeculativeDecoding.jumpstart_draft]}, "techniques[0]", "SpeculativeDecoding.jumpstart_draft(model_id=...)"),
     ("OPT020", {"techniques": [Medusa]}, "techniques[0]", "class of a technique"),
     ("OPT020", {"techniques": [object()]}, "techniques[0]", "not a technique"),
     ("OPT022", {"techniques": [Quantization.awq(), Quantization.awq(group_size=64)]}, "techniques[1]", "techniques[0]"),
+    ("OPT022", {"techniques": [Quantization.awq()] * 2}, "techniques[1]", "no job supports"),
+    ("OPT022", {"techniques": [SpeculativeDecoding.ngram(), SpeculativeDecoding.mtp()], "model": _hub("Qwen/Qwen3.5-27B"), **_G7E}, "techniques[1]", "the server has one speculative decoding, and ngram is one"),
     ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16"), "techniques": [_DRAFT]}, "techniques[0]", "publishes no sagemaker draft"),
     ("OPT024", {"techniques": [_awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
     ("OPT029", {"environment": {"SM_VLLM_MAX_NUM_SEQZ": "8"}}, "environment.SM_VLLM_MAX_NUM_SEQZ", "SM_VLLM_MAX_NUM_SEQS"),
@@ -471,12 +482,13 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT012", {"techniques": [_NEURON]}, "instance_type", "inf2"),
     ("OPT023", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", accept_eula=True)}, "techniques[0]", "to 8 bits"),
     ("OPT030", {"techniques": [_NEURON, Compilation.tensorrt_llm()]}, "techniques", "image"),
-    ("OPT040", {"techniques": [Compilation.tensorrt_llm(), _DRAFT]}, "techniques[1]", "one of the two"),
     ("OPT030", {"model": _hub("google/gemma-4-31B-it")}, "techniques[0]", 'Quantization.awq(checkpoint=Model.huggingface("google/gemma-4-31B-it-qat-w4a16-ct"))'),
+    ("OPT030", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [SpeculativeDecoding.sagemaker_draft()]}, "techniques", "no image that serves SageMaker draft model has it"),
     ("OPT030", {"model": _hub("Qwen/Qwen3.5-9B")}, "techniques[0]", "Quantization.w4a16(calibration_data=...), a job of llm-compressor"),
     ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "needs vLLM 0.23.0 or newer, and SageMaker's fp8 jobs know models up to those of vLLM 0.16.0"),
     ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "Quantization.fp8_block() or Quantization.fp8_dynamic()"),
     ("OPT030", {"model": _hub("Qwen/Qwen3.5-9B"), "techniques": [Quantization.fp8(), Compilation.tensorrt_llm()], "instance_type": "ml.p4d.24xlarge"}, "techniques[1]", "the model without Compilation.tensorrt_llm()"),
+    ("OPT040", {"techniques": [Compilation.tensorrt_llm(), _DRAFT]}, "techniques[1]", "one of the two"),
     ("OPT041", {"techniques": [Sharding.fast_load(), _DRAFT]}, "techniques[1]", "after quantization"),
     ("OPT042", {"techniques": [_awq(), _NEURON], **_TRN1}, "techniques[0]", "alone"),
     ("OPT043", {"techniques": [Quantization.smoothquant()]}, "techniques[0]", "Compilation.tensorrt_llm()"),
@@ -484,6 +496,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT045", {"techniques": [_awq(), _EAGLE]}, "techniques[1]", "alone"),
     ("OPT046", {"techniques": [_awq(group_size=64), Compilation.tensorrt_llm()]}, "techniques[0].group_size", "leave"),
     ("OPT050", {"instance_type": "ml.g5.xlarge"}, "instance_type", "smallest that would do"),
+    ("OPT050", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "mig-7g.80gb of ml.p5.4xlarge, the smallest that would do"),
+    ("OPT050", {"model": _hub("Qwen/Qwen3-235B-A22B-Instruct-2507"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "ml.p4de.24xlarge, the smallest that would do"),
+    ("OPT050", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "a partition mig-3g.40gb of ml.p5.4xlarge"),
+    ("OPT024", {"model": _hub("Qwen/Qwen3-8B"), "techniques": [Quantization.fp8_block(tensor_parallel_degree=2)], "instance_type": "ml.p5.4xlarge", "partition": "mig-4g.40gb"}, "techniques[0].tensor_parallel_degree", "a partition mig-4g.40gb of ml.p5.4xlarge has 1 accelerator, and 2 does not divide it"),
     ("OPT050", {"techniques": [_DRAFT]}, "instance_type", "142 GB"),
     ("OPT052", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "200000"}}, "environment.SM_VLLM_MAX_MODEL_LEN", "or less"),
     ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
@@ -501,14 +517,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT064", {"techniques": [SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-3-2-1b")]}, "techniques[0].accept_eula", "accept_eula=True"),
     ("OPT065", {"techniques": [SpeculativeDecoding.custom_draft(uri="/tmp/draft")]}, "techniques[0].uri", "s3://"),
     ("OPT065", {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/all.tar.gz")]}, "techniques[0].training_data", "s3://"),
-    ("OPT050", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "mig-7g.80gb of ml.p5.4xlarge, the smallest that would do"),
-    ("OPT050", {"model": _hub("Qwen/Qwen3-235B-A22B-Instruct-2507"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "ml.p4de.24xlarge, the smallest that would do"),
-    ("OPT050", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "a partition mig-3g.40gb of ml.p5.4xlarge"),
-    ("OPT024", {"model": _hub("Qwen/Qwen3-8B"), "techniques": [Quantization.fp8_block(tensor_parallel_degree=2)], "instance_type": "ml.p5.4xlarge", "partition": "mig-4g.40gb"}, "techniques[0].tensor_parallel_degree", "a partition mig-4g.40gb of ml.p5.4xlarge has 1 accelerator, and 2 does not divide it"),
     ("OPT067", {"techniques": [PreOptimized(config="../etc")]}, "techniques[0].config", "lmi-optimized"),
     ("OPT067", {"model": Model.s3("s3://models/mine/"), "techniques": [PreOptimized()]}, "techniques[0]", "Model.jumpstart"),
     ("OPT068", {"techniques": [SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-2-7b", accept_eula=True)]}, "techniques[0].model_id", "meta-textgeneration-llama-3-8b"),
     ("OPT160", _medusa(training_data="/home/me/train"), "techniques[0].training_data", "s3://"),
+    ("OPT160", _medusa(training_data="s3://My_Data/train/"), "techniques[0].training_data", "'My_Data' cannot name a bucket"),
     ("OPT160", _tuned(validation_data="s3://data/validation.jsonl"), "techniques[0].validation_data", "'s3://data/'"),
     ("OPT160", _medusa(base=FineTune(training_data="")), "techniques[0].base.training_data", "s3://"),
     ("OPT162", _on(instance_type="ml.m5.4xlarge"), "techniques[0].compute.instance_type", "ml.g5.12xlarge"),
@@ -683,6 +696,10 @@ def test_llamas_of_hugging_face_are_trained(technique: Technique) -> None:
         ("OPT012", {"techniques": [Sharding.fast_load()], "instance_type": "ml.p6-b200.48xlarge"}),
         ("OPT012", {"techniques": [Compilation.tensorrt_llm()], "instance_type": "ml.p6-b200.48xlarge"}),
         ("OPT071", {"techniques": [Quantization.fp8(checkpoint=_NVFP4)], "server": Server.sglang(), **_G7E}),
+        ("OPT008", {"model": Model.huggingface("s3://b/x"), "techniques": [], **_G7E}),
+        ("OPT008", {"model": Model.huggingface("Qwen3-32B"), "techniques": [], **_G7E}),
+        ("OPT028", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.c5d.xlarge"))]}),
+        ("OPT162", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.m5.xlarge"))]}),
         ("OPT055", {"model": _NVFP4, "techniques": [], "instance_type": "ml.inf2.48xlarge"}),
     ],
 )
@@ -690,32 +707,6 @@ def test_one_mistake_is_one_error(rule: str, changed: dict[str, Any]) -> None:
     assert [violation.rule for violation in check(Recipe(**recipe(**changed)))] == [rule]
 
 
-def test_advice_says_what_is_wrong_and_where() -> None:
-    arguments = recipe(model=_hub("acme/mine"), techniques=[], **_G7E)
-    (advice,) = warnings(Recipe(**arguments))
-    assert advice.message.startswith("model = 'acme/mine': it is not in the catalog, so nobody vouches that ")
-
-
-        ("OPT008", {"model": Model.huggingface("s3://b/x"), "techniques": [], **_G7E}),
-        ("OPT008", {"model": Model.huggingface("Qwen3-32B"), "techniques": [], **_G7E}),
-        ("OPT028", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.c5d.xlarge"))]}),
-        ("OPT162", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.m5.xlarge"))]}),
-def test_an_unpinned_model_version_gives_a_warning() -> None:
-    arguments = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
-    assert not check(Recipe(**arguments))
-    (advice,) = warnings(Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"]))
-    assert advice.id == "constructs-optim:OPT006"
-    assert "version=" in advice.message
-
-
-def test_a_model_that_needs_a_newer_engine_is_refused_with_the_release() -> None:
-    models.override("acme/future", recipe=models.VllmRecipe(engine="99.0.0"))
-    arguments: dict[str, Any] = {"model": Model.huggingface("acme/future", revision=_COMMIT), "techniques": [], **_G7E}
-    (violation,) = check(Recipe(**recipe(**arguments)))
-    assert violation.rule == "OPT030"
-    assert "acme/future" in violation.reason
-    assert "needs vLLM 99.0.0 or newer" in violation.reason
-    (violation,) = check(Recipe(**recipe(server=Server.vllm(), **arguments)))
 @pytest.mark.parametrize(
     ("model", "changed"),
     [
@@ -742,6 +733,28 @@ def test_a_construct_in_place_of_its_arn_is_told_the_attribute() -> None:
     assert refused.value.violations[0].suggestion == "secret.secret_arn"
 
 
+def test_advice_says_what_is_wrong_and_where() -> None:
+    arguments = recipe(model=_hub("acme/mine"), techniques=[], **_G7E)
+    (advice,) = warnings(Recipe(**arguments))
+    assert advice.message.startswith("model = 'acme/mine': it is not in the catalog, so nobody vouches that ")
+
+
+def test_an_unpinned_model_version_gives_a_warning() -> None:
+    arguments = recipe(model=Model.jumpstart(LLAMA_70B, accept_eula=True))
+    assert not check(Recipe(**arguments))
+    (advice,) = warnings(Recipe(arguments["model"], arguments["techniques"], arguments["instance_type"]))
+    assert advice.id == "constructs-optim:OPT006"
+    assert "version=" in advice.message
+
+
+def test_a_model_that_needs_a_newer_engine_is_refused_with_the_release() -> None:
+    models.override("acme/future", recipe=models.VllmRecipe(engine="99.0.0"))
+    arguments: dict[str, Any] = {"model": Model.huggingface("acme/future", revision=_COMMIT), "techniques": [], **_G7E}
+    (violation,) = check(Recipe(**recipe(**arguments)))
+    assert violation.rule == "OPT030"
+    assert "acme/future" in violation.reason
+    assert "needs vLLM 99.0.0 or newer" in violation.reason
+    (violation,) = check(Recipe(**recipe(server=Server.vllm(), **arguments)))
     assert violation.rule == "OPT037"
 
 
@@ -754,6 +767,7 @@ FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
     [
         ("OPT007", {"model": Model.jumpstart("meta-textgeneration-llama-9-70b", **HUB)}, "Test it before"),
         ("OPT007", {"model": Model.huggingface("acme/mine", revision=_COMMIT)}, "lock --model acme/mine"),
+        ("OPT007", {"model": Model.huggingface("qwen/qwen3-32", revision=_COMMIT)}, "Did you mean Qwen/Qwen3-32B"),
         ("OPT007", {"model": Model.s3("s3://models/mine/")}, "lock --model s3://models/mine/"),
         ("OPT019", {"model": Model.huggingface("Qwen/Qwen3.5-0.8B", revision=_COMMIT)}, "allow_code=True"),
         ("OPT026", {"model": Model.jumpstart("huggingface-reasoning-qwen3-8b", **HUB)}, "does not list"),
@@ -767,7 +781,6 @@ FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
             "SM_VLLM_HF_OVERRIDES",
         ),
     ],
-        ("OPT007", {"model": Model.huggingface("qwen/qwen3-32", revision=_COMMIT)}, "Did you mean Qwen/Qwen3-32B"),
     ids=lambda value: value if isinstance(value, str) and value.startswith("OPT") else "",
 )
 def test_what_nobody_vouches_for_gives_a_warning(rule: str, changed: dict[str, Any], part: str) -> None:

@@ -38,8 +38,7 @@ def _reason_and_fix(value: object) -> tuple[str, str]:
         try:
             parse(value)
         except UnknownSettingsError as error:
-            named = str(error).startswith("in Python ")
-            return "this is text, and no technique" if named else "no technique has that name", str(error)
+            return error.reason, str(error)
         return "this is text, and no technique", f"in Python {in_code(value)}"
     if isinstance(value, type) and issubclass(value, Technique):
         return "this is the class of a technique, not a technique", call_of(value)
@@ -74,12 +73,14 @@ def _settings_are_valid(_: Settings) -> Iterator[Finding]:
 @rule("OPT022", f"{GUIDE}model-optimize.html")
 def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
     """A kind of technique is applied once: no job supports a second technique of a kind on the output of the first."""
-    first: dict[str, str] = {}
+    first: dict[str, tuple[str, Technique]] = {}
     for location, technique in recipe.located_techniques:
-        if technique.kind in first:
-            fix = f"keep one {technique.kind}: {first[technique.kind]} or this one"
-            yield Finding(location, technique.name, fix)
-        first.setdefault(technique.kind, location)
+        before, other = first.setdefault(technique.kind, (location, technique))
+        if before != location:
+            kind = technique.kind.replace("_", " ")
+            has_job = technique.job_stage is not None or other.job_stage is not None
+            reason = None if has_job else f"the server has one {kind}, and {other.name} is one"
+            yield Finding(location, technique.name, f"keep one {technique.kind}: {before} or this one", reason)
 
 
 @rule("OPT023", f"{GUIDE}optimization-supported-models.html")

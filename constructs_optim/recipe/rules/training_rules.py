@@ -13,6 +13,7 @@ from constructs_optim.recipe.techniques import CompressorQuantization, Medusa
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .draft_rules import S3_PREFIX
+from .model_rules import wrong_bucket
 from .registry import API, GUIDE, Finding, rule
 
 _MEDUSA = "https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/"
@@ -31,14 +32,13 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
             if is_token(uri):
                 continue
             if not matches(S3_PREFIX, uri):
-                yield Finding(f"{location}.{name}", uri, "a URI such as 's3://my-bucket/text-to-sql/train/'")
+                fix = "a URI such as 's3://my-bucket/text-to-sql/train/'"
+                yield Finding(f"{location}.{name}", uri, fix, wrong_bucket(uri))
             elif uri.endswith((".jsonl", ".json")):
                 prefix = uri.rpartition("/")[0] + "/"
                 yield Finding(f"{location}.{name}", uri, repr(prefix), "it names a file, not a prefix")
 
 
-@rule("OPT162", f"{API}ResourceConfig.html")
-def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT028", f"{API}ResourceConfig.html")
 def _training_instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
     """A training instance type exists: SageMaker has no training instance type of that name."""
@@ -50,6 +50,8 @@ def _training_instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
             )
 
 
+@rule("OPT162", f"{API}ResourceConfig.html")
+def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
     """A training instance type has GPUs: this library's training code needs NVIDIA GPUs that it knows."""
     for location, technique in recipe.trained_techniques:
         name, row = technique.compute.instance_type, recipe.training_instance(technique.compute)
