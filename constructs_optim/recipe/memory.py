@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .catalog import images, instances, models
+from .catalog import images, models
 from .plan_data import MemoryEstimate
 from .recipe import Recipe
 from .settings import as_text
@@ -232,19 +232,6 @@ def has_such_a_cache(recipe: Recipe) -> bool:
         and recipe.serving_settings.name in _SIZED
         and not any(t.hub_configuration or t.kind == "compilation" for _, t in recipe.located_techniques)
     )
-
-
-def smallest_fit(recipe: Recipe, memory: MemoryEstimate) -> str | None:
-    """The instance type with the least accelerator memory that fits, of those that support its techniques."""
-    fitting = [
-        row
-        for row in instances.by_name().values()
-        if row.hosts_endpoints
-        and all(recipe.runs_on(technique, row) for _, technique in recipe.located_techniques)
-        and row.total_accelerator_memory_gb * USABLE >= memory.total_gb
-    ]
-    smallest = instances.smallest(fitting)
-    return smallest.name if smallest is not None else None
 
 
 def _number(text: str | None) -> int | None:

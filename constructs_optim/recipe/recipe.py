@@ -18,6 +18,8 @@ from .techniques import REGISTRY, KvCache, Medusa, Technique, TrainedTechnique
 from .tokens import is_token
 
 _Technique = TypeVar("_Technique", bound=Technique)
+TRAINABLE = "trainable"
+"""What the catalog says of models with the architectures of Llama and Mistral."""
 COPYING = "copying"
 """What the image of a job that copies a model makes."""
 
@@ -105,6 +107,12 @@ class Recipe:
         """What the catalog and the lock file know of a model."""
         known = models.by_id() if model.kind == "hub" else models.of_hugging_face()
         return self.containers.row(model.name, known.get(model.name))
+
+    def published(self, technique: Technique) -> list[str]:
+        """The ids of ready-made checkpoints of the model that are as the technique's own."""
+        known = models.of_hugging_face()
+        checkpoints = [each for name in models.published_for(self.model.name) for each in known[name].checkpoints]
+        return [each.model_id for each in checkpoints if each.precision in technique.precisions]
 
     def revision(self, model: Model) -> str | None:
         """The commit of a model of Hugging Face: its own, or the recorded one."""
@@ -223,9 +231,12 @@ class Recipe:
     def _job_names(self) -> tuple[str, str | None]:
         """The name that the image of the optimization jobs is recorded by, and by which earlier releases did.
 
-        Jobs for Blackwell may need other images than those for older GPUs of the same app.
+        Jobs for Blackwell, and those of models that need a newer engine, may need other images than other jobs of the
+        same app.
         """
         name = images.requirement(self.makes)
+        if self.job_engine is not None:
+            return f"vllm-{self.job_engine}:{name}", None
         capability = self.instance.compute_capability if self.instance is not None else None
         is_blackwell = capability is not None and capability >= images.BLACKWELL
         return (f"{images.FOR_BLACKWELL}:{name}", name) if is_blackwell else (name, None)
@@ -239,7 +250,45 @@ class Recipe:
     @cached_property
     def job_images(self) -> list[images.ImageRow]:
         """The images of any region that make the artifact on the accelerator, the preferred one first."""
+        return [image for image in self._makers if image.has_engine(self.job_engine)]
+
+    @property
+    def _makers(self) -> list[images.ImageRow]:
         return [image for image in images.making(self.makes) if self._accelerates(image)]
+
+    @cached_property
+    def job_engine(self) -> str | None:
+        """The least release of vLLM in an image that quantizes the model; None where the preferred one is new enough.
+
+        A job loads the model with the libraries of that release.
+        """
+        if self.is_served_by_job_image or not self.makes:
+            return None
+        return None if all(image.has_engine(self._loads_from) for image in self._makers[:1]) else self._loads_from
+
+    @property
+    def _loads_from(self) -> str | None:
+        """The least release of vLLM that knows the model's architecture; None where all do, or it is not known.
+
+        vLLM's recipes ask for newer releases than the architectures of Llama and Mistral need.
+        """
+        return None if self.model_row is None or TRAINABLE in self.model_row.supports else self.least_engine
+
+    @cached_property
+    def outdated_jobs(self) -> list[tuple[str, Technique, str]]:
+        """The techniques whose jobs do not know the model, with the newest release of vLLM whose models they know."""
+        least, found = self._loads_from, list[tuple[str, Technique, str]]()
+        for location, technique in self.located_techniques if least is not None else ():
+            assert least is not None  # noqa: S101 - for the type checker
+            # The image of a job that compiles is the only one, and quantizes by other means.
+            if technique.job_stage is None or technique.served_by_job_image is not self.is_served_by_job_image:
+                continue
+            newest = technique.newest_engine
+            if newest is None and technique.makes and not self.is_served_by_job_image and not self.job_images:
+                newest = max(self._makers, key=lambda image: image.release).engine if self._makers else None
+            if newest is not None and not images.is_from(newest, least):
+                found.append((location, technique, newest))
+        return found
 
     def _accelerates(self, image: images.ImageRow) -> bool:
         capability = self.instance.compute_capability if self.instance is not None else None

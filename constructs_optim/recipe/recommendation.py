@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from . import pricing
 from .catalog import instances, models
-from .catalog.lock import Lock
+from .catalog.lock import NO_COMMIT, Lock
 from .errors import RecipeError, Violation
 from .memory import DEFAULT_BATCH_SIZE, estimate
 from .model import Model
@@ -25,12 +25,13 @@ from .plan_data import MemoryEstimate, Plan
 from .planning import plan
 from .recipe import Recipe
 from .rules import all_rules, check
-from .techniques import REGISTRY
+from .techniques import REGISTRY, Technique
 from .techniques.parsing import parse
 
 # Tensor parallelism takes two all-reduces per layer (Shoeybi et al., "Megatron-LM", section 3); the fastest that was
 # measured between H100s took 3.7 microseconds (SGLang, pull request 2904).
 _REDUCTIONS_A_LAYER, _REDUCTION_SECONDS = 2, 3.7e-6
+_FP8 = "fp8"
 _CONFIGURATION = "pre_optimized,config="
 DEFAULT_CONFIGURATION = "lmi-optimized"
 PRICE = "price"
@@ -240,7 +241,8 @@ class _Ranking:
         self._refuse_common_mistakes(recommended[0])
         candidates: list[Candidate] = []
         excluded: _Excluded = {}
-        for techniques in [*((f"{_CONFIGURATION}{name}",) for name in configurations), *recommended]:
+        configured = [(f"{_CONFIGURATION}{name}",) for name in configurations]
+        for techniques in [*configured, *self._without_sagemakers_jobs(), *recommended]:
             for instance_type in self.instance_types:
                 try:
                     planned = plan(self._recipe(techniques, instance_type))
@@ -261,7 +263,35 @@ class _Ranking:
         return Recommendation(tuple(candidates), _exclusions(excluded), tuple(elsewhere), self._baseline())
 
     def _recipe(self, techniques: Sequence[str], instance_type: str) -> Recipe:
-        return Recipe(self.model, [*map(parse, techniques)], instance_type, self.region, containers=self.known)
+        named = [self._with_commit(parse(technique)) for technique in techniques]
+        return Recipe(self.model, named, instance_type, self.region, containers=self.known)
+
+    def _with_commit(self, technique: Technique) -> Technique:
+        """The technique with a commit of its checkpoint, or with what stands for one that is not recorded."""
+        checkpoint = technique.ready_made
+        recorded = self.known.models.get(checkpoint.model_id) if checkpoint is not None else None
+        if checkpoint is None or (recorded is not None and recorded.revision is not None):
+            return technique
+        return technique.model_copy(update={"checkpoint": checkpoint.model_copy(update={"revision": NO_COMMIT})})
+
+    def _without_sagemakers_jobs(self) -> list[tuple[str, ...]]:
+        """The model's ready-made checkpoints; where none is in FP8 and SageMaker's jobs do not know the model, a job of
+        llm-compressor, which takes every architecture and needs no samples.
+        """
+        row = self._recipe((), self.instance_types[0]).model_row
+        checkpoints = row.checkpoints if row is not None else ()
+        # Several techniques make some precisions: the first is the usual one.
+        made = {precision: t.name for t in [*REGISTRY["quantization"].values()][::-1] for precision in t.precisions}
+        found = [
+            (f"quantization={made[each.precision]},checkpoint={each.model_id}",)
+            for each in checkpoints
+            if each.precision in made
+        ]
+        of_sagemaker = (f"quantization={made[_FP8]}",)
+        if any(each.precision == _FP8 for each in checkpoints):
+            return found
+        is_known = not any(self._recipe(of_sagemaker, name).outdated_jobs for name in self.instance_types)
+        return found if is_known else [*found, ("quantization=fp8_block",)]
 
     def _refuse_common_mistakes(self, techniques: tuple[str, ...]) -> None:
         """Raise RecipeError for mistakes that would exclude every candidate."""

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from .catalog import engine_arguments
 from .errors import Violation
-from .settings import Group, Settings, UnknownSettingsError, as_text, settings_of
+from .settings import Group, Settings, UnknownSettingsError, as_text, meant, settings_of
 
 MODEL_PATH = "/opt/ml/model"
 """Where SageMaker puts the model's files."""
@@ -332,5 +332,8 @@ def parse(text: str) -> ServerSettings:
     name, *parts = [part.strip() for part in text.split(",")]
     server = by_name().get(name.lower().replace("-", "_"))
     if server is None:
-        raise UnknownSettingsError(f"a server: {', '.join(by_name())}; for instance vllm,context_length=8192")
+        near = meant(name, by_name())
+        known = f"a server: {', '.join(by_name())}; for instance vllm,context_length=8192"
+        fix = f"did you mean {' or '.join(near)}?" if near else known
+        raise UnknownSettingsError(fix, "no server has that name")
     return server(**settings_of(server, name, parts))

@@ -95,11 +95,7 @@ class Settings(BaseModel):
         value, reason = problem["input"], f"{cls.display_name()} does not take this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
-                bare = {name.replace("_", ""): name for name in cls.model_fields}
-                near = [bare[name] for name in close_matches(path.replace("_", ""), bare)][:2]
-                near += [name for name in cls.model_fields if name.endswith(f"_{path}") and name not in near][:2]
-                reason = f"{cls.display_name()} has no setting {path!r}"
-                fix = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(cls.model_fields)}"
+                reason, fix = f"{cls.display_name()} has no setting {path!r}", _meant_setting(cls, path)
             case "missing":
                 value, reason, fix = None, f"{cls.display_name()} needs it", f"{path}=..."
             case "kind":
@@ -107,7 +103,7 @@ class Settings(BaseModel):
             case "value_error":
                 reason, _, fix = str(problem["ctx"]["error"]).rpartition(": ")
             case _:
-                fix = _example(cls, parts, value) or _expected(problem)
+                fix = _example(cls, parts, value) or _attribute(path, value) or _expected(problem)
         return cls._mistake(f".{path}" if path else "", value, reason, fix)
 
     @classmethod
@@ -126,13 +122,20 @@ class Settings(BaseModel):
 _SYNONYMS = {"int4": "awq", "int8": "smoothquant", "gptq": "w4a16", "float8": "fp8", "tgi": "text_generation_inference"}
 
 
+def meant(name: str, names: Iterable[str]) -> list[str]:
+    """Which of ``names`` a text may stand for: the one that it is another name of, or up to two that are similar."""
+    known = [*names]
+    synonym = _SYNONYMS.get(name.lower())
+    return [synonym] if synonym in known else close_matches(name, known)[:2]
+
+
 class Group(type):
     """The type of groups of settings, which suggest members for misspelt ones."""
 
     def __getattr__(cls, name: str) -> Any:
         names = [method for method in vars(cls) if not method.startswith("_")]
-        near = _SYNONYMS.get(name.lower()) or " or ".join(close_matches(name, names)[:2])
-        hint = f" (did you mean {near}?)" if near else ""
+        near = meant(name, names)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise AttributeError(f"{cls.__name__} has no {name!r}{hint}; it has {', '.join(names)}")
 
 
@@ -147,6 +150,22 @@ def _example(cls: type[Settings], path: Sequence[str], value: object) -> str:
     field = cls.model_fields.get(path[0]) if len(path) == 1 else None
     kinds = _settings_types(field.annotation) if field is not None else []
     return kinds[0].example(value) if kinds else ""
+
+
+def _meant_setting(cls: type[Settings], name: str) -> str:
+    """The settings that a misspelt one may stand for, or all."""
+    bare = {known.replace("_", ""): known for known in cls.model_fields}
+    near = [bare[known] for known in close_matches(name.replace("_", ""), bare)][:2]
+    near += [known for known in cls.model_fields if known.endswith(f"_{name}") and known not in near][:2]
+    return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(cls.model_fields)}"
+
+
+def _attribute(path: str, value: object) -> str:
+    """The attribute of a construct that a setting takes in its place, as ``secret.secret_arn``; empty where none is."""
+    words = path.split("_")
+    names = ("_".join(words[start:]) for start in range(len(words) - 1))
+    name = next((name for name in names if not isinstance(value, str) and hasattr(value, name)), None)
+    return f"{name.rpartition('_')[0]}.{name}" if name is not None else ""
 
 
 def _expected(problem: Mapping[str, Any]) -> str:
@@ -176,7 +195,11 @@ def as_text(value: object) -> str:
 
 
 class UnknownSettingsError(ValueError):
-    """A text that names nothing that has settings, or lacks one. Its message is the fix."""
+    """A text that names nothing that has settings, or lacks one. Its message is the fix, ``reason`` what is wrong."""
+
+    def __init__(self, fix: str, reason: str) -> None:
+        super().__init__(fix)
+        self.reason = reason
 
 
 def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[str, Any]:
@@ -189,8 +212,10 @@ def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[st
     settings: dict[str, Any] = {}
     for part in parts:
         setting, separator, value = part.partition("=")
-        if not separator or setting not in fields:
-            raise UnknownSettingsError(f"settings of {head}: {', '.join(fields)}")
+        if not separator:
+            raise UnknownSettingsError(f"settings of {head}: {', '.join(fields)}", f"{part!r} is no setting=value")
+        if setting not in fields:
+            raise UnknownSettingsError(_meant_setting(cls, setting), f"{head} has no setting {setting!r}")
         annotation = fields[setting].annotation
         if get_origin(annotation) is Sequence:
             settings[setting] = [*settings.get(setting, []), value]
@@ -200,7 +225,8 @@ def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[st
             settings[setting] = value if str in (annotation, *get_args(annotation)) else _value(value)
     missing = [setting for setting, field in fields.items() if field.is_required() and setting not in settings]
     if missing:
-        raise UnknownSettingsError(f"{head} needs {', '.join(f'{setting}=...' for setting in missing)}")
+        needed = ", ".join(f"{setting}=..." for setting in missing)
+        raise UnknownSettingsError(f"{head} needs {needed}", f"{head} lacks {', '.join(missing)}")
     return settings
 
 

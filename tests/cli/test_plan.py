@@ -58,7 +58,7 @@ def test_a_wrong_server_is_reported_with_the_other_mistakes() -> None:
     )
     assert {"OPT002", "OPT010", "OPT020", "OPT037"} <= {violation["rule"] for violation in rules}
     (server,) = [violation for violation in rules if violation["rule"] == "OPT037"]
-    assert server["suggestion"].startswith("a server: vllm, ")
+    assert server["suggestion"] == "did you mean text_generation_inference?"
 
 
 def test_planned_job_requests_lack_only_name_and_role() -> None:

@@ -237,7 +237,8 @@ def test_models_of_hugging_face_are_ranked_before_their_commit_is_fixed(
     result = run(*arguments, "--format", "json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert found["candidates"][0]["jobs"][0] == "copy-qwen-qwen3-32b"
+    copies = {candidate["jobs"][0] for candidate in found["candidates"]}
+    assert copies == {"copy-qwen-qwen3-32b", "copy-qwen-qwen3-32b-awq", "copy-qwen-qwen3-32b-fp8"}
     assert {candidate["artifact_key"] for candidate in found["candidates"]} == {None}
     assert any("`constructs-optim lock --model Qwen/Qwen3-32B`" in note for note in found["notes"])
     assert "0000000" not in result.stdout

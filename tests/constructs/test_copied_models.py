@@ -170,7 +170,7 @@ def test_a_stack_without_gated_models_has_no_role_for_them() -> None:
 def test_all_mistakes_about_a_model_are_reported_at_once() -> None:
     with pytest.raises(RecipeError) as refused:
         endpoint(stack(), Model.huggingface("Qwen3-32B", revision="main", token_secret_arn="hf_1"))
-    assert {violation.rule for violation in refused.value.violations} == {"OPT008", "OPT017", "OPT018"}
+    assert {violation.rule for violation in refused.value.violations} == {"OPT008", "OPT018"}
 
 
 def test_a_copy_is_described_by_its_model_alone() -> None:

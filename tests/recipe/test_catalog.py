@@ -69,6 +69,7 @@ def test_optimization_instance_types_are_exactly_those_of_the_api() -> None:
 def test_training_instance_types_are_exactly_those_of_the_api() -> None:
     training = {row.name for row in instances.by_name().values() if row.runs_training}
     assert training == enum("CreateTrainingJob", "ResourceConfig", "InstanceType") & set(instances.by_name())
+    assert instances.training_names() == enum("CreateTrainingJob", "ResourceConfig", "InstanceType")
 
 
 def test_every_instance_type_has_plausible_accelerators() -> None:

@@ -18,7 +18,7 @@ from constructs_optim.recipe import (
     TrainingCompute,
     plan,
 )
-from constructs_optim.recipe.catalog import engine_arguments, instances, load, models
+from constructs_optim.recipe.catalog import engine_arguments, images, instances, load, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.catalog.models import License
 from constructs_optim.recipe.plan_data import ArtifactSource, HuggingFaceSource
@@ -100,6 +100,18 @@ def test_a_quantization_job_starts_from_the_copy() -> None:
     assert job.source == ArtifactSource(job=0)
     assert copy.artifact_key == planned().jobs[0].artifact_key
     assert job.artifact_key is not None
+
+
+def test_a_model_is_quantized_by_an_image_whose_engine_knows_it() -> None:
+    _, job = planned(QWEN, Quantization.awq(), instance_type="ml.g6e.12xlarge").jobs
+    image = images.find(job.image or "")
+    assert image is not None
+    assert image.has_engine("0.8.5")
+    # Another model of the app keeps the older image.
+    lock = Lock(jobs={"awq": "djl-inference:0.32.0-lmi14.0.0-cu126"})
+    both = planned(QWEN, Quantization.awq(), instance_type="ml.g6e.12xlarge", containers=lock)
+    assert both.containers.jobs["vllm-0.8.5:awq"] == image.name
+    assert "awq" not in both.containers.jobs
 
 
 def test_a_copy_has_storage_for_the_model_and_for_one_of_unknown_size() -> None:

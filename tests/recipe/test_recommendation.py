@@ -106,6 +106,24 @@ def test_instance_types_tested_by_aws_rank_before_untested_ones() -> None:
     assert sum("OPT013" in reason for reason in drafted.reasons) == 1, "reported once for both techniques"
 
 
+def test_ready_made_checkpoints_rank_before_jobs_that_make_the_like() -> None:
+    found = recommend(
+        Model.huggingface("Qwen/Qwen3-32B", revision="a" * 40), region=REGION, instance_types=("ml.g6e.12xlarge",)
+    )
+    ranked = [each.techniques for each in found.candidates]
+    ready_made = ("quantization=awq,checkpoint=Qwen/Qwen3-32B-AWQ",)
+    assert ranked[0] == ready_made
+    assert ranked.index(ready_made) < ranked.index(AWQ)
+    assert found.candidates[0].jobs == ("copy-qwen-qwen3-32b-awq",)
+
+
+def test_models_that_sagemakers_jobs_do_not_know_are_quantized_without_them() -> None:
+    model = Model.huggingface("Qwen/Qwen3.5-9B", revision="a" * 40)
+    found = recommend(model, region=REGION, instance_types=("ml.g6e.12xlarge", P5))
+    assert {each.techniques for each in found.candidates} == {("quantization=fp8_block",), EAGLE}
+    assert {each.rule for each in found.excluded if each.techniques == AWQ} == {"OPT030"}
+
+
 def test_latency_and_throughput_goals_rank_by_forward_pass_time() -> None:
     for goal in (Goal.latency, Goal.throughput):
         found = recommended(preferences=Preferences(goal=goal))

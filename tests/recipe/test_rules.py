@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -147,12 +149,9 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT), **_G7E},
     ],
     "OPT028": [
-        {
-            "model": Model.huggingface(
-                "Qwen/Qwen3-32B", revision=_COMMIT, compute=TrainingCompute(instance_type="ml.c5.9xlarge")
-            ),
-            **_G7E,
-        }
+        {"model": _copied(instance_type="ml.c5.9xlarge"), **_G7E},
+        {"model": _copied(instance_type="ml.c8i.4xlarge"), **_G7E},
+        _on(instance_type="ml.p4d.24xlarge"),
     ],
     "OPT049": [
         {"model": _PINNED, "techniques": [SpeculativeDecoding.ngram()], "instance_type": "ml.p4d.24xlarge"},
@@ -183,7 +182,17 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "OPT023": [{"model": Model.jumpstart("huggingface-llm-mistral-7b")}],
     "OPT024": [{"techniques": [Quantization.awq(tensor_parallel_degree=2)]}],
     "OPT025": [{"techniques": [_awq(tensor_parallel_degree=2), Sharding.fast_load(tensor_parallel_degree=2)]}],
-    "OPT030": [{}],
+    "OPT030": [
+        {},
+        {"model": _hub("Qwen/Qwen3-32B")},
+        # Llama's architecture is older than the release of vLLM that the recipe asks for.
+        {"model": _hub("meta-llama/Llama-3.3-70B-Instruct", token_secret_arn=_TOKEN)},
+        {
+            "model": _hub("google/gemma-4-31B-it"),
+            "techniques": [Quantization.fp8_block()],
+            "instance_type": "ml.p5.48xlarge",
+        },
+    ],
     "OPT029": [
         {
             "environment": {
@@ -355,6 +364,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT002", {"model": Model.jumpstart("meta-textgeneration-lama-3-70b-instruct")}, "model", LLAMA_70B),
     ("OPT002", {"model": Model.jumpstart("no such thing")}, "model", "Model.s3"),
     ("OPT002", {"model": Model.jumpstart("Qwen/Qwen3-32B")}, "model", 'Model.huggingface("Qwen/Qwen3-32B")'),
+    ("OPT002", {"model": Model.jumpstart("Qwen3-32B")}, "model", "did you mean Qwen/Qwen3-32B, "),
+    ("OPT002", {"model": Model.jumpstart("qwen3-32b")}, "model", "an id of Hugging Face without its owner"),
     ("OPT002", {"model": Model.jumpstart("${Token[TOKEN.7]}")}, "model", "known only when the stack is deployed"),
     ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="latest", accept_eula=True)}, "model.version", "2.25.0"),
     ("OPT003", {"model": Model.jumpstart(LLAMA_70B, version="*", accept_eula=True)}, "model.version", "list-hub"),
@@ -368,6 +379,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT005", {"techniques": [_nvfp4(Model.s3("s3:///model/"))]}, "techniques[0].checkpoint.uri", "bucket"),
     ("OPT008", {"model": Model.huggingface("Qwen3-32B", revision=_COMMIT), **_G7E}, "model", "did you mean Qwen/Qwen3-32B?"),
     ("OPT008", {"model": Model.huggingface("a/b/c", revision=_COMMIT), **_G7E}, "model", "Qwen/Qwen3-32B"),
+    ("OPT008", {"model": _hub("meta-llama/llama-3.3-70b-instruct"), **_G7E}, "model", "did you mean meta-llama/Llama-3.3-70B-Instruct?"),
+    ("OPT008", {"model": _hub("s3://models/mine"), **_G7E}, "model", 'Model.s3("s3://models/mine")'),
+    ("OPT008", {"techniques": [_nvfp4(_hub("Nvidia/gemma-4-31B-it-NVFP4"))], **_G7E}, "techniques[0].checkpoint", "by others"),
     ("OPT008", {"model": Model.huggingface("${Token[T.1]}", revision=_COMMIT), **_G7E}, "model", "is a token"),
     ("OPT017", {"model": Model.huggingface("Qwen/Qwen3-32B", revision="main"), **_G7E}, "model.revision", "lock --model Qwen/Qwen3-32B"),
     ("OPT017", {"model": Model.huggingface("Qwen/Qwen3-32B"), **_G7E}, "model.revision", "no commit of Qwen/Qwen3-32B is recorded"),
@@ -376,7 +390,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT018", {"model": Model.huggingface("meta-llama/Llama-3.1-8B", token_secret_arn="hf_1"), "containers": _GATED, **_G7E}, "model.token_secret_arn", "secret.secret_arn"),
     ("OPT018", {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT, encryption_key_arn=_KEY), **_G7E}, "model.encryption_key_arn", "the key is of the secret"),
     ("OPT023", {"model": Model.huggingface("Qwen/Qwen3-32B-FP8", revision=_COMMIT), "instance_type": "ml.p4d.24xlarge"}, "techniques[0]", "quantized already"),
-    ("OPT028", {"model": Model.huggingface("Qwen/Qwen3-32B", revision=_COMMIT, compute=TrainingCompute(instance_type="ml.m5.xlarg")), **_G7E}, "model.compute.instance_type", "ml.m5.xlarge"),
+    ("OPT028", {"model": _copied(instance_type="ml.m5.xlarg"), **_G7E}, "model.compute.instance_type", "ml.m5.xlarge"),
+    ("OPT028", {"model": _copied(instance_type="ml.c6g.4xlarge"), **_G7E}, "model.compute.instance_type", "did you mean ml.c"),
+    ("OPT028", {"model": _copied(instance_type="ml.inf2.xlarge"), **_G7E}, "model.compute.instance_type", "no training instance type"),
+    ("OPT028", _on(instance_type="ml.g5.9xlarge"), "techniques[0].compute.instance_type", "ml.g5.8xlarge"),
+    ("OPT028", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.c5d.xlarge"))]}, "techniques[0].compute.instance_type", "ml.c5"),
     ("OPT037", {"model": Model.huggingface("Qwen/Qwen3.6-27B", revision=_COMMIT), "server": Server.lmi(container_version="0.36.0-lmi18"), **_G7E}, "server.container_version", "lmi28"),
     ("OPT049", {"model": _PINNED}, "model.manifest_uri", "the job of awq reads the whole prefix"),
     ("OPT049", {"model": Model.s3("s3://models/mine/", manifest_etag="0a"), "techniques": [SpeculativeDecoding.ngram()]}, "model.manifest_etag", "manifest_uri as well"),
@@ -434,12 +452,23 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT020", {"techniques": ["awq"]}, "techniques[0]", "Quantization.awq()"),
     ("OPT020", {"techniques": ["quantization=awq"]}, "techniques[0]", "Quantization.awq()"),
     ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "group_size"),
+    ("OPT020", {"techniques": ["quantization=awq,groupsize=64"]}, "techniques[0]", "has no setting 'groupsize'"),
+    ("OPT020", {"techniques": ["speculative_decoding=speculator"]}, "techniques[0]", "speculative_decoding=speculator lacks model"),
+    ("OPT020", {"techniques": ["quantization=awq,64"]}, "techniques[0]", "'64' is no setting=value"),
+    ("OPT020", {"techniques": ["quantization=gptq"]}, "techniques[0]", "did you mean quantization=w4a16?"),
+    ("OPT037", {"server": "tgi"}, "server", "did you mean text_generation_inference?"),
+    ("OPT037", {"server": "vllm,context_lenght=8192"}, "server", "did you mean context_length?"),
+    ("OPT037", {"server": "vllm,context_lenght=8192"}, "server", "vllm has no setting 'context_lenght'"),
+    ("OPT037", {"server": "triton"}, "server", "no server has that name"),
+    ("OPT037", {"server": Server.vllm}, "server", "this is the class of a server"),
     ("OPT020", {"techniques": ["smaller"]}, "techniques[0]", "a kind of technique"),
     ("OPT020", {"techniques": [Quantization]}, "techniques[0]", "one of Quantization.awq()"),
     ("OPT020", {"techniques": [SpeculativeDecoding.jumpstart_draft]}, "techniques[0]", "SpeculativeDecoding.jumpstart_draft(model_id=...)"),
     ("OPT020", {"techniques": [Medusa]}, "techniques[0]", "class of a technique"),
     ("OPT020", {"techniques": [object()]}, "techniques[0]", "not a technique"),
     ("OPT022", {"techniques": [Quantization.awq(), Quantization.awq(group_size=64)]}, "techniques[1]", "techniques[0]"),
+    ("OPT022", {"techniques": [Quantization.awq()] * 2}, "techniques[1]", "no job supports"),
+    ("OPT022", {"techniques": [SpeculativeDecoding.ngram(), SpeculativeDecoding.mtp()], "model": _hub("Qwen/Qwen3.5-27B"), **_G7E}, "techniques[1]", "the server has one speculative decoding, and ngram is one"),
     ("OPT023", {"model": Model.jumpstart("huggingface-llm-falcon-180b-bf16"), "techniques": [_DRAFT]}, "techniques[0]", "publishes no sagemaker draft"),
     ("OPT024", {"techniques": [_awq(tensor_parallel_degree=3)]}, "techniques[0].tensor_parallel_degree", "1, 2, 4"),
     ("OPT029", {"environment": {"SM_VLLM_MAX_NUM_SEQZ": "8"}}, "environment.SM_VLLM_MAX_NUM_SEQZ", "SM_VLLM_MAX_NUM_SEQS"),
@@ -492,6 +521,12 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT012", {"techniques": [_NEURON]}, "instance_type", "inf2"),
     ("OPT023", {"model": Model.jumpstart("meta-textgeneration-llama-3-1-405b-fp8", accept_eula=True)}, "techniques[0]", "to 8 bits"),
     ("OPT030", {"techniques": [_NEURON, Compilation.tensorrt_llm()]}, "techniques", "image"),
+    ("OPT030", {"model": _hub("google/gemma-4-31B-it")}, "techniques[0]", 'Quantization.awq(checkpoint=Model.huggingface("google/gemma-4-31B-it-qat-w4a16-ct"))'),
+    ("OPT030", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [SpeculativeDecoding.sagemaker_draft()]}, "techniques", "no image that serves SageMaker draft model has it"),
+    ("OPT030", {"model": _hub("Qwen/Qwen3.5-9B")}, "techniques[0]", "Quantization.w4a16(calibration_data=...), a job of llm-compressor"),
+    ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "needs vLLM 0.23.0 or newer, and SageMaker's fp8 jobs know models up to those of vLLM 0.16.0"),
+    ("OPT030", {"model": _hub("google/gemma-4-12B-it"), "techniques": [Quantization.fp8()]}, "techniques[0]", "Quantization.fp8_block() or Quantization.fp8_dynamic()"),
+    ("OPT030", {"model": _hub("Qwen/Qwen3.5-9B"), "techniques": [Quantization.fp8(), Compilation.tensorrt_llm()], "instance_type": "ml.p4d.24xlarge"}, "techniques[1]", "the model without Compilation.tensorrt_llm()"),
     ("OPT040", {"techniques": [Compilation.tensorrt_llm(), _DRAFT]}, "techniques[1]", "one of the two"),
     ("OPT041", {"techniques": [Sharding.fast_load(), _DRAFT]}, "techniques[1]", "after quantization"),
     ("OPT042", {"techniques": [_awq(), _NEURON], **_TRN1}, "techniques[0]", "alone"),
@@ -500,6 +535,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT045", {"techniques": [_awq(), _EAGLE]}, "techniques[1]", "alone"),
     ("OPT046", {"techniques": [_awq(group_size=64), Compilation.tensorrt_llm()]}, "techniques[0].group_size", "leave"),
     ("OPT050", {"instance_type": "ml.g5.xlarge"}, "instance_type", "smallest that would do"),
+    ("OPT050", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "mig-7g.80gb of ml.p5.4xlarge, the smallest that would do"),
+    ("OPT050", {"model": _hub("Qwen/Qwen3-235B-A22B-Instruct-2507"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "ml.p4de.24xlarge, the smallest that would do"),
+    ("OPT050", {"model": _hub("Qwen/Qwen3-32B"), "techniques": [], "instance_type": "ml.p5.4xlarge", "partition": "mig-3g.40gb"}, "accelerator_partition", "a partition mig-3g.40gb of ml.p5.4xlarge"),
+    ("OPT024", {"model": _hub("Qwen/Qwen3-8B"), "techniques": [Quantization.fp8_block(tensor_parallel_degree=2)], "instance_type": "ml.p5.4xlarge", "partition": "mig-4g.40gb"}, "techniques[0].tensor_parallel_degree", "a partition mig-4g.40gb of ml.p5.4xlarge has 1 accelerator, and 2 does not divide it"),
     ("OPT050", {"techniques": [_DRAFT]}, "instance_type", "142 GB"),
     ("OPT052", {"environment": {"SM_VLLM_MAX_MODEL_LEN": "200000"}}, "environment.SM_VLLM_MAX_MODEL_LEN", "or less"),
     ("OPT054", _FALCON_7B, "instance_type", "tensor parallel degree of 1 ("),
@@ -521,9 +560,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT067", {"model": Model.s3("s3://models/mine/"), "techniques": [PreOptimized()]}, "techniques[0]", "Model.jumpstart"),
     ("OPT068", {"techniques": [SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-2-7b", accept_eula=True)]}, "techniques[0].model_id", "meta-textgeneration-llama-3-8b"),
     ("OPT160", _medusa(training_data="/home/me/train"), "techniques[0].training_data", "s3://"),
+    ("OPT160", _medusa(training_data="s3://My_Data/train/"), "techniques[0].training_data", "'My_Data' cannot name a bucket"),
     ("OPT160", _tuned(validation_data="s3://data/validation.jsonl"), "techniques[0].validation_data", "'s3://data/'"),
     ("OPT160", _medusa(base=FineTune(training_data="")), "techniques[0].base.training_data", "s3://"),
-    ("OPT162", _on(instance_type="ml.g5.9xlarge"), "techniques[0].compute.instance_type", "ml.g5.8xlarge"),
+    ("OPT162", _on(instance_type="ml.m5.4xlarge"), "techniques[0].compute.instance_type", "ml.g5.12xlarge"),
     ("OPT162", _on(instance_type="ml.trn1.32xlarge"), "techniques[0].compute.instance_type", "ml."),
     ("OPT163", _tuned(method="full"), "techniques[0].compute.instance_type", "70 GB of each GPU"),
     ("OPT163", _tuned(compute=TrainingCompute(instance_type="ml.g5.xlarge")), "techniques[0].compute.instance_type", "merging adapters"),
@@ -695,6 +735,10 @@ def test_llamas_of_hugging_face_are_trained(technique: Technique) -> None:
         ("OPT012", {"techniques": [Sharding.fast_load()], "instance_type": "ml.p6-b200.48xlarge"}),
         ("OPT012", {"techniques": [Compilation.tensorrt_llm()], "instance_type": "ml.p6-b200.48xlarge"}),
         ("OPT071", {"techniques": [Quantization.fp8(checkpoint=_NVFP4)], "server": Server.sglang(), **_G7E}),
+        ("OPT008", {"model": Model.huggingface("s3://b/x"), "techniques": [], **_G7E}),
+        ("OPT008", {"model": Model.huggingface("Qwen3-32B"), "techniques": [], **_G7E}),
+        ("OPT028", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.c5d.xlarge"))]}),
+        ("OPT162", {"techniques": [_w4a16(compute=TrainingCompute(instance_type="ml.m5.xlarge"))]}),
         ("OPT055", {"model": _NVFP4, "techniques": [], "instance_type": "ml.inf2.48xlarge"}),
     ],
 )
@@ -744,6 +788,32 @@ def test_a_model_of_jumpstart_may_be_the_one_that_a_speculator_is_of() -> None:
     assert not [each for each in warnings(subject) if each.id.endswith("OPT073")]
 
 
+@pytest.mark.parametrize(
+    ("model", "changed"),
+    [
+        ("Qwen/Qwen3-32B-AWQ", {"instance_type": "ml.g6.xlarge"}),
+        ("Qwen/Qwen3-32B", {"instance_type": "ml.g6e.12xlarge", "server": Server.vllm(context_length=200_000)}),
+    ],
+)
+def test_an_instance_type_that_would_do_is_one_that_the_rules_take(model: str, changed: dict[str, Any]) -> None:
+    small = Recipe(**recipe(model=_hub(model), techniques=[], **changed))
+    found = {advice.id: advice.message for advice in warnings(small)}
+    (larger,) = re.findall(r"(ml\.[\w.]+) would do", found["constructs-optim:OPT051"])
+    roomy = replace(small, instance_type=larger)
+    assert not check(roomy)
+    assert "constructs-optim:OPT051" not in {advice.id for advice in warnings(roomy)}
+
+
+class _Secret:
+    secret_arn = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub"
+
+
+def test_a_construct_in_place_of_its_arn_is_told_the_attribute() -> None:
+    with pytest.raises(RecipeError) as refused:
+        Model.huggingface("Qwen/Qwen3-32B", token_secret_arn=_Secret())  # type: ignore[arg-type]
+    assert refused.value.violations[0].suggestion == "secret.secret_arn"
+
+
 def test_advice_says_what_is_wrong_and_where() -> None:
     arguments = recipe(model=_hub("acme/mine"), techniques=[], **_G7E)
     (advice,) = warnings(Recipe(**arguments))
@@ -778,6 +848,7 @@ FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
     [
         ("OPT007", {"model": Model.jumpstart("meta-textgeneration-llama-9-70b", **HUB)}, "Test it before"),
         ("OPT007", {"model": Model.huggingface("acme/mine", revision=_COMMIT)}, "lock --model acme/mine"),
+        ("OPT007", {"model": Model.huggingface("qwen/qwen3-32", revision=_COMMIT)}, "Did you mean Qwen/Qwen3-32B"),
         ("OPT007", {"model": Model.s3("s3://models/mine/")}, "lock --model s3://models/mine/"),
         ("OPT019", {"model": Model.huggingface("Qwen/Qwen3.5-0.8B", revision=_COMMIT)}, "allow_code=True"),
         ("OPT026", {"model": Model.jumpstart("huggingface-reasoning-qwen3-8b", **HUB)}, "does not list"),
@@ -794,7 +865,7 @@ FLEET = {"instance_type": "ml.p4d.24xlarge", "server": Server.vllm()}
     ids=lambda value: value if isinstance(value, str) and value.startswith("OPT") else "",
 )
 def test_what_nobody_vouches_for_gives_a_warning(rule: str, changed: dict[str, Any], part: str) -> None:
-    techniques = [] if rule == "OPT007" else [_awq(tensor_parallel_degree=1)]
+    techniques = [] if rule in ("OPT007", "OPT019") else [_awq(tensor_parallel_degree=1)]
     arguments = recipe(techniques=techniques, **FLEET, **changed)
     assert not check(Recipe(**arguments))
     advice = {advice.id: advice.message for advice in warnings(Recipe(**arguments))}

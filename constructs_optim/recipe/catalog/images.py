@@ -80,7 +80,7 @@ class ImageRow(BaseModel, frozen=True):
         """Whether its engine is known as a release of vLLM from ``least`` on, or is no vLLM."""
         if least is None or self.server not in VLLM:
             return True
-        return self.engine is not None and _numbers(self.engine) >= _numbers(least)
+        return self.engine is not None and is_from(self.engine, least)
 
     def has_version(self, version: str) -> bool:
         """Whether the tag is ``version``, or begins with it and a separator."""
@@ -90,6 +90,11 @@ class ImageRow(BaseModel, frozen=True):
     def release(self) -> tuple[int, ...]:
         """The numbers of the tag: a newer image has greater ones."""
         return _numbers(self.tag)
+
+
+def is_from(version: str, least: str) -> bool:
+    """Whether a release is ``least`` or a later one."""
+    return _numbers(version) >= _numbers(least)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

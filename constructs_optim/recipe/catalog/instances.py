@@ -99,11 +99,23 @@ def other_names() -> frozenset[str]:
     return frozenset(load("instances")["without_catalogued_accelerator"])
 
 
+@cache
+def training_names() -> frozenset[str]:
+    """Every instance type of training jobs, with an accelerator or without."""
+    others: list[str] = load("instances")["training_without_catalogued_accelerator"]
+    return frozenset([*others, *(name for name, row in by_name().items() if row.runs_training)])
+
+
 def find(name: object) -> InstanceRow | None:
     """The accelerated instance type of that name; None where there is none."""
     return by_name().get(name) if isinstance(name, str) else None
 
 
+def size(row: InstanceRow) -> tuple[float, int, int]:
+    """What instance types are compared by: accelerator memory, then accelerators and vCPUs."""
+    return row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu
+
+
 def smallest(rows: Iterable[InstanceRow]) -> InstanceRow | None:
-    """The instance type with the least accelerator memory, then the fewest accelerators and vCPUs; None of none."""
-    return min(rows, key=lambda row: (row.total_accelerator_memory_gb, row.accelerator_count, row.vcpu), default=None)
+    """The smallest instance type; None of none."""
+    return min(rows, key=size, default=None)

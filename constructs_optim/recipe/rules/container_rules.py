@@ -11,9 +11,9 @@ from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.memory import engine_setting
 from constructs_optim.recipe.recipe import Recipe
-from constructs_optim.recipe.servers import ServerSettings, SglangServer, by_name, parse
+from constructs_optim.recipe.servers import LmiServer, ServerSettings, SglangServer, VllmServer, by_name, parse
 from constructs_optim.recipe.settings import UnknownSettingsError
-from constructs_optim.recipe.techniques import Quantization
+from constructs_optim.recipe.techniques import REGISTRY, CompressorQuantization, Quantization, Technique
 from constructs_optim.recipe.tokens import is_token
 
 from .registry import API, Finding, rule
@@ -21,6 +21,7 @@ from .registry import API, Finding, rule
 _LMI = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/"
 _IMAGES = "https://github.com/aws/deep-learning-containers/blob/master/docs/vllm/deployment/sagemaker.md"
 _ANY_SERVER = "Server.vllm(), for instance"
+_VLLM = (VllmServer.name, LmiServer.name)
 _SHOWN = 3
 _BLACKWELL = 10.0
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,1023}")
@@ -63,10 +64,19 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
     fix = "fewer techniques; `constructs-optim catalog images` lists what each image makes and serves"
     if not recipe.job_image.usable and not images.making(recipe.makes):
         yield Finding("techniques", names, fix)
+    elif recipe.outdated_jobs:
+        for location, technique, newest in recipe.outdated_jobs:
+            reason = (
+                f"{recipe.served_model.name} needs vLLM {recipe.least_engine} or newer, and SageMaker's "
+                f"{technique.name} jobs know models up to those of vLLM {newest}"
+            )
+            yield Finding(location, technique.name, _made_otherwise(recipe, technique), reason)
     elif recipe.is_served_by_job_image or recipe.serving_image.usable:
         return
     elif not images.serving(recipe.serves, by_name()):
         yield Finding("techniques", names, fix, "no container image serves the result of these techniques together")
+    elif recipe.server is None and any(image.has_engine(recipe.least_engine) for image in images.serving((), _VLLM)):
+        yield Finding("techniques", names, "fewer techniques", _too_old(recipe, f"image that serves {_result(recipe)}"))
     elif recipe.server is None:
         yield Finding(
             "model",
@@ -74,6 +84,19 @@ def _an_image_has_the_capabilities(recipe: Recipe) -> Iterator[Finding]:
             "another model, or a later release of this library",
             _too_old(recipe, "catalogued image"),
         )
+
+
+def _made_otherwise(recipe: Recipe, technique: Technique) -> str:
+    """What works in place of a technique whose job does not know the model."""
+    call = technique.display_name()
+    if checkpoints := [f'{call}(checkpoint=Model.huggingface("{each}"))' for each in recipe.published(technique)]:
+        return " or ".join(checkpoints)
+    jobs = [
+        f"{other.display_name()}({'calibration_data=...' if 'calibration_data' in other.model_fields else ''})"
+        for other in REGISTRY[technique.kind].values()
+        if issubclass(other, CompressorQuantization) and other.precisions & technique.precisions
+    ]
+    return f"{' or '.join(jobs)}, a job of llm-compressor" if jobs else f"the model without {call}()"
 
 
 @rule("OPT035", _IMAGES)
@@ -105,7 +128,8 @@ def _the_server_serves_techniques(recipe: Recipe) -> Iterator[Finding]:
     if server is None:
         return
     if not isinstance(server, ServerSettings):
-        yield Finding("server", server, _server_in_code(server), "this is no server")
+        reason, fix = _reason_and_fix(server)
+        yield Finding("server", server, fix, reason)
         return
     if recipe.is_served_by_job_image:
         bound = [each.display_name() for _, each in recipe.located_techniques if each.served_by_job_image]
@@ -135,13 +159,16 @@ def _result(recipe: Recipe) -> str:
     return " with ".join([*weights, *([" and ".join(techniques)] if techniques else [])]) or recipe.served_model.name
 
 
-def _server_in_code(value: object) -> str:
+def _reason_and_fix(value: object) -> tuple[str, str]:
+    """Why a value is no server, and what to write instead."""
     if isinstance(value, str):
         try:
-            return f"{parse(value).display_name()}()"
+            return "this is text, and no server", f"{parse(value).display_name()}()"
         except UnknownSettingsError as error:
-            return str(error)
-    return f"{value.display_name()}()" if isinstance(value, type) and issubclass(value, ServerSettings) else _ANY_SERVER
+            return error.reason, str(error)
+    if isinstance(value, type) and issubclass(value, ServerSettings):
+        return "this is the class of a server, not a server", f"{value.display_name()}()"
+    return "this is no server", _ANY_SERVER
 
 
 @rule("OPT039", _IMAGES, advisory=True)

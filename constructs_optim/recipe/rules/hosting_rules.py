@@ -216,7 +216,9 @@ def _sessions_reach_containers(hosting: Hosting) -> Iterator[Finding]:
 
 @rule("OPT117", f"{GUIDE}ssm-access.html", advisory=True)
 def _sessions_are_for_tests(hosting: Hosting) -> Iterator[Finding]:
-    """Sessions are for tests: with them, SageMaker delays patches and the replacement of faulty instances by a day."""
+    """Sessions are for tests: where they are possible, SageMaker delays patches and the replacement of faulty instances
+    by a day.
+    """
     if hosting.ssm_access:
         fix = "Leave it out in production; AWS Support enables it for an account, and without that endpoints fail"
         yield Finding("variant.ssm_access", True, fix)

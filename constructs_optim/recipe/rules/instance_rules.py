@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
@@ -20,14 +21,14 @@ from constructs_optim.recipe.memory import (
     estimate,
     has_such_a_cache,
     planned_context,
-    smallest_fit,
 )
+from constructs_optim.recipe.plan_data import MemoryEstimate
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.techniques import Compilation, Technique
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
 from .model_rules import too_late
-from .registry import API, GUIDE, Finding, rule
+from .registry import API, GUIDE, Finding, all_rules, rule
 
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
 _HARDWARE = "https://docs.vllm.ai/en/latest/features/quantization/"
@@ -41,6 +42,8 @@ _TRAINING_PLAN = re.compile(r"(?=.{50,2048}\Z)arn:aws[a-z-]*:sagemaker:[a-z0-9-]
 _EXAMPLE = "a type such as ml.g5.12xlarge"
 _SCALING = ("hf_overrides", "json_model_override_args", "rope_scaling", "rope_theta")
 _OFF = frozenset({"", "0", "false", "no", "off"})
+# What a recipe breaks on one instance type and not on another.
+_OF_HARDWARE = frozenset({"OPT012", "OPT024", "OPT033", "OPT050", "OPT052", "OPT054", "OPT055"})
 _DEVICES = {"gpu": "GPUs", "neuron": "Neuron devices"}
 
 
@@ -189,12 +192,13 @@ def _weights_fit(recipe: Recipe) -> Iterator[Finding]:
     memory = estimate(recipe) if recipe.has_only_techniques else None
     if memory is None or memory.weights_fit:
         return
-    smallest = smallest_fit(recipe, memory)
+    smallest = _smallest_fit(recipe, memory)
     degree = recipe.tensor_parallel_degree
     spread = "its one accelerator or core" if degree == 1 else f"the {degree} accelerators or cores it is spread over"
+    if recipe.instance is not None and recipe.partition in recipe.instance.partitions:
+        spread = f"a partition {recipe.partition} of {recipe.instance_type}"
     yield Finding(
-        "instance_type",
-        recipe.instance_type,
+        *_place(recipe),
         f"{smallest}, the smallest that would do" if smallest else "fewer bits a weight, or a smaller model",
         f"the weights take {memory.fixed_gb:.0f} GB; {memory.available_gb:.0f} GB ({USABLE:.0%}) of the memory "
         f"of {spread} can be used",
@@ -207,15 +211,45 @@ def _cache_fits(recipe: Recipe) -> Iterator[Finding]:
     memory = estimate(recipe)
     if memory is None or not memory.weights_fit or memory.total_gb <= memory.available_gb:
         return
-    smallest = smallest_fit(recipe, memory)
+    smallest = _smallest_fit(recipe, memory)
     yield Finding(
-        "instance_type",
-        recipe.instance_type,
+        *_place(recipe),
         f"{smallest} would do" if smallest else "Choose fewer or shorter requests",
         f"weights ({memory.fixed_gb:.0f} GB) and KV cache ({memory.kv_cache_gb:.0f} GB for {memory.batch_size} "
         f"requests of {memory.sequence_length} tokens) take more than the usable {memory.available_gb:.0f} GB, so "
         "that requests wait for each other, or are refused",
     )
+
+
+def _place(recipe: Recipe) -> tuple[str, str]:
+    """Where a recipe says what it is served on, and what it says."""
+    row = recipe.instance
+    if row is not None and recipe.partition in row.partitions:
+        return "accelerator_partition", str(recipe.partition)
+    return "instance_type", recipe.instance_type
+
+
+def _smallest_fit(recipe: Recipe, needed: MemoryEstimate) -> str | None:
+    """The smallest partition of the instance type, where the model is on one, or else the instance type with the least
+    accelerator memory that holds weights and KV cache, and that the other rules take.
+    """
+    row, found = recipe.instance, list[tuple[str, Recipe]]()
+    if row is not None and recipe.partition in row.partitions:
+        found += [(f"{each} of {row.name}", replace(recipe, partition=each)) for each in row.partitions]
+    rows = sorted(instances.by_name().values(), key=instances.size)
+    found += [
+        (row.name, replace(recipe, instance_type=row.name, partition=None))
+        for row in rows
+        if row.hosts_endpoints and row.total_accelerator_memory_gb * USABLE >= needed.total_gb
+    ]
+    rules = [rule for rule in all_rules(Recipe) if rule.id in _OF_HARDWARE]
+    for name, candidate in found:
+        memory = estimate(candidate)
+        if memory is None or memory.total_gb > memory.available_gb:
+            continue
+        if not any(finding for rule in rules for finding in rule.check(candidate)):
+            return name
+    return None
 
 
 @rule("OPT052", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/")

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from constructs_optim.recipe.catalog import instances, models
+from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
-from constructs_optim.recipe.errors import close_matches, did_you_mean
+from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.model import COMMIT, Model
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.tokens import is_token, matches
@@ -30,6 +30,14 @@ _HUGGING_FACE_ID = re.compile(r"(?!.*(--|\.\.))[\w][\w.-]{0,95}/[\w][\w.-]{0,95}
 _HUGGING_FACE = "https://huggingface.co/docs/huggingface_hub/guides/download"
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 LONGEST_URI = 1024
+
+
+def wrong_bucket(uri: str) -> str | None:
+    """What is wrong with the name of the bucket of an S3 URI; None where nothing is, or it is no S3 URI."""
+    found = _S3_URI.fullmatch(uri)
+    if found is None or _BUCKET.fullmatch(found["bucket"]):
+        return None
+    return f"{found['bucket']!r} cannot name a bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
 
 
 def too_late(subject: str) -> str:
@@ -69,10 +77,17 @@ def _jumpstart_id_is_an_id(recipe: Recipe) -> Iterator[Finding]:
     if "/" in model.model_id:
         fix = f'Model.huggingface("{model.model_id}")'
         yield Finding("model", model.model_id, fix, "this is an id of Hugging Face")
+    elif owned := [known for known in models.of_hugging_face() if _is_name_of(model.model_id, known)]:
+        fix = f'did you mean {owned[0]}, in Python Model.huggingface("{owned[0]}")?'
+        yield Finding("model", model.model_id, fix, "this is an id of Hugging Face without its owner")
     elif misspelt or not HUB_ID.fullmatch(model.model_id):
         known = misspelt or near
         meant = f"did you mean {' or '.join(known)}?" if known else "`constructs-optim catalog models` lists them."
         yield Finding("model", model.model_id, f"{meant} For weights of your own use Model.s3(...)")
+
+
+def _is_name_of(name: str, hugging_face_id: str) -> bool:
+    return hugging_face_id.lower().endswith(f"/{name.lower()}")
 
 
 @rule("OPT007", f"{GUIDE}optimization-supported-models.html", advisory=True)
@@ -82,21 +97,48 @@ def _model_is_known(recipe: Recipe) -> Iterator[Finding]:
     """
     if not isinstance(recipe.model, Model) or recipe.model_row is not None:
         return
-    name = str(recipe.model) if recipe.s3_model is not None else recipe.model.name
-    looks_up = f"`constructs-optim lock --model {recipe.model.name}` records what its config.json says"
-    fix = looks_up if recipe.hub_model is None and not is_token(recipe.model.uri) else "Test it before you depend on it"
-    yield Finding("model", name, fix)
+    model = recipe.model
+    name = str(model) if recipe.s3_model is not None else model.name
+    looks_up = f"`constructs-optim lock --model {model.name}` records what its config.json says"
+    fix = looks_up if recipe.hub_model is None and not is_token(model.uri) else "Test it before you depend on it"
+    catalogued = {
+        known.lower(): known for known in (models.by_id() if model.kind == "hub" else models.of_hugging_face())
+    }
+    near = [catalogued[known] for known in close_matches(name, catalogued)] if recipe.s3_model is None else []
+    yield Finding("model", name, f"Did you mean {' or '.join(near[:2])}? Otherwise: {fix}" if near else fix)
 
 
 @rule("OPT008", _HUGGING_FACE)
 def _hugging_face_id_is_an_id(recipe: Recipe) -> Iterator[Finding]:
     """A model of Hugging Face has an owner and a name: ids of Hugging Face look like Qwen/Qwen3-32B."""
     for location, model in recipe.located_models:
-        if model.kind == "huggingface" and not _HUGGING_FACE_ID.fullmatch(model.model_id):
-            near = [known for known in models.of_hugging_face() if known.endswith(f"/{model.model_id}")]
+        if _is_misspelt(recipe, model):
+            name = model.model_id
+            near = [
+                known for known in models.of_hugging_face() if known.lower() == name.lower() or _is_name_of(name, known)
+            ]
             fix = f"did you mean {near[0]}?" if near else "an id such as 'Qwen/Qwen3-32B'"
-            reason = too_late("the model's id") if is_token(model.model_id) else None
-            yield Finding(location, model.model_id, fix, reason)
+            reason = (
+                "ids have capital and small letters, and the catalog knows this one by others"
+                if "/" in name and near
+                else None
+            )
+            if name.startswith("s3://"):
+                fix, reason = f'Model.s3("{name}")', "this is a prefix in S3"
+            yield Finding(location, name, fix, too_late("the model's id") if is_token(name) else reason)
+
+
+def _is_misspelt(recipe: Recipe, model: Model) -> bool:
+    """Whether a model has no valid id of Hugging Face, or a catalogued one but for the case of its letters.
+
+    The Hub leads to some ids of other letters, and nothing that the catalog knows of the model would hold.
+    """
+    if model.kind != "huggingface":
+        return False
+    if not _HUGGING_FACE_ID.fullmatch(model.model_id):
+        return True
+    known = {name.lower() for name in models.of_hugging_face()}
+    return recipe.row(model) is None and model.model_id.lower() in known
 
 
 @rule("OPT017", _HUGGING_FACE)
@@ -105,6 +147,9 @@ def _revision_is_a_commit(recipe: Recipe) -> Iterator[Finding]:
     for location, model in recipe.located_models:
         # A ready-made checkpoint takes the model's place.
         if model is recipe.model and recipe.served_model is not model:
+            continue
+        # OPT008 reports what no commit belongs to.
+        if _is_misspelt(recipe, model):
             continue
         if model.kind == "huggingface" and not COMMIT.fullmatch(recipe.revision(model) or ""):
             fix = (
@@ -140,23 +185,14 @@ def _gated_models_have_a_secret(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT019", "https://huggingface.co/docs/transformers/models#custom-models", advisory=True)
 def _code_of_the_model_is_allowed(recipe: Recipe) -> Iterator[Finding]:
-    """The model's own code is allowed: it is not, and vLLM's recipe runs Python files of the model's repository."""
+    """The model's own code is allowed: the recipe that vLLM publishes for the model runs Python files of the model's
+    repository, which are not allowed.
+    """
     row = recipe.model_row
     needs_code = row is not None and row.recipe is not None and row.recipe.needs_code
     if needs_code and recipe.served_model.kind == "huggingface" and not recipe.served_model.allow_code:
         fix = "If the server does not start without them, read them and declare Model.huggingface(..., allow_code=True)"
         yield Finding("model.allow_code", False, fix)
-
-
-@rule("OPT028", f"{API}API_ResourceConfig.html")
-def _copies_run_on_instance_types(recipe: Recipe) -> Iterator[Finding]:
-    """A copying job has an instance type: SageMaker has no instance type of that name."""
-    for location, model in recipe.located_models:
-        name = model.compute.instance_type if model.compute is not None else None
-        if name is not None and instances.find(name) is None and name not in instances.other_names():
-            yield Finding(
-                f"{location}.compute.instance_type", name, did_you_mean(name, instances.other_names(), "ml.m5.2xlarge")
-            )
 
 
 @rule("OPT003", f"{API}DescribeHubContent.html")
@@ -194,8 +230,7 @@ def _s3_uri_is_a_prefix(recipe: Recipe) -> Iterator[Finding]:
         uri = _S3_URI.fullmatch(model.uri)
         if uri is None:
             reason = "this is not an S3 URI"
-        elif not _BUCKET.fullmatch(uri["bucket"]):
-            reason = f"{uri['bucket']!r} cannot name a bucket: 3 to 63 lower-case letters, digits, dots and hyphens"
+        elif reason := wrong_bucket(model.uri):
             fix = f"{fix}; see {_BUCKETS}"
         elif model.uri.lower().endswith(ARCHIVES):
             fix = "unpack the archive to a prefix, and name the prefix"

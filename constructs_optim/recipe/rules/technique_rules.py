@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.model import Model
-from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.recipe import TRAINABLE, Recipe
 from constructs_optim.recipe.settings import Settings, UnknownSettingsError
 from constructs_optim.recipe.techniques import REGISTRY, SpeculativeDecoding, Technique
 from constructs_optim.recipe.techniques.parsing import call_of, in_code, parse
@@ -18,7 +18,6 @@ from .registry import GUIDE, Finding, rule
 _TENSORRT = "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/trt_llm_user_guide.html"
 _WHOLE = 16
 _NOT_QUANTIZED = "bf16"
-_TRAINABLE = "trainable"
 
 
 @rule("OPT020", f"{GUIDE}model-optimize.html")
@@ -43,8 +42,7 @@ def _reason_and_fix(value: object) -> tuple[str, str]:
         try:
             parse(value)
         except UnknownSettingsError as error:
-            named = str(error).startswith("in Python ")
-            return "this is text, and no technique" if named else "no technique has that name", str(error)
+            return error.reason, str(error)
         return "this is text, and no technique", f"in Python {in_code(value)}"
     if isinstance(value, type) and issubclass(value, Technique):
         return "this is the class of a technique, not a technique", call_of(value)
@@ -79,12 +77,14 @@ def _settings_are_valid(_: Settings) -> Iterator[Finding]:
 @rule("OPT022", f"{GUIDE}model-optimize.html")
 def _a_kind_is_applied_once(recipe: Recipe) -> Iterator[Finding]:
     """A kind of technique is applied once: no job supports a second technique of a kind on the output of the first."""
-    first: dict[str, str] = {}
+    first: dict[str, tuple[str, Technique]] = {}
     for location, technique in recipe.located_techniques:
-        if technique.kind in first:
-            fix = f"keep one {technique.kind}: {first[technique.kind]} or this one"
-            yield Finding(location, technique.name, fix)
-        first.setdefault(technique.kind, location)
+        before, other = first.setdefault(technique.kind, (location, technique))
+        if before != location:
+            kind = technique.kind.replace("_", " ")
+            has_job = technique.job_stage is not None or other.job_stage is not None
+            reason = None if has_job else f"the server has one {kind}, and {other.name} is one"
+            yield Finding(location, technique.name, f"keep one {technique.kind}: {before} or this one", reason)
 
 
 @rule("OPT023", f"{GUIDE}optimization-supported-models.html")
@@ -95,8 +95,8 @@ def _the_model_supports_techniques(recipe: Recipe) -> Iterator[Finding]:
         assert row is not None  # noqa: S101 - for the type checker
         # Of a model that only the lock file or the process knows, the family is not known.
         is_known = row.family not in ("", "custom") or bool(row.supports)
-        trains = technique.support == _TRAINABLE
-        if trains and (row.weight_bits < _WHOLE or (is_known and _TRAINABLE not in row.supports)):
+        trains = technique.support == TRAINABLE
+        if trains and (row.weight_bits < _WHOLE or (is_known and TRAINABLE not in row.supports)):
             reason = f"{technique.name} needs a Llama or Mistral model in 16 bits, and {row.model_id} is none"
             fix = "a model that `constructs-optim catalog models --supports trainable` lists"
         elif _quantizes(technique) and row.weight_bits < _WHOLE and technique.support not in row.supports:
@@ -236,11 +236,8 @@ def _has_another_size(row: models.ModelRow, other: models.ModelRow) -> bool:
 
 
 def _own_checkpoints(recipe: Recipe, technique: Technique) -> str:
-    """The checkpoints of the recipe's model that are published of a technique."""
-    known = models.of_hugging_face()
-    originals = [known[name] for name in models.published_for(recipe.model.name)]
-    fitting = [each for row in originals for each in row.checkpoints if each.precision in technique.precisions]
-    return " or ".join(f'Model.huggingface("{each.model_id}")' for each in fitting)
+    """In code, the checkpoints of the recipe's model that are published of a technique."""
+    return " or ".join(f'Model.huggingface("{each}")' for each in recipe.published(technique))
 
 
 def _quantizes(technique: Technique) -> bool:
@@ -261,13 +258,10 @@ def _sagemaker_lists_techniques(recipe: Recipe) -> Iterator[Finding]:
 @rule("OPT027", f"{GUIDE}model-optimize.html", advisory=True)
 def _no_checkpoint_is_published(recipe: Recipe) -> Iterator[Finding]:
     """A quantization job is needed: a checkpoint of the model is published ready-made, and needs no job."""
-    row = recipe.model_row
     for location, technique in recipe.techniques_of(Technique):
-        if _quantizes(technique) and row is not None:
-            published = " or ".join(each.model_id for each in row.checkpoints if each.precision in technique.precisions)
-            if published:
-                call = f"{technique.display_name()}(checkpoint=Model.huggingface(...)), of {published}"
-                yield Finding(location, technique.name, call)
+        if _quantizes(technique) and (published := " or ".join(recipe.published(technique))):
+            call = f"{technique.display_name()}(checkpoint=Model.huggingface(...)), of {published}"
+            yield Finding(location, technique.name, call)
 
 
 @rule("OPT024", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")
@@ -275,14 +269,18 @@ def _the_degree_divides_accelerators(recipe: Recipe) -> Iterator[Finding]:
     """The tensor parallel degree divides the accelerators: otherwise some accelerators would be unused."""
     if recipe.instance is None:
         return
-    count = recipe.instance.parallel_units
-    unit = "accelerators" if recipe.instance.cores_per_accelerator == 1 else "NeuronCores"
+    row, count = recipe.instance, recipe.instance.parallel_units
+    unit = "accelerator" if row.cores_per_accelerator == 1 else "NeuronCore"
+    is_divided = recipe.partition in row.partitions
+    owner = f"a partition {recipe.partition} of {row.name}" if is_divided else row.name
     for location, technique in recipe.located_techniques:
         degree = technique.tensor_parallel_degree
         if degree is not None and count % degree:
-            divisors = ", ".join(str(number) for number in range(1, count + 1) if count % number == 0)
-            reason = f"{recipe.instance.name} has {count} {unit}, and {degree} does not divide them"
-            yield Finding(f"{location}.tensor_parallel_degree", degree, f"one of {divisors}", reason)
+            divisors = [str(number) for number in range(1, count + 1) if count % number == 0]
+            them = "s, and {} does not divide them" if count > 1 else ", and {} does not divide it"
+            reason = f"{owner} has {count} {unit}{them.format(degree)}"
+            fix = f"one of {', '.join(divisors)}" if len(divisors) > 1 else divisors[0]
+            yield Finding(f"{location}.tensor_parallel_degree", degree, fix, reason)
 
 
 @rule("OPT025", "https://docs.djl.ai/master/docs/serving/serving/docs/lmi/user_guides/lmi-dist_user_guide.html")

@@ -14,6 +14,7 @@ from constructs_optim.recipe.techniques import CompressorQuantization, Medusa
 from constructs_optim.recipe.tokens import is_token, matches
 
 from .draft_rules import S3_PREFIX
+from .model_rules import wrong_bucket
 from .registry import API, GUIDE, Finding, rule
 
 _MEDUSA = "https://aws.amazon.com/blogs/machine-learning/achieve-2x-speed-up-in-llm-inference-with-medusa-1-on-amazon-sagemaker-ai/"
@@ -32,25 +33,38 @@ def _data_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
             if is_token(uri):
                 continue
             if not matches(S3_PREFIX, uri):
-                yield Finding(f"{location}.{name}", uri, "a URI such as 's3://my-bucket/text-to-sql/train/'")
+                fix = "a URI such as 's3://my-bucket/text-to-sql/train/'"
+                yield Finding(f"{location}.{name}", uri, fix, wrong_bucket(uri))
             elif uri.endswith((".jsonl", ".json")):
                 prefix = uri.rpartition("/")[0] + "/"
                 yield Finding(f"{location}.{name}", uri, repr(prefix), "it names a file, not a prefix")
 
 
+@rule("OPT028", f"{API}ResourceConfig.html")
+def _training_instance_type_exists(recipe: Recipe) -> Iterator[Finding]:
+    """A training instance type exists: SageMaker has no training instance type of that name."""
+    for location, compute in recipe.located_compute:
+        name = compute.instance_type
+        if name is not None and name not in instances.training_names():
+            yield Finding(
+                f"{location}.instance_type", name, did_you_mean(name, instances.training_names(), "ml.m5.2xlarge")
+            )
+
+
 @rule("OPT162", f"{API}ResourceConfig.html")
 def _training_instance_type_has_gpus(recipe: Recipe) -> Iterator[Finding]:
-    """A training instance type has GPUs: SageMaker has no training instance type with NVIDIA GPUs of that name."""
-    trainable = {row.name for row in instances.by_name().values() if row.runs_training and row.kind == "gpu"}
+    """A training instance type has GPUs: this library's training code needs NVIDIA GPUs that it knows."""
     for location, technique in recipe.trained_techniques:
         name, row = technique.compute.instance_type, recipe.training_instance(technique.compute)
-        # OPT010 reports an unknown type of the endpoint.
-        if (row is not None and row.name in trainable) or (name is None and recipe.instance is None):
+        if row is not None and row.runs_training and row.kind == "gpu":
             continue
-        fix = did_you_mean(name, trainable, "a type such as ml.g5.12xlarge")
+        fix, reason = "a type such as ml.g5.12xlarge", None
         if name is None:
-            fix = f"compute=TrainingCompute(instance_type=...): the endpoint's {recipe.instance_type} does not train"
-        yield Finding(f"{location}.compute.instance_type", name, fix)
+            fix = "compute=TrainingCompute(instance_type=...)"
+            reason = f"the endpoint's {recipe.instance_type} does not train"
+        # OPT010 reports an unknown type of the endpoint, and OPT028 one of the job.
+        if (row is not None or name is not None) and (name is None or name in instances.training_names()):
+            yield Finding(f"{location}.compute.instance_type", name, fix, reason)
 
 
 @rule("OPT163", f"{API}ResourceConfig.html")

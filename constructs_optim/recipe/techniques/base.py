@@ -65,6 +65,8 @@ class Technique(Settings):
     """Its name in the ``supports`` of the model catalog. Default: the name."""
     makes: ClassVar[frozenset[str]] = frozenset()
     """What the image of its job must be able to make (``images.json``)."""
+    newest_engine: ClassVar[str | None] = None
+    """The release of vLLM whose models its job knows as well, where the job's toolkit is no longer developed."""
     serves: ClassVar[frozenset[str]] = frozenset()
     """What the image that serves the result must be able to read or do."""
     serves_published: ClassVar[frozenset[str]] = frozenset()

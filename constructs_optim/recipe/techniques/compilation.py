@@ -45,6 +45,8 @@ class NeuronCompilation(_Compilation):
     name = "neuron"
     title = "Neuron (batch {maximum_batch_size}, length {maximum_sequence_length}, {dtype})"
     makes = frozenset({"neuron"})
+    # The only image has the Neuron SDK 2.19.1 of July 2024, when vLLM was at 0.5.3.
+    newest_engine = "0.5.3"
     accelerators = "neuron"
     rolling_batch = "auto"
 
@@ -74,6 +76,8 @@ class TensorRtLlmCompilation(_Compilation):
     name = "tensorrt_llm"
     title = "TensorRT-LLM (batch {maximum_batch_size}, {maximum_input_length} tokens in, {maximum_output_length} out)"
     makes = frozenset({"tensorrt_llm"})
+    # The newest image has TensorRT-LLM 0.21 of June 2025, which knows Qwen3, and none of the models after it.
+    newest_engine = "0.8.5"
     rolling_batch = "trtllm"
 
     maximum_input_length: Annotated[_Tokens, Option("OPTION_MAX_INPUT_LEN", always=True)] = 1024

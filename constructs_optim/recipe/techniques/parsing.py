@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from constructs_optim.recipe.settings import UnknownSettingsError, settings_of
+from constructs_optim.recipe.settings import UnknownSettingsError, meant, settings_of
 
 from .base import REGISTRY, Technique
 
@@ -21,13 +21,17 @@ def parse(text: str) -> Technique:
     kind, _, name = head.lower().replace("-", "_").partition("=")
     if kind not in REGISTRY:
         if (call := in_code(text)) is not None:
-            raise UnknownSettingsError(f"in Python {call}; on the command line {_EXAMPLE} and the like")
-        raise UnknownSettingsError(f"a kind of technique: {', '.join(REGISTRY)}; for instance {_EXAMPLE}")
+            fix = f"in Python {call}; on the command line {_EXAMPLE} and the like"
+            raise UnknownSettingsError(fix, "this is text, and no technique")
+        fix = f"a kind of technique: {', '.join(REGISTRY)}; for instance {_EXAMPLE}"
+        raise UnknownSettingsError(fix, "no technique has that name")
     # The name may be omitted where it equals the kind.
     technique = REGISTRY[kind].get(name or kind)
     if technique is None:
-        names = ", ".join(f"{kind}={name}" for name in REGISTRY[kind])
-        raise UnknownSettingsError(f"a technique of {kind}: {names}")
+        near = meant(name, REGISTRY[kind])
+        names = [f"{kind}={known}" for known in near or REGISTRY[kind]]
+        fix = f"did you mean {' or '.join(names)}?" if near else f"a technique of {kind}: {', '.join(names)}"
+        raise UnknownSettingsError(fix, "no technique has that name")
     return technique(**settings_of(technique, head, parts))
 
 

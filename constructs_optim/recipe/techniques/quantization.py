@@ -65,6 +65,8 @@ class AwqQuantization(_JobQuantization):
     title = "AWQ INT4 (group size {group_size})"
     support = "quantization"
     makes = frozenset({"awq"})
+    # Of AutoAWQ's last release, 0.2.9 of May 2025: Qwen3 is the newest that it knows (awq/models/auto.py).
+    newest_engine = "0.8.5"
     serves = frozenset({"awq"})
     recommended = ("", _WITH_DRAFT)
     weight_bits = 4
