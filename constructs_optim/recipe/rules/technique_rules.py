@@ -135,7 +135,7 @@ def _checkpoints_are_of_their_technique(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT072", "https://docs.vllm.ai/en/latest/features/speculative_decoding/")
 def _ready_made_files_are_of_the_model(recipe: Recipe) -> Iterator[Finding]:
-    """Ready-made files are of the model: another model would be served under its name, or draft for it without use."""
+    """Checkpoints and speculators belong to the model: those of another are served under its name, or draft in vain."""
     for each in _of_other_models(recipe):
         if each.is_certain:
             yield each.finding
@@ -143,7 +143,7 @@ def _ready_made_files_are_of_the_model(recipe: Recipe) -> Iterator[Finding]:
 
 @rule("OPT073", "https://docs.vllm.ai/en/latest/features/speculative_decoding/", advisory=True)
 def _ready_made_files_are_known_to_be_of_the_model(recipe: Recipe) -> Iterator[Finding]:
-    """Ready-made files are known to be of the model: nobody vouches that these are."""
+    """Checkpoints and speculators are known to belong to the model: the catalog cannot tell whether these do."""
     for each in _of_other_models(recipe):
         if not each.is_certain:
             yield each.finding
