@@ -362,6 +362,49 @@ class LocalCloud:
         """Go back to the numbers there are at first."""
         self._control("DELETE", "performances")
 
+    def collect_engine_metrics(
+        self,
+        exposition: str,
+        *,
+        endpoint: str,
+        variant: str = "AllTraffic",
+        component: str | None = None,
+        instance: str = "i-0",
+        container: str = "container-0",
+        seconds_ago: float = 0,
+        account: str = ACCOUNT,
+        region: str | None = None,
+    ) -> None:
+        """Collect what a container exposes of its engine, as SageMaker's detailed observability does every minute.
+
+        Args:
+            exposition: the text of its Prometheus endpoint, for instance of vLLM's ``/metrics``.
+            endpoint: the endpoint's name.
+            variant: the production variant. Default: ``AllTraffic``.
+            component: the inference component. Default: a variant serves the model.
+            instance: the instance's id. Default: one instance.
+            container: the container's id. Default: one container of each instance.
+            seconds_ago: how long ago it was exposed. Default: now.
+            account: the endpoint's. Default: the cloud's own.
+            region: the endpoint's. Default: the cloud's.
+        """
+        labels = {
+            "aws.sagemaker.endpoint.name": endpoint,
+            "aws.sagemaker.variant.name": variant,
+            "@resource.host.id": instance,
+            "aws.sagemaker.container.id": container,
+            **({"aws.sagemaker.inference_component.name": component} if component is not None else {}),
+        }
+        sample = {"exposition": exposition, "labels": labels, "seconds_ago": seconds_ago}
+        self._control("POST", "engine-metrics", {**sample, "account": account, "region": region or self.region})
+
+    def engine_metrics(self, query: str, *, account: str = ACCOUNT, region: str | None = None) -> list[dict[str, Any]]:
+        """The result of a PromQL query: of each series its ``labels`` and its ``value``."""
+        parameters = {"query": query, "account": account, "region": region or self.region}
+        return self._control(
+            "GET", f"engine-metrics?{urllib.parse.urlencode(parameters, quote_via=urllib.parse.quote)}"
+        )
+
     def _control(self, method: str, path: str, body: Any = None) -> Any:
         data = json.dumps(body).encode() if body is not None else None
         signed = AWSRequest(method, f"{self.endpoint_url}{PREFIX}{path}", data=data)

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from constructs_optim.recipe.metrics import MetricDefinition, Unit, by_name
+from constructs_optim.recipe.metrics import MetricDefinition, Unit, by_name, engines
 from constructs_optim.recipe.rules import all_rules
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
 _GENERATED = "This page is generated: `python tooling/reference_pages.py`."
+
+_ENGINES = """## Engines
+
+What the serving engine measures of itself. SageMaker's detailed observability collects it from real-time endpoints,
+of variants as of inference components ([source]({source})). It is on for new configurations, unless
+`Observability(detailed=False)` says otherwise. PromQL alone reads it: `metric_<name>()` returns a query, with
+`create_alarm(...)`, and the dashboard has charts of it. `<>` stands for the selector of the endpoint or component.
+
+| what serves | what SageMaker collects |
+| --- | --- |
+| vLLM | all of it |
+| SGLang | all of it; without `SM_SGLANG_ENABLE_METRICS=true`, which its container gets, SGLang publishes none |
+| Text Generation Inference | what the tables have; AWS names vLLM and SGLang alone, so nobody vouches for it |
+| Large Model Inference | none of it: djl-serving's own metrics are of requests, not of tokens and the KV cache |
+| JumpStart's containers | not known, and so refused |
+| asynchronous endpoints | none of it |
+
+PromQL is not available in every region (Amazon CloudWatch user guide, "Query metrics with PromQL")."""
 
 
 def main() -> None:
@@ -48,11 +66,45 @@ def _metrics() -> list[str]:
         "",
         _GENERATED,
     ]
-    for part in dict.fromkeys(metric.part for metric in by_name().values()):
-        lines += ["", f"## {part[0].upper()}{part[1:]}", ""]
-        lines += ["| name | what it is | in CloudWatch | statistic | unit |", "| --- | --- | --- | --- | --- |"]
-        lines += [_row(metric) for metric in by_name().values() if metric.part == part]
+    live = dict.fromkeys(metric.part for metric in by_name().values() if not metric.of_evaluation)
+    parts = dict.fromkeys([*live, *(metric.part for metric in by_name().values())])
+    for part in live:
+        lines += _part(part)
+    lines += _engines()
+    for part in parts:
+        if part not in live:
+            lines += _part(part)
     return lines
+
+
+def _part(part: str) -> list[str]:
+    return [
+        "",
+        f"## {part[0].upper()}{part[1:]}",
+        "",
+        "| name | what it is | in CloudWatch | statistic | unit |",
+        "| --- | --- | --- | --- | --- |",
+        *(_row(metric) for metric in by_name().values() if metric.part == part),
+    ]
+
+
+def _engines() -> list[str]:
+    """The metrics of engines, with the PromQL of each server that publishes them."""
+    lines = ["", *_ENGINES.format(source=engines.SOURCE).splitlines()]
+    metrics = engines.by_name().values()
+    for part in dict.fromkeys(metric.part for metric in metrics):
+        lines += ["", f"## {part[0].upper()}{part[1:]}".replace(":", ""), ""]
+        lines += ["| name | what it is | PromQL | unit |", "| --- | --- | --- | --- |"]
+        lines += [_engine_row(metric) for metric in metrics if metric.part == part]
+    return lines
+
+
+def _engine_row(metric: engines.EngineMetric) -> str:
+    queries = [f"{server}: `{query}`" for server, query in metric.queries.items()]
+    quantile = f", quantile {metric.quantile:g} by default" if metric.quantile is not None else ""
+    return (
+        f"| `{metric.name}` | {metric.title}. {metric.definition} | {'<br>'.join(queries)} | {metric.unit}{quantile} |"
+    )
 
 
 def _row(metric: MetricDefinition) -> str:

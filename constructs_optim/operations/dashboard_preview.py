@@ -318,6 +318,8 @@ def _text_of(kind: str, properties: Mapping[str, Any]) -> list[str]:
             return [line for line in properties["markdown"].splitlines() if line.strip()]
         case "log":
             return [part.strip() for part in properties["query"].replace("\n", " ").split("|")]
+        case "chart":
+            return [f"● {query['label']}" for query in properties["data"]["queries"]]
         case "alarm":
             return [f"● {str(arn).rpartition(':alarm:')[2]}" for arn in properties.get("alarms", [])]
         case _:

@@ -207,6 +207,8 @@ class SglangServer(_CommandLine):
         "max_loras": "MAX_LORAS_PER_BATCH",
         "max_cpu_loras": "MAX_LOADED_LORAS",
     }
+    # It publishes no metrics by itself (srt/arg_groups/fields/observability.py).
+    fixed: ClassVar[Mapping[str, str]] = {"SM_SGLANG_ENABLE_METRICS": "true"}
     any_length = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
     # By vLLM's methods, the algorithm and the first release that has it (speculative/spec_info.py of each).
     algorithms: ClassVar[Mapping[str, tuple[str, tuple[int, ...]]]] = {

@@ -72,6 +72,8 @@ class _Memory:
     since: dt.datetime = _LONG_AGO
     not_before: dt.datetime = _LONG_AGO
     last_out: tuple[dt.datetime, int] | None = None
+    before_out: int = 0
+    """The capacity before the last scale-out."""
     last_in: dt.datetime | None = None
 
 
@@ -169,8 +171,11 @@ class ScalingEngine:
             config = policy.get("StepScalingPolicyConfiguration")
             if config is not None:
                 breach = 0.0 if value is None else value - alarm["Threshold"]
-                requested = stepped(config, capacity, breach, above)
                 cooldowns = (config.get("Cooldown", _DEFAULT_COOLDOWN),) * 2
+                base = self._before_cooldown(location, target, capacity, cooldowns[0])
+                requested = stepped(config, capacity, breach, above)
+                if requested is not None and requested > capacity:
+                    requested = max(capacity, stepped(config, base, breach, above) or 0)
             else:
                 config = policy["TargetTrackingScalingPolicyConfiguration"]
                 # Without a datapoint, one instance more or less is the least that the alarm asks for.
@@ -190,6 +195,18 @@ class ScalingEngine:
                 )
                 self._scale_within(location, target, capacity, requested, cooldowns, cause)
             return True
+
+    def _before_cooldown(self, location: Location, target: Mapping[str, Any], capacity: int, cooldown: float) -> int:
+        """The capacity that a step counts from: during the cooldown after a scale-out, what there was before that.
+
+        What was added then "is calculated as part of the desired capacity for the next scale out" (API reference,
+        StepScalingPolicyConfiguration, Cooldown): a step of 2 and then one of 3 add 3 in all.
+        """
+        memory = self._remembered(location, target)
+        if memory.last_out is None:
+            return capacity
+        cooling = self._clock.now() - memory.last_out[0] < dt.timedelta(seconds=cooldown * self._scale)
+        return min(capacity, memory.before_out) if cooling else capacity
 
     def _scale_within(
         self,
@@ -224,7 +241,13 @@ class ScalingEngine:
         if not out and any(now - at < pause for at in latest):
             return
         if self._set(location, target, limited, cause):
-            memory.last_out, memory.last_in = ((now, limited), memory.last_in) if out else (memory.last_out, now)
+            # Within a cooldown, what is added is part of the same scale-out.
+            is_first = memory.last_out is None or now - memory.last_out[0] >= pause
+            if out:
+                memory.before_out = capacity if is_first else memory.before_out
+                memory.last_out = (now, limited)
+            else:
+                memory.last_in = now
 
     def _run(self) -> None:
         pause: float | None = None

@@ -84,7 +84,14 @@ class ApplicationAutoScaling:
             vars(module)["ScalableDimensionValueSet"] = dimensions
         return models, responses
 
-    def alarm_fired(self, policy_arn: str, alarm: dict[str, Any], value: float | None) -> None:
+    def alarm_fired(
+        self,
+        policy_arn: str,
+        alarm: dict[str, Any],
+        value: float | None,
+        *,
+        patience_seconds: float = _PATIENCE_SECONDS,
+    ) -> None:
         """Run the policy that is an action of an alarm, unless it is gone by now.
 
         A resource that is changing is waited for: AWS invokes the action again as long as the alarm is in its state.
@@ -94,7 +101,7 @@ class ApplicationAutoScaling:
         with self._lock:
             found = self._call("DescribeScalingPolicies", {"ServiceNamespace": "sagemaker"}, account, region)
         policy = next((item for item in found["ScalingPolicies"] if item["PolicyARN"] == policy_arn), None)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + patience_seconds
         while policy is not None and not self._engine.run_policy(location, policy, alarm, value):
             if time.monotonic() > deadline:
                 return

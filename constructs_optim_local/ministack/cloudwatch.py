@@ -4,6 +4,7 @@
   Sources: see :mod:`constructs_optim_local.cloudwatch.evaluation` and ``metric_math``.
 - Scaling policies are carried out when an alarm goes off, and again with each datapoint while it stays (CloudWatch user
   guide, "Alarm actions": an Auto Scaling action is invoked once a minute while the alarm is in its state).
+- An alarm may be on PromQL over the metrics of serving engines, which :class:`Telemetry` keeps.
 - A service may ask whether an alarm went off between two moments.
 """
 
@@ -11,14 +12,18 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from constructs_optim_local.clock import Clock
+from constructs_optim_local.cloudwatch import promql_alarms
 from constructs_optim_local.cloudwatch.alarms import Tripped
 from constructs_optim_local.cloudwatch.evaluation import Evaluation, evaluated, problems
+from constructs_optim_local.cloudwatch.promql_alarms import Contributors
+from constructs_optim_local.cloudwatch.telemetry import PromqlError, Telemetry
 
 from .patches import replace
 
@@ -26,14 +31,20 @@ ScalingAction = Callable[[str, dict[str, Any], float | None], None]
 """Called with a policy's ARN, the alarm, and the datapoint that set it off where there is one."""
 
 _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
+_OF_COMPARISONS = ("ComparisonOperator", "Threshold", "EvaluationPeriods", "DatapointsToAlarm", "TreatMissingData")
+_PROMQL_TICK_SECONDS = 0.1
 _OF_ONE_METRIC = ("MetricName", "Namespace", "Statistic", "ExtendedStatistic", "Period", "Dimensions", "Unit")
 
 
 class MinistackAlarms:
     """An implementation of ``alarms.Alarms``."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._lock = clock, threading.Lock()
+    def __init__(self, clock: Clock, scale: float) -> None:
+        """Prepare alarms; ``scale`` is what a second of pending and recovery periods lasts here."""
+        self._clock, self._lock, self._scale = clock, threading.Lock(), scale
+        self.telemetry = Telemetry()
+        # By account, region and name.
+        self._on_promql: dict[tuple[str, str, str], Contributors] = {}
         # By account, region and name: the states it has been in, since its creation.
         self._history: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
         self._seen: dict[str, Evaluation] = {}
@@ -44,6 +55,7 @@ class MinistackAlarms:
         self._evaluate_as_aws()
         self._keep_metrics()
         self._carry_out_scaling(scale)
+        threading.Thread(target=self._watch_promql, daemon=True).start()
 
     def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
         """Those of the names that no alarm has, metric or composite."""
@@ -137,6 +149,13 @@ class MinistackAlarms:
         put, record = cloudwatch._put_metric_alarm, provisioners._cw_metric_alarm_record
 
         def put_metric_alarm(params: Any, request: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Any:
+            if request.get("EvaluationCriteria"):
+                if found := self._problems(request):
+                    return cloudwatch._error(
+                        "ValidationError", "; ".join(found), 400, use_json=is_json, use_cbor=is_cbor
+                    )
+                cloudwatch.cloudformation_put_metric_alarm(metric_alarm_record(request["AlarmName"], request))
+                return put_nothing(is_cbor, is_json)
             metrics = request.get("Metrics")
             if not metrics:
                 return put(params, request, is_cbor, is_json)
@@ -149,7 +168,14 @@ class MinistackAlarms:
                 cloudwatch._evaluate_alarm(alarm)
             return response
 
+        def put_nothing(is_cbor: bool, is_json: bool) -> Any:
+            if is_cbor:
+                return cloudwatch._cbor_ok({})
+            return cloudwatch._json_ok({}) if is_json else cloudwatch._xml(200, "PutMetricAlarmResponse", "")
+
         def metric_alarm_record(name: str, properties: dict[str, Any]) -> dict[str, Any]:
+            if properties.get("EvaluationCriteria"):
+                return self._promql_record(name, properties, record)
             metrics = properties.get("Metrics")
             if not metrics:
                 return record(name, properties)
@@ -161,6 +187,66 @@ class MinistackAlarms:
 
         replace("services.cloudwatch._put_metric_alarm", put_metric_alarm)
         replace("services.cloudformation.provisioners._cw_metric_alarm_record", metric_alarm_record)
+
+    def _problems(self, alarm: Mapping[str, Any]) -> list[str]:
+        found = promql_alarms.problems(alarm)
+        try:
+            self.telemetry.check(alarm["EvaluationCriteria"]["PromQLCriteria"]["Query"])
+        except (PromqlError, KeyError) as error:
+            found.append(f"the query is invalid: {error}")
+        return found
+
+    def _promql_record(
+        self, name: str, properties: dict[str, Any], record: Callable[[str, dict[str, Any]], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """The record of an alarm on PromQL; one that is new is OK at once."""
+        if found := self._problems(properties):
+            raise ValueError(f"AWS::CloudWatch::Alarm Properties.EvaluationCriteria: {'; '.join(found)}")
+        filler = {"ComparisonOperator": "GreaterThanThreshold", "Threshold": 0, "MetricName": "-", "Namespace": "-"}
+        alarm = record(name, {**properties, **filler})
+        for key in (*_OF_ONE_METRIC, *_OF_COMPARISONS):
+            alarm.pop(key, None)
+        criteria = properties["EvaluationCriteria"]["PromQLCriteria"]
+        periods = {key: int(criteria.get(key) or 0) for key in ("PendingPeriod", "RecoveryPeriod")}
+        if alarm["StateValue"] == "INSUFFICIENT_DATA":
+            alarm["StateValue"] = "OK"
+        alarm["EvaluationCriteria"] = {"PromQLCriteria": {"Query": criteria["Query"], **periods}}
+        alarm["EvaluationInterval"] = int(properties["EvaluationInterval"])
+        account, region = alarm["AlarmArn"].split(":")[4], alarm["AlarmArn"].split(":")[3]
+        pending, recovery = (period * self._scale for period in periods.values())
+        self._on_promql[(account, region, name)] = Contributors(pending, recovery)
+        return alarm
+
+    def _watch_promql(self) -> None:
+        """Evaluate the alarms on PromQL for as long as the cloud runs, each minute of the scaled time."""
+        while True:
+            self._clock.sleep(max(_PROMQL_TICK_SECONDS, 60 * self._scale))
+            for location, contributors in list(self._on_promql.items()):
+                try:
+                    self._evaluate_promql(location, contributors)
+                except Exception:
+                    # One alarm's mistake must not end the evaluation of all others.
+                    logging.getLogger(__name__).exception("the alarm %s was not evaluated", location[2])
+
+    def _evaluate_promql(self, location: tuple[str, str, str], contributors: Contributors) -> None:
+        from ministack.core.responses import request_scope
+        from ministack.services import cloudwatch
+
+        account, region, name = location
+        alarm = self._find(name, account, region)
+        if alarm is None or "EvaluationCriteria" not in alarm:
+            self._on_promql.pop(location, None)
+            return
+        now = self._clock.now().timestamp()
+        query = alarm["EvaluationCriteria"]["PromQLCriteria"]["Query"]
+        state = contributors.evaluated(self.telemetry.query(query, now, account=account, region=region), now)
+        reason = f"the query {'returned' if state == 'ALARM' else 'returns no'} series that breach: {query}"
+        with request_scope(account, region):
+            old = alarm["StateValue"]
+            if old != state:
+                _enter(alarm, Evaluation(state, 0.0, reason, ()))
+            if old != state or state == "ALARM":
+                cloudwatch._dispatch_alarm_actions(alarm, old, state, reason)
 
     def _carry_out_scaling(self, scale: ScalingAction) -> None:
         from ministack.services import cloudwatch

@@ -79,7 +79,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         settings["time_scale"],
     )
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
-    alarms = MinistackAlarms(clock)
+    alarms = MinistackAlarms(clock, settings["time_scale"])
     clients = OwnClients()
 
     def objects(account: str, region: str) -> S3Objects:
@@ -140,6 +140,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         function_calls=function_calls,
         authorizations=authorizations,
         clock=clock,
+        telemetry=alarms.telemetry,
     )
     app: Any = Authentication(control, port=settings["port"], verify=refusal, sign=signed_for_owner)
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))

@@ -4,7 +4,8 @@
 ``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` ·
 ``GET /_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` ·
 ``GET /_constructs_optim/trainings`` ·
-``GET/POST/DELETE /_constructs_optim/performances`` · ``POST /_constructs_optim/clock``, which lets time pass
+``GET/POST/DELETE /_constructs_optim/performances`` · ``POST /_constructs_optim/clock``, which lets time pass ·
+``POST /_constructs_optim/engine-metrics``, what a container exposes, and ``GET ...?query=<PromQL>``
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from constructs_optim_local.access.authorization import AuthorizationLog
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.clock import Clock
+from constructs_optim_local.cloudwatch.telemetry import Telemetry
 from constructs_optim_local.faults import Fault, Faults
 from constructs_optim_local.sagemaker.service import SageMaker
 
 PREFIX = "/_constructs_optim/"
-_LARGEST_BODY = 65_536
+# An engine exposes hundreds of kilobytes.
+_LARGEST_BODY = 1_048_576
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -43,10 +46,11 @@ class Control:
         function_calls: CallLog,
         authorizations: AuthorizationLog,
         clock: Clock,
+        telemetry: Telemetry,
     ) -> None:
         self._inner, self._sagemaker, self._faults = inner, sagemaker, faults
         self._calls, self._function_calls, self._authorizations = calls, function_calls, authorizations
-        self._clock = clock
+        self._clock, self._telemetry = clock, telemetry
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -83,6 +87,11 @@ class Control:
                 except (KeyError, TypeError, ValueError) as error:
                     raise validation_error(f"not a number of seconds: {error}") from None
                 return {}
+            case "POST", "engine-metrics":
+                self._collect(_object(body))
+                return {}
+            case "GET", "engine-metrics":
+                return self._metrics(query)
             case "GET", "calls":
                 return self._calls.to_json(next(iter(query.get("operation", [])), None))
             case "GET", "authorizations":
@@ -107,6 +116,28 @@ class Control:
                 return self._sagemaker.deployments()
             case method, path:
                 raise ApiError("UnknownOperationException", f"{method} {path} is not there", 404)
+
+    def _collect(self, request: dict[str, Any]) -> None:
+        now = self._clock.now().timestamp()
+        try:
+            self._telemetry.collect(
+                request["exposition"],
+                request["labels"],
+                now - request.get("seconds_ago", 0),
+                account=request["account"],
+                region=request["region"],
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise validation_error(f"not what a container exposes: {error}") from None
+
+    def _metrics(self, query: dict[str, list[str]]) -> list[dict[str, Any]]:
+        now = self._clock.now().timestamp()
+        try:
+            (promql,), (account,), (region,) = query["query"], query["account"], query["region"]
+            found = self._telemetry.query(promql, now, account=account, region=region)
+        except (KeyError, ValueError) as error:
+            raise validation_error(f"not a query: {error}") from None
+        return [{"labels": dict(labels), "value": value} for labels, value in found.items()]
 
 
 def _object(body: bytes) -> dict[str, Any]:

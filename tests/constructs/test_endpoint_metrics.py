@@ -8,9 +8,11 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.monitoring.served_model import ServedModel
-from constructs_optim.recipe import metrics
+from constructs_optim.recipe import RecipeError, metrics
+from constructs_optim.recipe.metrics import engines
+from constructs_optim.recipe.metrics.engines import Engine
 
-from ..support.construct_stacks import resource, stack, template_of
+from ..support.construct_stacks import resource, resources, stack, template_of
 from ..support.monitored_endpoint import Endpoint
 
 VARIANT = ServedModel("chat", "AllTraffic", instance_type="ml.g5.12xlarge", artifact_key="a" * 64)
@@ -28,11 +30,12 @@ def alarm_on(served: ServedModel, choose: Any) -> dict[str, Any]:
 METHODS = sorted(
     name
     for name in vars(MeasuredResource)
-    if name.startswith("metric_") and name not in ("metric_evaluation", "metric_cost_per_hour")
+    if name.startswith("metric_") and name not in ("metric_engine", "metric_evaluation", "metric_cost_per_hour")
 )
+OF_ENGINES = [name for name in METHODS if name.removeprefix("metric_") in engines.by_name()]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in OF_ENGINES])
 def test_each_metric_method_returns_the_metric_with_its_name(method: str) -> None:
     definition = metrics.find(method.removeprefix("metric_"))
     created = getattr(Endpoint(stack(), "Endpoint", VARIANT), method)()
@@ -40,6 +43,56 @@ def test_each_metric_method_returns_the_metric_with_its_name(method: str) -> Non
     assert (created.namespace, created.metric_name) == (definition.variant.namespace, definition.variant.metric_name)
     assert created.dimensions == {"EndpointName": "chat", "VariantName": "AllTraffic"}
     assert created.statistic == definition.statistic
+
+
+@pytest.mark.parametrize("method", OF_ENGINES)
+@pytest.mark.parametrize("component", [None, "chat-llama"])
+def test_each_engine_method_returns_promql_of_its_endpoint_or_component(method: str, component: str | None) -> None:
+    engine = Engine("vllm", "vLLM", speculates=True)
+    served = ServedModel("chat", "AllTraffic", component, engine=engine)
+    created = getattr(Endpoint(stack(), "Endpoint", served), method)(window=Duration.minutes(2))
+    assert created.name == method.removeprefix("metric_")
+    assert "[120s]" in created.query
+    selector = '{"aws.sagemaker.endpoint.name"="chat", "aws.sagemaker.variant.name"="AllTraffic"}'
+    if component is not None:
+        selector = '{"aws.sagemaker.inference_component.name"="chat-llama"}'
+    assert selector in created.query
+
+
+def test_every_engine_metric_that_is_a_measure_has_a_method() -> None:
+    assert set(engines.by_name()) - {name.removeprefix("metric_") for name in OF_ENGINES} == {
+        # For conditions of scaling: copies that load their model are missing in it.
+        "publishing_copies"
+    }
+
+
+def test_an_engine_metric_makes_an_alarm_on_promql() -> None:
+    scope = stack()
+    served = ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM"))
+    metric = Endpoint(scope, "Endpoint", served).metric_engine("queue_time", quantile=0.5)
+    metric.create_alarm(scope, "Slow", threshold=500)
+    metric.create_alarm(scope, "Fast", threshold=1, below=True, pending_period=Duration.minutes(1))
+    slow, fast = resources(template_of(scope), "AWS::CloudWatch::Alarm")
+    criteria = slow["EvaluationCriteria"]["PromQLCriteria"]
+    assert criteria == {"PendingPeriod": 300, "Query": f"{metric.query} > 500", "RecoveryPeriod": 300}
+    assert slow["EvaluationInterval"] == 60
+    assert fast["EvaluationCriteria"]["PromQLCriteria"]["Query"].endswith(" < 1")
+    assert "histogram_quantile(0.5, " in metric.query
+
+
+def test_engine_metrics_that_are_not_published_are_refused_with_their_reason() -> None:
+    lmi = Endpoint(stack(), "Lmi", ServedModel("chat", "AllTraffic", engine=Engine("lmi", "Large Model Inference")))
+    with pytest.raises(
+        RecipeError, match=r"(?s)OPT170.*Large Model Inference publishes no such metric.*Server\.vllm\(\)"
+    ):
+        lmi.metric_kv_cache_usage()
+    with pytest.raises(RecipeError, match="no server is known that serves the model"):
+        Endpoint(stack(), "Unknown", VARIANT).metric_queue_time()
+    plain = Endpoint(stack(), "Plain", ServedModel("chat", "AllTraffic", engine=Engine("vllm", "vLLM")))
+    with pytest.raises(RecipeError, match="a recipe with SpeculativeDecoding"):
+        plain.metric_acceptance_length()
+    with pytest.raises(RecipeError, match=r"(?s)OPT171.*above 0 and below 1"):
+        plain.metric_queue_time(quantile=90)
 
 
 def test_every_published_live_variant_metric_has_a_method() -> None:

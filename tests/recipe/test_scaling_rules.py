@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from constructs_optim.recipe import RecipeError
 from constructs_optim.recipe.hosting.alarms import Alarms, AlarmSettings
 from constructs_optim.recipe.hosting.scaling import (
+    EngineTargetRequest,
     Scaling,
     ScalingStep,
     ScheduleRequest,
@@ -43,6 +44,10 @@ def schedule(expression: Any = "cron(0 7 ? * MON-FRI *)", **options: Any) -> Sca
 
 def steps(*listed: ScalingStep, **options: Any) -> Scaling:
     return scaling(steps=[StepRequest("on_steps('Burst')", listed, **options)])
+
+
+def held(metric: str, target: Any) -> Scaling:
+    return scaling(engine_targets=[EngineTargetRequest("on_it", metric, target)])
 
 
 def alarms(**options: Any) -> Alarms:
@@ -81,6 +86,11 @@ GOOD: dict[str, list[Scaling | Alarms]] = {
     "OPT086": [scaling(ids=["Day"], new_id="Night"), scaling()],
     "OPT087": [alarms(), tuned(threshold=0, period_seconds=10, evaluation_periods=3, datapoints_to_alarm=3)],
     "OPT088": [alarms(), alarms(latency=AlarmSettings(threshold=30))],
+    "OPT172": [held("kv_cache_usage", 70), held("engine_time_to_first_token", 0.5), held("waiting_requests", TOKEN)],
+    "OPT173": [
+        alarms(),
+        alarms(time_to_first_token=AlarmSettings(threshold=2), acceptance_length=AlarmSettings(threshold=2.2)),
+    ],
     "OPT089": [alarms(), alarms(stale_evaluation=AlarmSettings(threshold=1)), alarms(stale_evaluation=False)],
 }
 # rule, request, location of the violation, part of the reason or suggestion
@@ -155,6 +165,12 @@ BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
     ("OPT087", tuned(evaluation_periods=2, datapoints_to_alarm=3), "alarms.error_rate.datapoints_to_alarm", "1 to 2"),
     ("OPT088", alarms(latency=True), "alarms.latency.threshold", "AlarmSettings(threshold=30)"),
     ("OPT088", alarms(latency=AlarmSettings(threshold=0)), "alarms.latency.threshold", "length of completions"),
+    ("OPT172", held("kv_cache_usage", 99), "on_it.target", "from 5 to 95, such as 70"),
+    ("OPT172", held("engine_time_to_first_token", 2000), "on_it.target", "from 0.01 to 600, such as 2"),
+    ("OPT172", held("waiting_requests", 0), "on_it.target", "such as 4"),
+    ("OPT172", held("engine_output_tokens_per_second", "many"), "on_it.target", "such as 1,500"),
+    ("OPT173", alarms(time_to_first_token=True), "alarms.time_to_first_token.threshold", "AlarmSettings(threshold=2)"),
+    ("OPT173", alarms(acceptance_length=True), "alarms.acceptance_length.threshold", "below what evaluations show"),
     ("OPT089", alarms(stale_evaluation=AlarmSettings(threshold=8)), "alarms.stale_evaluation.threshold", "1 to 7 days"),
 ]
 

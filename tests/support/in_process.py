@@ -158,7 +158,7 @@ class InProcessCloud:
             )
         )
         self._runtime = SageMakerRuntime(self.sagemaker)
-        self._services: dict[str, Any] = {
+        self.services: dict[str, Any] = {
             "sagemaker": self.sagemaker,
             "application-autoscaling": ApplicationAutoScaling(
                 self._faults, self._calls, self.sagemaker, self.alarms, next_fire, time_scale, self.clock
@@ -243,9 +243,7 @@ class InProcessCloud:
             return self._runtime.respond(invocation, account=account, region=region)
         operation = headers["x-amz-target"].rpartition(".")[2]
         try:
-            result = self._services[service].invoke(
-                operation, json.loads(body or b"{}"), account=account, region=region
-            )
+            result = self.services[service].invoke(operation, json.loads(body or b"{}"), account=account, region=region)
         except ApiError as error:
             return error.to_response()
         return 200, {"Content-Type": "application/x-amz-json-1.1"}, to_json(result)

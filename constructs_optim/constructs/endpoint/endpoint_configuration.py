@@ -16,6 +16,8 @@ from constructs_optim.constructs.stack.permissions import Statement
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.options import Routing, ScaleIn
+from constructs_optim.recipe.metrics.engines import Engine
+from constructs_optim.recipe.servers import by_name
 from constructs_optim.recipe.settings import Settings
 
 from .options import AsyncInference, DataCapture, MonitoringOptions, VariantOptions
@@ -49,7 +51,25 @@ class EndpointConfiguration(Settings):
             instance_type=models[0].plan.instance_type if len(models) == 1 else None,
             artifact_key=models[0].evaluation_key if models else None,
             publishing_seconds=(observability and observability.frequency_seconds) or metrics.PUBLISHING_SECONDS,
+            engine=self._engine(models),
         )
+
+    def _engine(self, models: Sequence[HostedModel]) -> Engine:
+        """The engine of ``models``, as far as SageMaker collects its metrics.
+
+        Source: developer guide, "Detailed observability for inference endpoints", which is of real-time endpoints.
+        """
+        observability = self.monitoring.observability
+        servers = {model.plan.container.server for model in models}
+        speculates = any(each.kind == "speculative_decoding" for model in models for each in model.plan.techniques)
+        if self.async_inference is not None:
+            return Engine(unpublished="SageMaker collects metrics of engines from real-time endpoints alone")
+        if observability is not None and observability.detailed is False:
+            return Engine(unpublished="the endpoint has Observability(detailed=False)")
+        if len(servers) > 1:
+            return Engine(unpublished="the models of the pools have different servers")
+        server = servers.pop() if servers else None
+        return Engine(server, by_name()[server].title if server is not None else None, speculates=speculates)
 
     def hosting(self, **of_the_endpoint: Any) -> Hosting:
         """The same as data for the rules."""

@@ -313,6 +313,7 @@ class InferenceComponent(_ComponentResource, ModelServer):
             defaults=scaling_defaults(self.plan, accelerators=self.requirements[0].accelerators),
             alarms=self.alarms,
             set_range=self._set_capacity_range,
+            served=self.served,
         )
         self.alarms.watch(capacity=scaling.capacity, scales_to_zero=scaling.scales_to_zero)
         definition = {

@@ -405,6 +405,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 max_capacity=max_capacity,
                 defaults=scaling_defaults(self.plan),
                 alarms=self.alarms,
+                served=self.served,
             )
             self._endpoint.retain_all_variant_properties = True
         self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)

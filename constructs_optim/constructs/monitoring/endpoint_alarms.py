@@ -24,6 +24,8 @@ from constructs_optim.recipe.hosting.alarms import (
     configured_alarm,
     endpoint_alarms,
 )
+from constructs_optim.recipe.metrics import engines
+from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.tokens import is_known
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 RUNBOOK = "docs/alarms.md"
 """The page with a section on each alarm."""
 _MOST_ACTIONS = 5
+# How long an alarm on PromQL stays after the query's last result.
+_RECOVERY_SECONDS = 300
 # It ignores the alarm it is bound to, so that it is bound once: five alarms of an endpoint are five calls to Node each.
 # A class that is derived from it may not.
 _SNS_ACTION = "aws-cdk-lib.aws_cloudwatch_actions.SnsAction"
@@ -52,7 +56,8 @@ _topic_arns: WeakKeyDictionary[AlarmAction, str] = WeakKeyDictionary()
 class _ActingAlarm:
     """A CloudWatch alarm and its actions, by the property of a ``CfnAlarm``; each is bound once.
 
-    ``series`` returns a query's metric as ``AWS::CloudWatch::Alarm`` has it in ``metricStat``.
+    ``series`` returns a query's metric as ``AWS::CloudWatch::Alarm`` has it in ``metricStat``, ``promql`` the query of
+    an engine's metric.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class _ActingAlarm:
         description: str,
         series: Callable[[Query], dict[str, Any]],
         alarm_name: str | None = None,
+        promql: str | None = None,
     ) -> None:
         self.alarm = alarm
         self._scope = scope
@@ -81,17 +87,30 @@ class _ActingAlarm:
                 # Of a few requests, the slowest is no percentile.
                 "evaluate_low_sample_count_percentile": "ignore" if is_percentile else None,
             }
+        if promql is None:
+            compared |= {
+                "comparison_operator": alarm.comparison,
+                "datapoints_to_alarm": alarm.datapoints_to_alarm,
+                "evaluation_periods": alarm.evaluation_periods,
+                "threshold": alarm.threshold,
+                "treat_missing_data": alarm.missing,
+            }
+        else:
+            criteria = {
+                "pendingPeriod": alarm.period_seconds * alarm.evaluation_periods,
+                "query": f"{promql} {'<' if alarm.comparison.startswith('Less') else '>'} {alarm.threshold:g}",
+                "recoveryPeriod": _RECOVERY_SECONDS,
+            }
+            compared = {
+                "evaluation_criteria": {"promQlCriteria": criteria},
+                "evaluation_interval": alarm.period_seconds,
+            }
         self.resource = cloudwatch.CfnAlarm(
             scope,
             id,
             actions_enabled=None if alarm.actions_enabled else False,
             alarm_description=description,
             alarm_name=alarm_name,
-            comparison_operator=alarm.comparison,
-            datapoints_to_alarm=alarm.datapoints_to_alarm,
-            evaluation_periods=alarm.evaluation_periods,
-            threshold=alarm.threshold,
-            treat_missing_data=alarm.missing,
             warm_up_configuration={"warmUpPeriodDurationInMinutes": warm_up} if warm_up is not None else None,
             **compared,
         )
@@ -175,7 +194,12 @@ class EndpointAlarms(Construct):
             ValueError: for more actions than CloudWatch allows.
         """
         self._settings = alarms if alarms is not None else Alarms()
-        refuse(check(self._settings))
+        of_engine = [
+            EngineMetricUse(f"alarms.{alarm.name}", (alarm.engine,), served.engine)
+            for alarm in endpoint_alarms(self._settings, Watched(served.is_component, capacity))
+            if alarm.engine is not None
+        ]
+        refuse([*check(self._settings), *(violation for use in of_engine for violation in check(use))])
         super().__init__(scope, id)
         self._served, self._endpoint, self._runbook = served, endpoint, runbook
         self._concurrency: int | None = None
@@ -258,12 +282,17 @@ class EndpointAlarms(Construct):
             acting = self._alarms.get(alarm.name)
             description = alarm.description(self._endpoint, self._runbook)
             if acting is None:
-                acting = _ActingAlarm(self, alarm.id, alarm, description, self._series, self._name_of(alarm))
+                name = self._name_of(alarm)
+                acting = _ActingAlarm(self, alarm.id, alarm, description, self._series, name, self._promql(alarm))
                 self._alarms[alarm.name] = acting
                 for kind, actions in self._actions.items():
                     acting.add(kind, actions)
             elif alarm != acting.alarm:
                 acting.change(alarm, description)
+
+    def _promql(self, alarm: Alarm) -> str | None:
+        """The query of an alarm on a metric of the engine, which rules have checked."""
+        return self._served.engine_query(engines.find(alarm.engine)) if alarm.engine is not None else None
 
     def _name_of(self, alarm: Alarm) -> str | None:
         return f"{self._name_prefix}-{alarm.id}" if self._name_prefix is not None else None

@@ -17,7 +17,8 @@ from pydantic import TypeAdapter
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.recipe import metrics
-from constructs_optim.recipe.metrics import Unit
+from constructs_optim.recipe.metrics import Unit, engines
+from constructs_optim.recipe.metrics.engines import EngineMetric
 
 from .served_model import ServedModel, operands, renamed
 from .widgets import GRID_COLUMNS, Segment, Widget
@@ -36,6 +37,18 @@ _AXES: Mapping[Unit, str] = {
     Unit.MILLISECONDS: "ms",
     Unit.PERCENT: "%",
     Unit.US_DOLLARS: "US$",
+}
+_PLOT: Mapping[str, Any] = {
+    "legend": {"position": "bottom", "show": True},
+    "xAxis": {"type": "datetime"},
+    "yAxis": [{"type": "linear"}],
+    "style": {
+        "lineOptions": {"filled": False, "stacked": False, "width": 2, "pattern": "solid", "spline": False},
+        "numberOptions": {"sparkline": True},
+        "pieOptions": {"innerSize": "50%"},
+        "barOptions": {},
+        "gaugeOptions": {},
+    },
 }
 # Evaluations are rare: their widgets have a longer time range than the dashboard's.
 _EVALUATIONS_START = "-P3M"
@@ -57,12 +70,25 @@ class Line:
 
 
 @dataclass(frozen=True)
+class EngineLine:
+    """One line of a graph: a metric in ``recipe.metrics.engines``; ``quantile`` is that of a latency."""
+
+    metric: str
+    label: str | None = None
+    quantile: float | None = None
+
+
+@dataclass(frozen=True)
 class Graph:
-    """A graph over time; ``to_hundred`` where values are percentages of a whole, ``only`` of variants or components."""
+    """A graph over time; ``to_hundred`` where values are percentages of a whole, ``only`` of variants or components.
+
+    The graph of an engine's metrics has ``engine_lines`` instead of ``lines``.
+    """
 
     name: str
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[Line, ...] = ()
+    engine_lines: tuple[EngineLine, ...] = ()
     to_hundred: bool = False
     only: Literal["variant", "component"] | None = None
 
@@ -136,12 +162,21 @@ class GraphContext:
 
     def publishes(self, graph: Graph) -> bool:
         """Whether SageMaker publishes any of the graph's metrics."""
-        return any(self.served.publishes(metrics.find(line.metric)) for line in graph.lines)
+        return bool(self._engine_lines(graph)) or any(
+            self.served.publishes(metrics.find(line.metric)) for line in graph.lines
+        )
+
+    def _engine_lines(self, graph: Graph) -> list[tuple[EngineLine, EngineMetric]]:
+        """The lines of an engine's metrics that it publishes."""
+        lines = [(line, engines.find(line.metric)) for line in graph.engine_lines]
+        return [(line, metric) for line, metric in lines if self.served.engine.lack_of(metric) is None]
 
     def graph(
         self, graph: Graph, name: str, width: int, height: int = 6, *, thresholds: Sequence[tuple[float, str]] = ()
     ) -> Widget:
         """A graph over time as a widget."""
+        if graph.engine_lines:
+            return Widget(name, "chart", self._chart(graph), width, height)
         unit = "copy" if self.served.is_component else "instance"
         axis: dict[str, Any] = {}
         if graph.to_hundred:
@@ -159,6 +194,32 @@ class GraphContext:
         if annotations:
             properties["annotations"] = annotations
         return Widget(name, "metric", properties, width, height)
+
+    def _chart(self, graph: Graph) -> dict[str, Any]:
+        """The properties of a chart, which has PromQL instead of metrics.
+
+        CloudWatch takes PromQL in widgets of this type alone. The format is that of dashboards which AWS deploys
+        (aws-solutions-library-samples/guidance-for-claude-code-with-amazon-bedrock, claude-code-dashboard.yaml).
+        """
+        queries = [
+            {
+                "id": f"q{number}",
+                "type": "cloudwatch-metrics",
+                "language": "PromQL",
+                "query": self.served.engine_query(metric, quantile=line.quantile),
+                "step": self.served.publishing_seconds,
+                "label": line.label or metric.title,
+            }
+            for number, (line, metric) in enumerate(self._engine_lines(graph), 1)
+        ]
+        return {
+            "title": graph.title,
+            "view": "line",
+            "region": self.region,
+            **drop_none(accountId=self.account),
+            "data": {"queries": queries},
+            "plotOptions": _PLOT,
+        }
 
 
 def graph_properties(

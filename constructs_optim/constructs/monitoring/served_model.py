@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from constructs_optim.recipe import metrics, pricing
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.metrics import MetricDefinition, Series
+from constructs_optim.recipe.metrics import MetricDefinition, Series, engines
+from constructs_optim.recipe.metrics.engines import Engine, EngineMetric
 
 _IDENTIFIER = re.compile(r"\b[a-z][a-z0-9_]*\b")
 
@@ -26,6 +27,7 @@ class ServedModel:
             adds up over GPUs or vCPUs are shown as a share of all of them.
         artifact_key: of what is served, which its evaluations carry; None where it is not known.
         publishing_seconds: how often instances report their utilization, as ``MetricsConfig`` says. Default: 60.
+        engine: the serving engine, whose own metrics SageMaker collects. Default: not known, and so are its metrics.
     """
 
     endpoint_name: str
@@ -34,6 +36,7 @@ class ServedModel:
     instance_type: str | None = None
     artifact_key: str | None = None
     publishing_seconds: int = metrics.PUBLISHING_SECONDS
+    engine: Engine = field(default_factory=Engine)
 
     @property
     def is_component(self) -> bool:
@@ -53,6 +56,17 @@ class ServedModel:
         if metric.series(component=self.is_component) is not None:
             return True
         return metric.formula is not None and all(self.publishes(operand) for operand in operands(metric.formula))
+
+    def engine_query(
+        self, metric: EngineMetric, *, window_seconds: int = engines.WINDOW_SECONDS, quantile: float | None = None
+    ) -> str:
+        """The PromQL of a metric that the engine publishes."""
+        selector = engines.selector(
+            endpoint_name=self.endpoint_name,
+            variant_name=self.variant_name,
+            component_name=self.inference_component_name,
+        )
+        return metric.query(self.engine.server or "", selector, window_seconds=window_seconds, quantile=quantile)
 
     def series(self, metric: MetricDefinition) -> Series:
         """Where CloudWatch has ``metric`` of this; a ``ValueError`` where SageMaker does not publish it."""

@@ -7,18 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Token
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import DURATION, METRIC, check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.stack_context import late_value
+from constructs_optim.recipe.hosting.engine_scaling import (
+    ADDED_PERCENT,
+    STARTUP_SECONDS,
+    EngineTarget,
+    idle,
+    surge,
+)
 from constructs_optim.recipe.hosting.scaling import (
     HEADROOM,
     SCALE_IN_COOLDOWN_SECONDS,
     SCALE_OUT_COOLDOWN_SECONDS,
     WAKE_COOLDOWN_SECONDS,
+    EngineTargetRequest,
     Scaling,
     ScalingDefaults,
     ScalingStep,
@@ -27,14 +36,19 @@ from constructs_optim.recipe.hosting.scaling import (
     TargetRequest,
     invocations_target,
 )
+from constructs_optim.recipe.metrics import engines
+from constructs_optim.recipe.metrics.engines import Engine, EngineMetricUse
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.scaling_rules import in_utc
 from constructs_optim.recipe.tokens import is_known, is_number
 
-from .policies import ScalingTarget, declare_steps, declare_wake_up, tracked
+from .policies import ScalingTarget, declare_engine_policy, declare_steps, declare_wake_up, tracked
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+    from constructs_optim.constructs.monitoring.served_model import ServedModel
+
+_ENGINE_COOLDOWNS = {"scale_in_cooldown": SCALE_IN_COOLDOWN_SECONDS, "scale_out_cooldown": STARTUP_SECONDS}
 
 
 class TrackingOptions(TypedDict, total=False):
@@ -80,6 +94,7 @@ class EndpointScaling(Construct):
         defaults: ScalingDefaults | None = None,
         alarms: EndpointAlarms | None = None,
         set_range: Callable[[int, int], None] | None = None,
+        served: ServedModel | None = None,
     ) -> None:
         """Register the variant, or the inference component, as a scalable target.
 
@@ -92,6 +107,7 @@ class EndpointScaling(Construct):
             defaults: what follows from the plan. Default: every policy needs its target.
             alarms: the alarms that follow the range and the target of concurrency. Default: none.
             set_range: takes a range that a schedule has widened, or refuses it. Default: any range is fine.
+            served: what serves the model, whose engine publishes metrics. Default: no policy reads them.
 
         Raises:
             RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
@@ -100,10 +116,12 @@ class EndpointScaling(Construct):
         refuse(check(self._request))
         super().__init__(scope, id)
         self._target, self._defaults = target, defaults
-        self._alarms, self._set_range = alarms, set_range
+        self._alarms, self._set_range, self._served = alarms, set_range, served
         self._scheduled: list[dict[str, Any]] = []
         self._least, self._most = min_capacity, max_capacity
         self._concurrency: float | None = None
+        self._held: list[EngineTarget] = []
+        self._engine_cooldowns = dict.fromkeys(_ENGINE_COOLDOWNS, 0.0)
         self._wakes = False
         self._resource = scaling.CfnScalableTarget(
             self,
@@ -210,6 +228,70 @@ class EndpointScaling(Construct):
         }
         target = self._default_concurrency("on_backlog") if target is None else target
         return self._track("OnBacklog", "on_backlog", {"customizedMetricSpecification": metric}, target, options)
+
+    def on_time_to_first_token(
+        self, *, target: float, quantile: float = 0.9, **options: Unpack[TrackingOptions]
+    ) -> EndpointScaling:
+        """Add capacity while requests wait too long for their first token.
+
+        Read from the engine: waiting and prefill. It counts while requests queue as well; of a prompt that takes long
+        by itself, no copy makes the prefill shorter. Capacity goes when what is left would have room for all requests
+        and the time is below half of the target.
+
+        Args:
+            target: seconds.
+            quantile: the share of the requests that is to keep it. Default: 0.9.
+            options: see :class:`TrackingOptions`; the pause after capacity was added is 10 minutes by default, in
+                which a new copy has to load its model.
+
+        Raises:
+            RecipeError: when the target makes no sense, or the engine publishes no such metric.
+        """
+        metric = "engine_time_to_first_token"
+        return self._by_engine("OnTimeToFirstToken", "on_time_to_first_token", metric, target, options, quantile)
+
+    def on_kv_cache(self, *, target: float, **options: Unpack[TrackingOptions]) -> EndpointScaling:
+        """Hold the share of the KV cache that running requests occupy, on average over the copies, below ``target``.
+
+        A full cache makes requests wait and preempts others, whatever their number is: the metric for prompts of very
+        different lengths.
+
+        Args:
+            target: percent, 95 at most.
+            options: as of :meth:`on_time_to_first_token`.
+
+        Raises:
+            RecipeError: when the target makes no sense, or the engine publishes no such metric.
+        """
+        return self._by_engine("OnKvCache", "on_kv_cache", "kv_cache_usage", target, options)
+
+    def on_queue(self, *, target: float, **options: Unpack[TrackingOptions]) -> EndpointScaling:
+        """Add capacity while more than ``target`` requests wait in the engine, for each instance or copy.
+
+        Args:
+            target: waiting requests for each instance or copy.
+            options: as of :meth:`on_time_to_first_token`.
+
+        Raises:
+            RecipeError: when the target makes no sense, or the engine publishes no such metric.
+        """
+        return self._by_engine("OnQueue", "on_queue", "waiting_requests", target, options)
+
+    def on_tokens_per_second(self, *, target: float, **options: Unpack[TrackingOptions]) -> EndpointScaling:
+        """Hold the generated tokens a second, for each instance or copy, below ``target``.
+
+        An evaluation measures how many a copy generates at the latency that is asked for (``output_tokens_per_second``
+        at its concurrency): aim below that, at seven tenths for instance.
+
+        Args:
+            target: tokens a second for each instance or copy.
+            options: as of :meth:`on_time_to_first_token`.
+
+        Raises:
+            RecipeError: when the target makes no sense, or the engine publishes no such metric.
+        """
+        metric = "engine_output_tokens_per_second"
+        return self._by_engine("OnTokensPerSecond", "on_tokens_per_second", metric, target, options)
 
     def on_metric(
         self, id: str, *, metric: cloudwatch.IMetric, target: float, **options: Unpack[TrackingOptions]
@@ -386,6 +468,66 @@ class EndpointScaling(Construct):
             },
         )
         return self
+
+    def _by_engine(
+        self, id: str, location: str, metric: str, target: float, options: TrackingOptions, quantile: float = 0.9
+    ) -> EndpointScaling:
+        """Declare a policy on a metric of the engine, and with the first one what all of them share."""
+        check_options(location, options, TrackingOptions)
+        cooldowns = {
+            name: _seconds(f"{location}.{name}", options.get(name), default)
+            for name, default in _ENGINE_COOLDOWNS.items()
+        }
+        held = EngineTarget(metric, target, quantile)
+        engine = self._served.engine if self._served is not None else Engine()
+        request = EngineTargetRequest(location, metric, target)
+        refuse(
+            [
+                *check(EngineMetricUse(location, held.used_metrics, engine, quantile)),
+                *check(replace(self._request, new_id=id, engine_targets=[request])),
+            ]
+        )
+        if self._defaults is None or not is_known(target):
+            raise ValueError(f"{self.node.path}: {location} needs a plan, and a target that is known at synthesis")
+        self._request = replace(self._request, ids=[*self._request.ids, id])
+        self._held.append(held)
+        self._engine_cooldowns = {name: max(value, self._engine_cooldowns[name]) for name, value in cooldowns.items()}
+        declare_engine_policy(
+            self,
+            id,
+            self._resource.ref,
+            held.missed(self._engine_query),
+            change=ADDED_PERCENT,
+            cooldown=int(cooldowns["scale_out_cooldown"]),
+            cause="its target is missed",
+        )
+        shared: dict[str, tuple[str, int, str, str]] = {
+            "Surge": (
+                surge(self._engine_query, capacity=self._defaults.capacity),
+                100,
+                "scale_out_cooldown",
+                "as many requests wait as all copies are sized for",
+            ),
+            "Idle": (Token.as_string(late_value(self._idle)), -1, "scale_in_cooldown", "the other copies would do"),
+        }
+        for name, (query, change, cooldown, cause) in shared.items():
+            if name not in self._request.ids and (change > 0 or not options.get("disable_scale_in")):
+                self._request = replace(self._request, ids=[*self._request.ids, name])
+                pause = Token.as_number(late_value(lambda name=cooldown: int(self._engine_cooldowns[name])))
+                declare_engine_policy(self, name, self._resource.ref, query, change=change, cooldown=pause, cause=cause)
+        return self
+
+    def _engine_query(self, name: str, /, *, quantile: float | None = None) -> str:
+        if self._served is None:
+            raise ValueError(f"{self.node.path}: no engine is known that publishes {name}")
+        window = max(60, 4 * self._served.publishing_seconds)
+        return self._served.engine_query(engines.find(name), window_seconds=window, quantile=quantile)
+
+    def _idle(self) -> str:
+        """The condition on which a copy is taken away, of all targets that are declared."""
+        room = self._concurrency or (self._defaults.concurrency if self._defaults is not None else 1)
+        to_zero = self._target.wake is not None and self._request.min_capacity == 0
+        return idle(self._engine_query, self._held, room=room, to_zero=to_zero)
 
     def _default_concurrency(self, policy: str) -> float:
         if self._defaults is None:

@@ -11,6 +11,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.recipe.hosting.engine_scaling import EVALUATION_SECONDS, IDLE_SECONDS, PENDING_SECONDS
 from constructs_optim.recipe.hosting.scaling import StepRequest, step_adjustments
 
 # The statistics of a customized metric of target tracking (Application Auto Scaling API reference, MetricStatistic).
@@ -145,7 +146,58 @@ def _declare(
         step_scaling_policy_configuration=dict(configuration),
     )
     # No data is no reason to scale.
-    cloudwatch.CfnAlarm(scope, "Alarm", **alarm, alarm_actions=[policy.ref], treat_missing_data="notBreaching")
+    settings: dict[str, Any] = {"treat_missing_data": "notBreaching", **alarm}
+    cloudwatch.CfnAlarm(scope, "Alarm", alarm_actions=[policy.ref], **settings)
+
+
+def declare_engine_policy(
+    scope: Construct,
+    id: str,
+    scaling_target_id: str,
+    query: str,
+    *,
+    change: int,
+    cooldown: float,
+    cause: str,
+) -> None:
+    """Declare a policy on an engine's metrics, with the alarm on its condition.
+
+    An alarm on PromQL may scale (CloudWatch user guide, "Alarm actions": of an alarm with contributors, Auto Scaling
+    actions are run at alarm level). What value of the metric it hands to the policy is not documented, so that the
+    steps are alike on both sides of the threshold.
+
+    Args:
+        scope: the construct to create it in.
+        id: its id in that scope, and the policy's name.
+        scaling_target_id: of the scalable target.
+        query: PromQL that has a result while the condition holds; may be a token.
+        change: percent to add, or where negative, the number of instances or copies to take away.
+        cooldown: seconds; may be a number token.
+        cause: why capacity changes.
+    """
+    adds = change > 0
+    bounds = ({"metricIntervalUpperBound": 0}, {"metricIntervalLowerBound": 0})
+    _declare(
+        Construct(scope, id),
+        id,
+        scaling_target_id,
+        drop_none(
+            adjustmentType="PercentChangeInCapacity" if adds else "ChangeInCapacity",
+            cooldown=cooldown,
+            minAdjustmentMagnitude=1 if adds else None,
+            stepAdjustments=[{**bound, "scalingAdjustment": change} for bound in bounds],
+        ),
+        alarm_description=f"Scales by {id}: {cause}. Nothing to do.",
+        evaluation_criteria={
+            "promQlCriteria": {
+                "pendingPeriod": PENDING_SECONDS if adds else IDLE_SECONDS,
+                "query": query,
+                "recoveryPeriod": 0,
+            }
+        },
+        evaluation_interval=EVALUATION_SECONDS,
+        treat_missing_data=None,
+    )
 
 
 def tracked(metric: cloudwatch.IMetric) -> dict[str, Any]:

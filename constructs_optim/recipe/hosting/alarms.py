@@ -57,6 +57,13 @@ class Alarms(Settings):
         error_rate: percent of the requests of the last 5 minutes that ended with a 5xx status. Default: above 5.
         latency: seconds within which 99 of 100 requests have their response. The latency depends on the length of the
             responses, which only you know: off by default, and it needs a threshold.
+        time_to_first_token: seconds within which nine of ten requests have their first token, by the engine. It depends
+            on the prompts: off by default, and it needs a threshold.
+        queue: requests that wait in the engines of all copies, for 10 minutes. Default: off; with True, above 8.
+        kv_cache: percent of the KV cache that running requests occupy, for 15 minutes. Default: off; with True, above
+            95.
+        acceptance_length: tokens that a step of speculative decoding brings, for half an hour. It depends on the draft
+            and the prompts: off by default, and it needs a threshold, below which it goes off.
         saturation: requests in flight for each instance or copy, for 15 minutes. Default: above what the plan is sized
             for.
         zero_capacity: no instance or copy serves requests. Default: on.
@@ -67,6 +74,10 @@ class Alarms(Settings):
 
     error_rate: AlarmSettings | bool | None = True
     latency: AlarmSettings | bool | None = False
+    time_to_first_token: AlarmSettings | bool | None = False
+    queue: AlarmSettings | bool | None = False
+    kv_cache: AlarmSettings | bool | None = False
+    acceptance_length: AlarmSettings | bool | None = False
     saturation: AlarmSettings | bool | None = True
     zero_capacity: AlarmSettings | bool | None = True
     disk: AlarmSettings | bool | None = False
@@ -102,6 +113,7 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     A critical alarm affects users and pages the engineer on call; a warning can wait for working hours, but does not
     resolve by itself. ``missing`` is ``breaching``, ``notBreaching`` or ``ignore``. A new alarm waits
     ``warm_up_minutes`` for its first data. ``rolls_back``: whether it rolls back an update of the endpoint.
+    An alarm on a metric of the engine has the metric's name in ``engine`` instead of ``queries``.
     """
 
     name: str
@@ -109,7 +121,8 @@ class Alarm(BaseModel, frozen=True, extra="forbid"):
     severity: Literal["critical", "warning"]
     meaning: str
     first: str
-    queries: tuple[Query, ...]
+    queries: tuple[Query, ...] = ()
+    engine: str | None = None
     threshold: int | float
     comparison: str = "GreaterThanThreshold"
     period_seconds: int = 60
@@ -172,7 +185,7 @@ def configured_alarm(name: str, settings: AlarmSettings, watched: Watched) -> Al
     row["meaning"] = row["meaning"].format(endpoint="{endpoint}", threshold=threshold)
     row["queries"] = [
         {**query, "expression": query["expression"].format(minimum_count=least)} if "expression" in query else query
-        for query in row["queries"]
+        for query in row.get("queries", ())
     ]
     if name == "stale_evaluation":
         days, threshold = int(threshold), 1

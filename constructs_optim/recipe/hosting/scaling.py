@@ -99,6 +99,15 @@ class StepRequest:
 
 
 @dataclass(frozen=True)
+class EngineTargetRequest:
+    """A policy that holds a metric of the engine near ``target``; None: known only when the stack is deployed."""
+
+    location: str
+    metric: str
+    target: float | None
+
+
+@dataclass(frozen=True)
 class Scaling:
     """An endpoint's scaling, or a part of it. None: known only at deployment.
 
@@ -114,6 +123,7 @@ class Scaling:
     targets: Sequence[TargetRequest] = ()
     schedules: Sequence[ScheduleRequest] = ()
     steps: Sequence[StepRequest] = ()
+    engine_targets: Sequence[EngineTargetRequest] = ()
 
 
 def requests_in_flight(plan: Plan) -> int:

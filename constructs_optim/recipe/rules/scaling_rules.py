@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product, zip_longest
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from constructs_optim.recipe.hosting.alarms import Alarms, Watched, configured_alarm
+from constructs_optim.recipe.hosting.engine_scaling import LIMITS
 from constructs_optim.recipe.hosting.scaling import Scaling, StepRequest
+from constructs_optim.recipe.metrics import engines
+from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.tokens import is_known, is_number, is_token, is_whole, matches
 
 from .registry import GUIDE, Finding, rule
@@ -206,10 +209,22 @@ def _alarms_can_be_evaluated(alarms: Alarms) -> Iterator[Finding]:
 @rule("OPT088", f"{GUIDE}monitoring-cloudwatch.html")
 def _latency_has_a_threshold(alarms: Alarms) -> Iterator[Finding]:
     """An alarm on latency has a threshold: the latency depends on the length of completions, so none is the default."""
-    settings = alarms.switched_on().get("latency")
-    if settings is not None and not settings.threshold:
-        fix = "the highest acceptable seconds: AlarmSettings(threshold=30)"
-        yield Finding("alarms.latency.threshold", settings.threshold, fix)
+    yield from _thresholds(alarms, {"latency": "the highest acceptable seconds: AlarmSettings(threshold=30)"})
+
+
+@rule("OPT173", engines.SOURCE)
+def _engine_latency_has_a_threshold(alarms: Alarms) -> Iterator[Finding]:
+    """An alarm on the engine's latency or acceptance has a threshold: it depends on prompts, drafts and hardware."""
+    latency = "the highest acceptable seconds: AlarmSettings(threshold=2)"
+    accepted = "somewhat below what evaluations show, for instance AlarmSettings(threshold=2.2)"
+    yield from _thresholds(alarms, {"time_to_first_token": latency, "acceptance_length": accepted})
+
+
+def _thresholds(alarms: Alarms, fixes: Mapping[str, str]) -> Iterator[Finding]:
+    for name, fix in fixes.items():
+        settings = alarms.switched_on().get(name)
+        if settings is not None and not settings.threshold:
+            yield Finding(f"alarms.{name}.threshold", settings.threshold, fix)
 
 
 @rule("OPT089", "https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html")
@@ -219,3 +234,33 @@ def _evaluations_get_stale(alarms: Alarms) -> Iterator[Finding]:
     days = settings.threshold if settings is not None else None
     if days is not None and days not in range(1, 8):
         yield Finding("alarms.stale_evaluation.threshold", days, "1 to 7 days, as a whole number")
+
+
+@rule("OPT170", engines.SOURCE)
+def _engines_publish_the_metric(use: EngineMetricUse) -> Iterator[Finding]:
+    """The engine publishes the metric: CloudWatch has no such metric of this endpoint."""
+    for name in use.metrics:
+        metric = engines.find(name)
+        if (reason := use.engine.lack_of(metric)) is not None:
+            having = [f"Server.{server}()" for server in metric.queries]
+            fix = f"a real-time endpoint with {' or '.join(having)}, detailed observability on"
+            if use.engine.server in metric.queries and use.engine.unpublished is None:
+                fix = "a recipe with SpeculativeDecoding"
+            yield Finding(use.location, name, fix, reason)
+
+
+@rule("OPT171", engines.SOURCE)
+def _quantiles_are_shares(use: EngineMetricUse) -> Iterator[Finding]:
+    """A quantile is between 0 and 1: 0.9 is the latency that nine of ten requests keep."""
+    if use.quantile is not None and not (is_number(use.quantile) and 0 < use.quantile < 1):
+        yield Finding(f"{use.location}.quantile", use.quantile, "a number above 0 and below 1, such as 0.9")
+
+
+@rule("OPT172", engines.SOURCE)
+def _engine_targets_make_sense(scaling: Scaling) -> Iterator[Finding]:
+    """A target of an engine's metric makes sense: no copy could be held near it."""
+    for request in scaling.engine_targets:
+        least, most, example = LIMITS[request.metric]
+        if is_known(request.target) and not (is_number(request.target) and least <= request.target <= most):
+            fix = f"a number from {least:g} to {most:,g}, such as {example:,g}"
+            yield Finding(f"{request.location}.target", request.target, fix)

@@ -1,0 +1,84 @@
+"""The metrics of serving engines as CloudWatch keeps them: samples by their labels, which PromQL reads.
+
+What a container exposes in Prometheus' text format is collected with SageMaker's labels on every series. Sources:
+SageMaker developer guide, "OpenTelemetry metrics reference" (labels); the AWS Machine Learning Blog, "Monitor and debug
+generative AI inference with SageMaker detailed metrics and Insights dashboard" (names as the engine has them, and
+histograms that are native ones).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from .promql import Histogram, Labels, PromqlError, Series, Value, evaluate
+
+_KEPT_SECONDS = 3 * 3600.0
+_Location = tuple[str, str]
+
+
+class Telemetry:
+    """The engines' metrics of every account and region."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._series: dict[_Location, dict[tuple[str, Labels], list[tuple[float, Value]]]] = {}
+
+    def collect(self, exposition: str, labels: Mapping[str, str], at: float, *, account: str, region: str) -> None:
+        """Keep what a container exposes at a moment.
+
+        Args:
+            exposition: Prometheus' text format, as an engine's ``/metrics`` responds.
+            labels: of the container, such as ``aws.sagemaker.endpoint.name``.
+            at: seconds since 1970.
+            account: of the endpoint.
+            region: of the endpoint.
+        """
+        with self._lock:
+            kept = self._series.setdefault((account, region), {})
+            for family in text_string_to_metric_families(exposition):
+                for name, own, value in _values(family):
+                    samples = kept.setdefault((name, frozenset({**own, **labels}.items())), [])
+                    samples.append((at, value))
+                    while samples[0][0] < at - _KEPT_SECONDS:
+                        del samples[0]
+
+    def query(self, query: str, at: float, *, account: str, region: str) -> dict[Labels, float]:
+        """The result of an instant query.
+
+        Raises:
+            PromqlError: for what is no query.
+        """
+        with self._lock:
+            kept = self._series.get((account, region), {})
+            series = [Series(name, labels, tuple(samples)) for (name, labels), samples in kept.items()]
+        return evaluate(query, series, at)
+
+    def check(self, query: str) -> None:
+        """Raise a ``PromqlError`` for what is no query of a vector."""
+        evaluate(query, (), 0.0)
+
+
+def _values(family: Metric) -> Iterable[tuple[str, Mapping[str, str], Value]]:
+    """The series of a metric family: histograms whole, all else by the names of its samples."""
+    if family.type != "histogram":
+        for sample in family.samples:
+            if not sample.name.endswith("_created"):
+                yield sample.name, sample.labels, float(sample.value)
+        return
+    parts: dict[frozenset[tuple[str, str]], dict[str, list[tuple[float, float]]]] = {}
+    for sample in family.samples:
+        kind = sample.name.removeprefix(family.name)
+        own = {name: value for name, value in sample.labels.items() if name != "le"}
+        bound = float(sample.labels.get("le", "0").replace("+Inf", "inf"))
+        parts.setdefault(frozenset(own.items()), {}).setdefault(kind, []).append((bound, float(sample.value)))
+    for labels, part in parts.items():
+        if {"_bucket", "_sum", "_count"} <= set(part):
+            buckets = tuple(sorted(part["_bucket"]))
+            yield family.name, dict(labels), Histogram(buckets, part["_sum"][0][1], part["_count"][0][1])
+
+
+__all__ = ["PromqlError", "Telemetry"]

@@ -1,0 +1,164 @@
+"""Scaling by the metrics of serving engines under made loads: ramps, spikes, zero and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from aws_cdk import Duration
+
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.recipe.hosting.scaling import ScalingDefaults
+from constructs_optim.recipe.metrics.engines import Engine
+
+from ..support.construct_stacks import stack, template_of
+from ..support.engine_load import EngineFleet, Load, Minute
+from ..support.in_process import InProcessCloud
+from ..support.inference_components import ONE_GPU, create, endpoint, needing
+from ..support.waiting import by_the_clock
+
+SLOTS, SECONDS, MOST = 8, 8.0, 20
+STARTUP_SECONDS = 300
+CAPACITY = SLOTS / SECONDS
+"""Requests a second that a copy can serve."""
+POLICIES: dict[str, Callable[[EndpointScaling], Any]] = {
+    "time to first token": lambda scaling: scaling.on_time_to_first_token(target=2),
+    "KV cache": lambda scaling: scaling.on_kv_cache(target=70),
+    "queue": lambda scaling: scaling.on_queue(target=1),
+    # 20 tokens a second for each request.
+    "tokens": lambda scaling: scaling.on_tokens_per_second(target=0.7 * SLOTS * 20),
+}
+
+
+class HalfMinutes:
+    """A clock that waiting advances by half a minute."""
+
+    def __init__(self, cloud: InProcessCloud) -> None:
+        self._cloud = cloud
+
+    def advance(self, seconds: float) -> None:
+        self._cloud.advance(30)
+
+
+def fleet(declare: Callable[[EndpointScaling], Any], *, least: int = 1, most: int = MOST) -> EngineFleet:
+    """A fleet with the alarms and policies that ``declare`` makes, whose copies take five minutes to start."""
+    cloud = InProcessCloud(endpoint_seconds=STARTUP_SECONDS, time_scale=1)
+    sagemaker = cloud.client("sagemaker")
+    with by_the_clock(HalfMinutes(cloud)):
+        endpoint(sagemaker, "chat", ONE_GPU, managed=(0, most + 2))
+        create(sagemaker, "chat-llama", "chat", needing(1), copies=1)
+    scope = stack()
+    served = ServedModel("chat", "AllTraffic", "chat-llama", engine=Engine("vllm"))
+    scaling = EndpointScaling(
+        scope,
+        "Scaling",
+        target=ScalingTarget.component("chat-llama"),
+        min_capacity=least,
+        max_capacity=most,
+        defaults=ScalingDefaults(SLOTS, 0.7 * SLOTS),
+        served=served,
+    )
+    declare(scaling)
+    resources = template_of(scope)["Resources"]
+
+    def of_type(name: str) -> dict[str, Any]:
+        return {key: item["Properties"] for key, item in resources.items() if item["Type"] == name}
+
+    (target,) = of_type("AWS::ApplicationAutoScaling::ScalableTarget").values()
+    return EngineFleet(
+        cloud,
+        component="chat-llama",
+        endpoint="chat",
+        scaling={
+            "target": {name: target[name] for name in ("MinCapacity", "MaxCapacity")},
+            "policies": of_type("AWS::ApplicationAutoScaling::ScalingPolicy"),
+            "alarms": list(of_type("AWS::CloudWatch::Alarm").values()),
+        },
+        slots=SLOTS,
+        request_seconds=SECONDS,
+    )
+
+
+def steady(copies: float) -> Load:
+    """A load that so many copies serve with all of their places taken."""
+    return lambda _: copies * CAPACITY
+
+
+def turns(history: list[Minute]) -> int:
+    """How often the desired number changes its direction."""
+    changes = [after.desired - before.desired for before, after in pairwise(history) if after.desired != before.desired]
+    return sum((left > 0) != (right > 0) for left, right in pairwise(changes))
+
+
+def sampled(shown: str) -> list[Any]:
+    """Every policy; all but one are for the exhaustive suite."""
+    return [pytest.param(name, marks=() if name == shown else pytest.mark.exhaustive) for name in POLICIES]
+
+
+@pytest.mark.parametrize("name", sampled("KV cache"))
+def test_a_ramp_is_followed_up_and_down(name: str) -> None:
+    scaled = fleet(POLICIES[name])
+    up = scaled.run(60, lambda second: (0.5 + 4 * second / 3600) * CAPACITY)
+    held = scaled.run(40, steady(4.5))
+    down = scaled.run(180, lambda second: max(0.5, 4.5 - 4 * second / 3600) * CAPACITY)
+    assert up[-1].desired >= 4
+    # Between what the load needs and that with room to spare, with nothing left in queues.
+    assert 5 <= held[-1].copies <= 9
+    assert held[-1].in_flight <= 4.5 * SLOTS + held[-1].copies
+    assert down[-1].desired == 1
+    assert turns([*up, *held, *down]) <= 2
+
+
+@pytest.mark.parametrize("name", sampled("time to first token"))
+def test_a_spike_doubles_the_copies_and_does_not_run_away(name: str) -> None:
+    scaled = fleet(POLICIES[name])
+    calm = scaled.run(20, steady(0.5))
+    spike = scaled.run(60, steady(4))
+    assert {minute.desired for minute in calm} == {1}
+    assert spike[4].desired >= 2
+    assert spike[-1].in_flight <= 4 * SLOTS + spike[-1].copies
+    # What piled up while copies started is worked off by more than the load itself needs.
+    assert max(minute.desired for minute in spike) <= 12
+    after = scaled.run(200, steady(0.5))
+    assert after[-1].desired == 1
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_copies_go_to_zero_and_a_request_brings_one_back(name: str) -> None:
+    scaled = fleet(POLICIES[name], least=0)
+    busy = scaled.run(10, steady(0.5))
+    idle = scaled.run(40, lambda _: 0.0)
+    back = scaled.run(20, steady(0.3))
+    assert busy[-1].copies == 1
+    # A quarter of an hour without a request.
+    assert [minute.desired for minute in idle].index(0) >= 14
+    assert idle[-1].copies == 0
+    assert back[0].refused > 0
+    assert (back[-1].copies, back[-1].refused) == (1, 0)
+
+
+def test_a_long_prompt_alone_adds_no_copies() -> None:
+    scaled = fleet(POLICIES["time to first token"])
+    scaled.prefill_seconds = 30
+    assert {minute.desired for minute in scaled.run(30, steady(0.3))} == {1}
+
+
+def test_copies_that_start_are_not_asked_for_again() -> None:
+    # Starting takes five minutes; a pause of ten covers them.
+    patient = fleet(POLICIES["queue"])
+    history = patient.run(9, steady(2))
+    assert [minute.desired for minute in history if minute.at <= 300][-1] <= 2
+    hasty = fleet(lambda scaling: scaling.on_queue(target=1, scale_out_cooldown=Duration.minutes(1)))
+    assert hasty.run(9, steady(2))[-1].desired > history[-1].desired
+
+
+def test_no_policy_takes_away_what_another_one_needs() -> None:
+    both = fleet(lambda scaling: scaling.on_kv_cache(target=70).on_tokens_per_second(target=0.3 * SLOTS * 20))
+    both.run(90, steady(2))
+    held = both.run(60, steady(2))
+    assert turns(held) == 0
+    assert held[-1].copies >= 6

@@ -1,0 +1,186 @@
+"""The local cloud's PromQL, and its alarms on it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim_local.cloud import LocalCloud
+from constructs_optim_local.cloudwatch.promql import Histogram, PromqlError, Series, evaluate
+from constructs_optim_local.cloudwatch.promql_alarms import Contributors
+from constructs_optim_local.cloudwatch.telemetry import Telemetry
+
+from ..support.waiting import until
+
+NOBODY = frozenset[tuple[str, str]]()
+LOCATION = {"account": "000000000000", "region": "us-west-2"}
+
+
+def series(name: str, *values: float, every: int = 60, **labels: str) -> Series:
+    """Samples that end at 600 seconds."""
+    start = 600 - every * (len(values) - 1)
+    samples = tuple((start + every * index, value) for index, value in enumerate(values))
+    return Series(name, frozenset(labels.items()), samples)
+
+
+TWO = [series("load", 1, 2, 3, copy="a"), series("load", 4, 5, 6, copy="b"), series("tokens", 0, 600, 1200)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("sum(load)", 9),
+        ("avg(load)", 4.5),
+        ("count(load)", 2),
+        ("max(load) - min(load)", 3),
+        ('load{copy="b"} * 10', 60),
+        ('load{copy=~"a|c"}', 3),
+        ("sum(load) / (count(load) - 1)", 9),
+        # Two samples are within 100 seconds: an increase of 600 in 60, extrapolated to both ends.
+        ("rate(tokens[100s])", 600 / 60 * (60 + 40) / 100),
+        ("sum(last_over_time(load[2m]))", 9),
+        ("sum(load) > 5", 9),
+        ("sum(load) > 5 and sum(load) < 10", 9),
+        ("sum(load) > 5 unless sum(tokens) < 10", 9),
+        ("(sum(load) > 50) or (count(load) == 2)", 2),
+        ("-sum(load)", -9),
+        ("2 * 3", 6),
+    ],
+)
+def test_a_query_has_its_value(query: str, expected: float) -> None:
+    (value,) = evaluate(query, TWO, 600).values()
+    assert value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("query", ["sum(load) > 9", "absent_metric", "sum(load) unless count(load)", "rate(load[30s])"])
+def test_a_query_may_have_no_result(query: str) -> None:
+    assert evaluate(query, TWO, 600) == {}
+
+
+def test_aggregation_keeps_the_labels_that_it_is_by() -> None:
+    found = evaluate("count by (copy) (load)", TWO, 600)
+    assert found == {frozenset({("copy", "a")}): 1, frozenset({("copy", "b")}): 1}
+    assert evaluate("sum without (copy) (load)", TWO, 600) == {NOBODY: 9}
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("sum(", "unclosed"),
+        ("load offset 5m", "left out here"),
+        ("topk(1, load)", "left out here"),
+        ("predict_linear(load[5m], 60)", "left out here"),
+        ("load > bool 1", "left out here"),
+        ("load + on(zone) load", "many-to-many"),
+        ("max_over_time(sum(load)[5m:1m])", "left out here"),
+    ],
+)
+def test_what_is_left_out_is_refused(query: str, message: str) -> None:
+    with pytest.raises(PromqlError, match=message):
+        evaluate(query, TWO, 600)
+
+
+def test_a_counter_that_begins_anew_keeps_increasing() -> None:
+    reset = series("tokens", 100, 200, 50, 150)
+    (value,) = evaluate("increase(tokens[4m])", [reset], 600).values()
+    # 100, then 50 after the restart and 100 more, over three of the four minutes.
+    assert value == pytest.approx(250 * 220 / 180, rel=0.1)
+
+
+def test_an_old_sample_is_no_sample() -> None:
+    assert evaluate("load", [series("load", 1)], 600) != {}
+    assert evaluate("load", [series("load", 1)], 600 + 301) == {}
+
+
+buckets = st.lists(st.floats(0.01, 100), min_size=1, max_size=8, unique=True).map(sorted)
+
+
+@given(bounds=buckets, counts=st.lists(st.integers(0, 50), min_size=9, max_size=9), share=st.floats(0.01, 0.99))
+def test_a_quantile_lies_in_the_bucket_that_has_its_rank(bounds: list[float], counts: list[int], share: float) -> None:
+    cumulative = [sum(counts[: index + 1]) for index in range(len(bounds) + 1)]
+    pairs = tuple(zip([*bounds, math.inf], map(float, cumulative), strict=True))
+    value = Histogram(pairs, 1.0, float(cumulative[-1])).quantile(share)
+    if not cumulative[-1]:
+        assert math.isnan(value)
+        return
+    index = next(place for place, count in enumerate(cumulative) if count >= share * cumulative[-1])
+    low = bounds[index - 1] if index else 0.0
+    assert low - 1e-9 <= value <= (bounds[index] if index < len(bounds) else bounds[-1]) + 1e-9
+
+
+def test_histograms_of_an_exposition_are_native_ones() -> None:
+    telemetry = Telemetry()
+    for minute, count in enumerate((0, 10, 20)):
+        text = "\n".join(
+            [
+                "# TYPE vllm:time_to_first_token_seconds histogram",
+                f'vllm:time_to_first_token_seconds_bucket{{le="1.0"}} {count * 0.5}',
+                f'vllm:time_to_first_token_seconds_bucket{{le="2.0"}} {count}',
+                f'vllm:time_to_first_token_seconds_bucket{{le="+Inf"}} {count}',
+                f"vllm:time_to_first_token_seconds_sum {count * 1.2}",
+                f"vllm:time_to_first_token_seconds_count {count}",
+                "",
+            ]
+        )
+        telemetry.collect(text, {"aws.sagemaker.endpoint.name": "chat"}, 60.0 * minute, **LOCATION)
+    selector = '{"aws.sagemaker.endpoint.name"="chat"}'
+    rate = f"sum(rate(vllm:time_to_first_token_seconds{selector}[2m]))"
+    assert telemetry.query(f"histogram_quantile(0.75, {rate})", 120, **LOCATION)[NOBODY] == pytest.approx(1.5)
+    assert telemetry.query(f"histogram_sum({rate}) / histogram_count({rate})", 120, **LOCATION)[NOBODY] == (
+        pytest.approx(1.2)
+    )
+    with pytest.raises(PromqlError, match="histogram_quantile"):
+        telemetry.query(rate, 120, **LOCATION)
+    assert telemetry.query(f"vllm:time_to_first_token_seconds_bucket{selector}", 120, **LOCATION) == {}
+
+
+def test_an_alarm_waits_for_its_pending_and_recovery_periods() -> None:
+    contributors, breaching = Contributors(120, 60), {NOBODY: 1.0}
+    states = [contributors.evaluated(breaching, at) for at in (0, 60, 120, 180)]
+    assert states == ["OK", "OK", "ALARM", "ALARM"]
+    assert [contributors.evaluated({}, at) for at in (200, 240, 300)] == ["ALARM", "OK", "OK"]
+    # A break begins the pending period anew.
+    contributors.evaluated(breaching, 400)
+    contributors.evaluated({}, 460)
+    assert contributors.evaluated(breaching, 520) == "OK"
+
+
+def on_promql(query: str, **more: Any) -> dict[str, Any]:
+    criteria = {"PromQLCriteria": {"Query": query, "PendingPeriod": 60, "RecoveryPeriod": 60}}
+    return {"EvaluationCriteria": criteria, "EvaluationInterval": 60, **more}
+
+
+def test_an_alarm_on_promql_follows_what_engines_expose(brisk: LocalCloud) -> None:
+    cloudwatch = brisk.client("cloudwatch")
+    query = 'sum(vllm:num_requests_waiting{"aws.sagemaker.endpoint.name"="waits"}) > 5'
+    cloudwatch.put_metric_alarm(AlarmName="waits", **on_promql(query))
+
+    def state() -> str:
+        (alarm,) = cloudwatch.describe_alarms(AlarmNames=["waits"])["MetricAlarms"]
+        assert alarm["EvaluationCriteria"]["PromQLCriteria"]["Query"] == query
+        return alarm["StateValue"]
+
+    assert state() == "OK"
+    brisk.collect_engine_metrics("vllm:num_requests_waiting 7\n", endpoint="waits")
+    assert brisk.engine_metrics(query) == [{"labels": {}, "value": 7.0}]
+    until(state, lambda now: now == "ALARM")
+    brisk.collect_engine_metrics("vllm:num_requests_waiting 0\n", endpoint="waits")
+    until(state, lambda now: now == "OK")
+
+
+@pytest.mark.parametrize(
+    ("alarm", "message"),
+    [
+        (on_promql("sum("), "the query is invalid"),
+        (on_promql("a > 1", Threshold=1.0), "Threshold cannot be specified with EvaluationCriteria"),
+        (on_promql("a > 1") | {"EvaluationInterval": 45}, "10, 20, 30, or a multiple of 60"),
+    ],
+)
+def test_an_alarm_that_cloudwatch_refuses_is_refused(brisk: LocalCloud, alarm: dict[str, Any], message: str) -> None:
+    with pytest.raises(ClientError, match=message):
+        brisk.client("cloudwatch").put_metric_alarm(AlarmName="refused", **alarm)

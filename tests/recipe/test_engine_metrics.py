@@ -1,0 +1,66 @@
+"""What engines measure of themselves: their PromQL, and the conditions that scale by it."""
+
+from __future__ import annotations
+
+import promql_parser
+import pytest
+
+from constructs_optim.recipe.hosting.engine_scaling import LIMITS, EngineTarget, idle, surge
+from constructs_optim.recipe.metrics import engines
+from constructs_optim.recipe.servers import by_name
+
+SELECTOR = engines.selector(endpoint_name="chat", variant_name="AllTraffic", component_name=None)
+QUERIES = [(metric, server) for metric in engines.by_name().values() for server in metric.queries]
+
+
+def query(name: str, /, *, quantile: float | None = None) -> str:
+    return engines.find(name).query("vllm", SELECTOR, window_seconds=240, quantile=quantile)
+
+
+@pytest.mark.parametrize(("metric", "server"), QUERIES, ids=lambda each: getattr(each, "name", each))
+def test_every_query_is_promql_of_one_value(metric: engines.EngineMetric, server: str) -> None:
+    parsed = promql_parser.parse(metric.query(server, SELECTOR))
+    assert server in by_name()
+    assert metric.definition.endswith(".")
+    assert "$" not in str(parsed)
+    assert "<>" not in metric.query(server, SELECTOR)
+
+
+def test_vllm_publishes_every_metric() -> None:
+    assert all("vllm" in metric.queries for metric in engines.by_name().values())
+
+
+def test_lmi_publishes_none() -> None:
+    assert not any("lmi" in metric.queries for metric in engines.by_name().values())
+
+
+def test_an_unknown_engine_metric_is_refused_with_close_matches() -> None:
+    with pytest.raises(ValueError, match="did you mean kv_cache_usage"):
+        engines.find("kv_cache_use")
+
+
+@pytest.mark.parametrize("metric", LIMITS)
+def test_conditions_of_scaling_read_only_the_metrics_that_they_name(metric: str) -> None:
+    target, read = EngineTarget(metric, LIMITS[metric][2]), set[str]()
+
+    def recorded(name: str, /, *, quantile: float | None = None) -> str:
+        read.add(name)
+        return query(name, quantile=quantile)
+
+    conditions = [
+        target.missed(recorded),
+        surge(recorded, capacity=8),
+        idle(recorded, [target], room=5.6, to_zero=True),
+    ]
+    assert read == set(target.used_metrics)
+    for condition in conditions:
+        promql_parser.parse(condition)
+
+
+def test_a_copy_goes_only_where_all_targets_would_be_kept() -> None:
+    targets = [EngineTarget("kv_cache_usage", 70), EngineTarget("waiting_requests", 2)]
+    condition = idle(query, targets, room=5.6, to_zero=False)
+    assert condition.count(" and ") == 2
+    assert "< 56" in condition
+    assert "== 0" in condition
+    assert " or " not in condition
