@@ -111,6 +111,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         async_inference: AsyncInference | None = None,
         data_capture: DataCapture | None = None,
         endpoint_name: str | None = None,
+        existing_configuration: str | None = None,
         encryption_key: kms.IKey | None = None,
         network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
@@ -148,6 +149,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 Default: synchronous inference.
             data_capture: settings of the capture of requests and responses in S3. Default: no capture.
             endpoint_name: the endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
+            existing_configuration: the name of the configuration that an endpoint which was imported keeps
+                (``constructs-optim adopt``); the endpoint is retained when its stack is deleted then. Its own
+                configuration is declared beside it, and the endpoint moves over to that, as its update policy says,
+                when this argument is removed. Default: its own configuration.
             encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
             network: the VPC that jobs and model reach the network through, and whether the model's container is
                 isolated from the network. Default: no VPC, and isolation wherever the techniques allow it.
@@ -185,6 +190,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             inference_component=True if isinstance(inference_component, ComponentOptions) else inference_component,
             network_isolation=self._model_options.network.isolation,
             endpoint_name=endpoint_name,
+            existing_configuration=existing_configuration,
             **(self._containers(scope, recipes) if not violations else {}),
             region=StackContext.of(scope).known_region,
         )
@@ -299,6 +305,14 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return alarms
 
     def _declare_endpoint(self) -> sagemaker.CfnEndpoint:
+        if (existing := self._hosting.existing_configuration) is not None:
+            # It is imported: CloudFormation takes no reference to a resource that is not in the same import.
+            describe_hosted(self._config, self.models)
+            imported = sagemaker.CfnEndpoint(
+                self, "Resource", endpoint_config_name=existing, endpoint_name=self._literal_name
+            )
+            imported.apply_removal_policy(RemovalPolicy.RETAIN)
+            return imported
         deployment: Any = (
             late_value(self._deployment_config) if self._hosting.serves_components else self._deployment_config()
         )
@@ -405,8 +419,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 max_capacity=max_capacity,
                 defaults=scaling_defaults(self.plan),
                 alarms=self.alarms,
+                imported=self._hosting.existing_configuration is not None,
             )
-            self._endpoint.retain_all_variant_properties = True
+            if self._hosting.existing_configuration is None:
+                self._endpoint.retain_all_variant_properties = True
         self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return scaling
 
@@ -443,6 +459,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         environment: Mapping[str, str] | None = None,
         memory: Size | None = None,
         options: ComponentOptions | None = None,
+        component_name: str | None = None,
+        existing_model: str | None = None,
     ) -> InferenceComponent:
         """Serve one more model on the endpoint's instances.
 
@@ -459,6 +477,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             environment: further environment variables of the model's container. Default: none.
             memory: host memory of each copy. Default: half of the memory that goes with its accelerators.
             options: further resources of a copy, and where copies are placed. Default: the service's own.
+            component_name: the component's name, in lower case. Default: generated from its path in the app.
+            existing_model: the name of the SageMaker model that a component which was imported keeps
+                (``constructs-optim adopt``); it moves over to ``model`` when this argument is removed. Default:
+                ``model``.
 
         Raises:
             RecipeError: with every rule that is broken, for instance where the copies do not fit the instances.
@@ -473,6 +495,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._hosting,
             **(self._containers(self, recipes) if not violations else {}),
             components=(Component(label, 1, 128, copies, partition=partition),),
+            component_name=component_name,
+            existing_model=existing_model,
             techniques=(*self._hosting.techniques, *_techniques(pools)),
         )
         refuse([*violations, *check(hosting)])
@@ -498,6 +522,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 for hosted in models
             ],
             options=options,
+            name=component_name,
+            existing_model=existing_model,
         )
         if self._model_options.removal_policy is not None:
             for kept in (component, *(hosted.resource for hosted in models)):
