@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import App, Environment, Size, Stack
 from aws_cdk.assertions import Template
 
-from constructs_optim import Model, OptimizedEndpoint
+from constructs_optim import Model, OptimizedEndpoint, VariantOptions
 from constructs_optim.recipe import RecipeError
 
 _MODEL = Model.s3("s3://models/llama/")
@@ -23,7 +23,7 @@ _IMPORTED = (
 
 def resources(*, with_component: bool, imported: bool) -> dict[str, Any]:
     stack = Stack(App(), "Adopted", env=Environment(account="111122223333", region="us-west-2"))
-    kept = {"existing_configuration": "by-hand"} if imported else {}
+    kept = {"variant": VariantOptions(existing_configuration="by-hand")} if imported else {}
     own = {} if with_component else {"model": _MODEL}
     endpoint = OptimizedEndpoint(stack, "Endpoint", endpoint_name="chat", instance_type="ml.g5.12xlarge", **own, **kept)
     scaled: Any = endpoint
@@ -85,5 +85,9 @@ def test_an_endpoint_without_its_name_is_refused() -> None:
     stack = Stack(App(), "Adopted", env=Environment(account="111122223333", region="us-west-2"))
     with pytest.raises(RecipeError, match="OPT209"):
         OptimizedEndpoint(
-            stack, "Endpoint", existing_configuration="by-hand", model=_MODEL, instance_type="ml.g5.12xlarge"
+            stack,
+            "Endpoint",
+            variant=VariantOptions(existing_configuration="by-hand"),
+            model=_MODEL,
+            instance_type="ml.g5.12xlarge",
         )

@@ -155,7 +155,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT124", {"update": UpdateSettings("ROLLING", 25, bake_seconds=600, timeout_seconds=2400)}, "update_policy", "599 s"),
     ("OPT124", {"update": UpdateSettings("ROLLING", 1, "INSTANCE_COUNT", bake_seconds=3600), "initial_instance_count": 8}, "update_policy", "3599 s"),
     ("OPT209", {"existing_configuration": "chat-1"}, "endpoint_name", "the name that it has"),
-    ("OPT209", {"existing_configuration": "a b", "endpoint_name": "chat"}, "existing_configuration", "a name such as"),
+    ("OPT209", {"existing_configuration": "a b", "endpoint_name": "chat"}, "variant.existing_configuration", "a name such as"),
     ("OPT209", {"existing_model": "m", **_SERVING}, "component_name", "the name that it has"),
     ("OPT209", {"component_name": "Llama", **_SERVING}, "component_name", "lower-case"),
     ("OPT209", {"existing_configuration": "c", "endpoint_name": "e", "partitions": _HALVES, "instance_types": [_P5], **_SERVING}, "variant.accelerator_partitions", "no partitions"),

@@ -147,16 +147,7 @@ class Adopter:
     def _declare(self, endpoint: Described, configuration: Described, tags: Mapping[str, str]) -> None:
         (variant,) = configuration["ProductionVariants"]
         name = endpoint["EndpointName"]
-        declared = Call(
-            "OptimizedEndpoint",
-            Code("stack"),
-            "Endpoint",
-            endpoint_name=name,
-            existing_configuration=endpoint["EndpointConfigName"],
-        )
-        declared.comments["existing_configuration"] = (
-            "What serves until this line is removed; then the endpoint moves over to what is declared here."
-        )
+        declared = Call("OptimizedEndpoint", Code("stack"), "Endpoint", endpoint_name=name)
         components = self._components(name)
         models: list[Described] = []
         if (model_name := variant.get("ModelName")) is not None:
@@ -169,7 +160,7 @@ class Adopter:
             found: Any = self._sagemaker.describe_model(ModelName=component["Specification"]["ModelName"])
             models.append(found)
         declared.named["instance_type"] = variant["InstanceType"]
-        declared.named |= self._options(configuration, variant, components=bool(components))
+        declared.named |= self._options(endpoint, configuration, variant, components=bool(components))
         declared.named |= self._role_and_network(configuration, models)
         self._declared.add("endpoint", declared)
         self._import("Endpoint/Resource", "AWS::SageMaker::Endpoint", EndpointArn=endpoint["EndpointArn"])
@@ -305,10 +296,12 @@ class Adopter:
 
     # The variant
 
-    def _options(self, configuration: Described, variant: Described, *, components: bool) -> dict[str, Any]:
+    def _options(
+        self, endpoint: Described, configuration: Described, variant: Described, *, components: bool
+    ) -> dict[str, Any]:
         managed = variant.get("ManagedInstanceScaling") or {}
         routing = (variant.get("RoutingConfig") or {}).get("RoutingStrategy", "RANDOM")
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"existing_configuration": endpoint["EndpointConfigName"]}
         if variant["VariantName"] != "AllTraffic":
             options["name"] = variant["VariantName"]
         if (count := variant.get("InitialInstanceCount", 1)) != 1:
@@ -337,10 +330,11 @@ class Adopter:
             self._problems.append(f"its variant routes by {routing}: declare it with routing=Routing... by hand")
         if variant.get("EnableSSMAccess"):
             options["ssm_access"] = True
-        found: dict[str, Any] = {}
-        if options:
-            self._declared.imports("constructs_optim", "VariantOptions")
-            found["variant"] = Call("VariantOptions", **options)
+        self._declared.imports("constructs_optim", "VariantOptions")
+        found: dict[str, Any] = {"variant": Call("VariantOptions", **options)}
+        found["variant"].comments["existing_configuration"] = (
+            "What serves until this line is removed; then the endpoint moves over to what is declared here."
+        )
         if (key := configuration.get("KmsKeyId")) is not None:
             found["encryption_key"] = self._key("VolumeKey", key)
         if (capture := configuration.get("DataCaptureConfig") or {}).get("EnableCapture"):

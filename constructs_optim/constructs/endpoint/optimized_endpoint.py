@@ -111,7 +111,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         async_inference: AsyncInference | None = None,
         data_capture: DataCapture | None = None,
         endpoint_name: str | None = None,
-        existing_configuration: str | None = None,
         encryption_key: kms.IKey | None = None,
         network: NetworkOptions | None = None,
         role: iam.IRole | None = None,
@@ -149,10 +148,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 Default: synchronous inference.
             data_capture: settings of the capture of requests and responses in S3. Default: no capture.
             endpoint_name: the endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
-            existing_configuration: the name of the configuration that an endpoint which was imported keeps
-                (``constructs-optim adopt``); the endpoint is retained when its stack is deleted then. Its own
-                configuration is declared beside it, and the endpoint moves over to that, as its update policy says,
-                when this argument is removed. Default: its own configuration.
             encryption_key: the KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
             network: the VPC that jobs and model reach the network through, and whether the model's container is
                 isolated from the network. Default: no VPC, and isolation wherever the techniques allow it.
@@ -190,7 +185,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             inference_component=True if isinstance(inference_component, ComponentOptions) else inference_component,
             network_isolation=self._model_options.network.isolation,
             endpoint_name=endpoint_name,
-            existing_configuration=existing_configuration,
             **(self._containers(scope, recipes) if not violations else {}),
             region=StackContext.of(scope).known_region,
         )

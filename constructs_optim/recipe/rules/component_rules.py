@@ -166,7 +166,7 @@ def _what_is_imported_has_its_name(hosting: Hosting) -> Iterator[Finding]:
     and takes no reference to a model or a configuration that is not in the same import.
     """
     kept = (
-        ("existing_configuration", hosting.existing_configuration, "endpoint_name", hosting.endpoint_name),
+        ("variant.existing_configuration", hosting.existing_configuration, "endpoint_name", hosting.endpoint_name),
         ("existing_model", hosting.existing_model, "component_name", hosting.component_name),
     )
     for location, existing, name_location, name in kept:
