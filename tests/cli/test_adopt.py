@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.adoption import adopt
+from constructs_optim.cli.adoption.adopter import Adoption
 from constructs_optim.cli.main import app
 
 from ..support.hosting import settled
@@ -62,6 +63,23 @@ def test_a_model_that_is_not_served_like_this_is_refused(store: Store, tmp_path:
     for part in (_IMAGE, "s3://outputs/model.tar.gz", "alias/volumes is named without its ARN"):
         assert part in refused.output, "all of it at once"
     assert not (tmp_path / "archive").exists()
+
+
+def test_what_breaks_a_rule_of_endpoints_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = """
+from aws_cdk import App, Size, Stack
+from constructs_optim import Model, OptimizedEndpoint, VariantOptions
+
+variant = VariantOptions(volume_size=Size.gibibytes(256), min_instance_count=5)
+model = Model.s3("s3://models/chat/")
+OptimizedEndpoint(Stack(App(), "Chat"), "Chat", model=model, instance_type="ml.g5.12xlarge", variant=variant)
+"""
+    with pytest.raises(typer.Exit):
+        adopt._synthesized(Adoption(source), tmp_path)
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert said.startswith("The declaration does not synthesize, and nothing was written: the recipe breaks")
+    assert "OPT107 variant.volume_size" in said
 
 
 def test_files_that_are_there_stay(store: Store, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -82,10 +83,15 @@ def _synthesized(adoption: Adoption, folder: Path) -> dict[str, Any]:
         check=False,
     )
     if process.returncode != 0:
-        lines = process.stderr.strip().splitlines() or ["no reason was printed"]
-        raise failed(f"The declaration does not synthesize, and nothing was written: {lines[-1]}")
+        raise failed(f"The declaration does not synthesize, and nothing was written: {_message(process.stderr)}")
     (template,) = (folder / "cdk.out").glob("*.template.json")
     return json.loads(template.read_text(encoding="utf-8"))
+
+
+def _message(traceback: str) -> str:
+    """The message of the exception that a traceback ends in, which may have several lines."""
+    *_, message = re.split(r"^[A-Za-z_][\w.]*: ", traceback.strip(), flags=re.MULTILINE)
+    return message
 
 
 def _logical_ids(adoption: Adoption, template: Mapping[str, Any]) -> dict[str, str]:
