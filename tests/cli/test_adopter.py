@@ -212,6 +212,7 @@ def test_an_image_that_the_catalog_lacks_is_said(tmp_path: Path) -> None:
     ("account", "problem"),
     [
         (Account(s3(), variant={"ServerlessConfig": {"MaxConcurrency": 1}}), "serverless"),
+        (Account(s3(Mode="MultiModel"), configuration={"ShadowProductionVariants": [{}]}), "multi-model"),
         (Account(s3(), configuration={"ShadowProductionVariants": [{}]}), "shadow variants"),
         (Account(s3(Mode="MultiModel")), "multi-model"),
         (Account({"ModelPackageName": "chat"}), "model package"),

@@ -98,7 +98,9 @@ class Adopter:
         configuration: Any = self._sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
         tags = self._tags(endpoint["EndpointArn"])
         self._check(endpoint, configuration)
-        if self._problems:
+        variants = configuration["ProductionVariants"]
+        if len(variants) > 1 or "InstanceType" not in variants[0]:
+            # What else there is to say of it takes one variant with an instance type.
             raise AdoptionError(endpoint_name, self._problems)
         _, _, _, region, account, _ = endpoint["EndpointArn"].split(":", 5)
         stack_name = stack_name or camel_case(endpoint_name)
@@ -189,7 +191,10 @@ class Adopter:
             self._problems.append(f"{label} is a pipeline of containers, and an LLM has one")
             return {}
         for member, meaning in (
-            ("ModelPackageName", "is a model package: deploy it with Recommendation.from_file(...)"),
+            (
+                "ModelPackageName",
+                "is of a model package: a RecommendedEndpoint(...) serves one, and does not import it",
+            ),
             (
                 "AdditionalModelDataSources",
                 "has files beside the model's, such as a draft: declare it by hand",
