@@ -24,6 +24,7 @@ from .constructs.endpoint.options import (
     MonitoringOptions as MonitoringOptions,
     VariantOptions as VariantOptions,
 )
+from .constructs.endpoint.recommended_endpoint import RecommendedEndpoint as RecommendedEndpoint
 from .constructs.endpoint.update_policy import UpdatePolicy as UpdatePolicy
 from .constructs.evaluation.endpoint_evaluation import EndpointEvaluation as EndpointEvaluation
 from .constructs.monitoring.endpoint_dashboard import EvaluatedModel as EvaluatedModel
@@ -57,6 +58,7 @@ from .recipe import (
     TrainingCompute as TrainingCompute,
     Violation as Violation,
 )
+from .recipe.evaluation.recommendation import Recommendation as Recommendation
 from .recipe.evaluation.requirements import QualityRequirement as QualityRequirement
 from .recipe.evaluation.workload import Workload as Workload
 from .recipe.hosting.alarms import (

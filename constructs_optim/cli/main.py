@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .adoption.adopt import adopt_command
 from .aws import failed
 from .commands import Commands
 from .evaluate import evaluate_command
@@ -44,6 +45,7 @@ app.command("catalog", short_help="List supported models, instances, images, rul
 app.command("explain", short_help="Explain what a deployment does to each endpoint.")(explain_command)
 app.command("evaluate", short_help="Measure latency, throughput and price.")(evaluate_command)
 app.command("lock", short_help="Show and update the containers that an app records.")(lock_command)
+app.command("adopt", short_help="Declare an existing endpoint, to import it.")(adopt_command)
 app.add_typer(jobs_app, name="jobs", help="List, watch and stop the account's jobs.")
 app.add_typer(artifacts_app, name="artifacts", help="List, show, verify and prune a store's artifacts.")
 app.add_typer(dashboard_app, name="dashboard", help="Preview a synthesized app's dashboards.")

@@ -26,6 +26,9 @@ class Operations:
         reference: what ``Ref`` gives, from properties and ARN.
         normalize: what turns the properties into the request's.
         parts: what the template says inside the resource and the API keeps beside it.
+        find: operation that lists resources, for a type that ``describe`` cannot look up; its request is made of
+            ``find_request``, and its response has one member, the list.
+        find_request: the request of ``find``, from the identifier of an import.
     """
 
     service: str
@@ -40,6 +43,8 @@ class Operations:
     reference: Callable[[Properties, str], str] = field(default=lambda properties, arn: arn)
     normalize: Callable[[Properties], Properties] = field(default=dict)
     parts: Parts | None = None
+    find: str | None = None
+    find_request: Callable[[Properties], Properties] = field(default=dict)
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,12 @@ OPERATIONS: dict[str, Operations] = {
         ),
         reference=lambda properties, arn: _target(properties),
         normalize=_scalable,
+        find="DescribeScalableTargets",
+        find_request=lambda identifier: {
+            "ServiceNamespace": identifier["ServiceNamespace"],
+            "ResourceIds": [identifier["ResourceId"]],
+            "ScalableDimension": identifier["ScalableDimension"],
+        },
     ),
     "AWS::ApplicationAutoScaling::ScalingPolicy": Operations(
         SCALING,
@@ -152,6 +163,11 @@ OPERATIONS: dict[str, Operations] = {
         arn="PolicyARN",
         delete_members=("PolicyName", *_TARGET_MEMBERS),
         normalize=_policy,
+        find="DescribeScalingPolicies",
+        find_request=lambda identifier: {
+            "ServiceNamespace": identifier["ScalableDimension"].partition(":")[0],
+            "ScalableDimension": identifier["ScalableDimension"],
+        },
     ),
 }
 

@@ -119,6 +119,41 @@ class ResourceProvider:
         """Delete a resource; one that is gone is deleted."""
         self._remove({**properties, **self._names(physical_id, properties)})
 
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The members of the identifier that a resource is imported by: the schema's ``primaryIdentifier``."""
+        return tuple(self._schema["identifier"])
+
+    def imported(self, identifier: Properties) -> tuple[str, Properties]:
+        """The ``Ref`` and attributes of an existing resource, which is only read.
+
+        Raises:
+            ResourceError: if there is no such resource.
+        """
+        operations, shown = self._operations, None
+        if operations.find is not None:
+            (listed,) = (
+                value
+                for value in self._call(operations.find, operations.find_request(identifier)).values()
+                if isinstance(value, list)
+            )
+            # The API's name of a policy's ARN is not the schema's.
+            members = {"Arn": operations.arn or "Arn"}
+            shown = next(
+                (one for one in listed if all(one.get(members.get(k, k)) == v for k, v in identifier.items())), None
+            )
+        elif operations.describe is not None and operations.name is not None:
+            name = str(identifier[self.identifier[0]]).rpartition("/")[2]
+            with contextlib.suppress(ResourceError):
+                shown = self._call(operations.describe, {operations.name: name})
+            if shown is not None and shown[str(operations.arn)] != identifier[self.identifier[0]]:
+                shown = None
+        if shown is None:
+            # The words that CloudFormation has for types without a message of their own, as ministack measured them.
+            value = "|".join(str(identifier[name]) for name in self.identifier)
+            raise ResourceError(f"Resource of type '{self._type}' with identifier '{value}' was not found.")
+        return self._identity(shown, shown)
+
     def _was_never_replaced(self, physical_id: str, old: Properties, new: Properties) -> bool:
         """Whether the rollback of a failed replacement refers to the resource that was to be replaced."""
         name = self._operations.name or ""

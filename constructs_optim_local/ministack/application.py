@@ -20,6 +20,7 @@ from constructs_optim_local.sagemaker.service import to_json
 from .accounts import share_as_aws
 from .cloudformation import keep_properties
 from .iam import EnforcedRoles
+from .imports import allow_imports
 from .patches import replace, table
 from .policies import limit_policies
 from .signatures import sign_links
@@ -111,8 +112,10 @@ def application(
         patterns[name] = {"target_prefixes": [f"{service.model.target_prefix}."]}
         handlers[name] = _handler(name, service, where, roles, runtime if name == "sagemaker" else None)
     minute = max(60 * time_scale, _SHORTEST_MINUTE)
+    providers: dict[str, ResourceProvider] = {}
     for type_name, operations in OPERATIONS.items():
         provider = ResourceProvider(type_name, services[operations.service], where, minute, clock)
+        providers[type_name] = provider
         resource_handlers[type_name] = {
             "create": provider.create,
             "update": provider.update,
@@ -122,6 +125,7 @@ def application(
         # Reported by change sets, and acted upon: a changed property of these is created anew.
         replacing[type_name] = provider.create_only
 
+    allow_imports(providers)
     keep_properties()
     limit_policies()
     share_as_aws()

@@ -153,6 +153,14 @@ PATCHES: Mapping[str, Patch] = {
         "d064bc7372c2",
         "Refuses resource types that CloudFormation does not have in the stack's region.",
     ),
+    "services.cloudformation.changesets._import_owner": Patch(
+        "03443b6a5483",
+        "A resource of an added type that is imported belongs to no other stack.",
+    ),
+    "services.cloudformation.changesets._import_change": Patch(
+        "4bdd255fff26",
+        "The physical id of an added type is not the last member of its identifier.",
+    ),
     "services.cloudformation.provisioners._delete_resource": Patch(
         "7826b054e390",
         "Keeps what a resource that could not be deleted depends on.",
@@ -221,7 +229,10 @@ TABLES: Mapping[str, str] = {
         "Resource types are added; properties that ministack drops are kept; policies have their limits."
     ),
     "services.cloudformation.provisioners._REPLACING_PROPERTIES": ("What replaces a resource of an added type."),
-    "services.cloudformation.handlers._ACTION_HANDLERS": ("An update that is refused is a ValidationError."),
+    "services.cloudformation.changesets._IMPORT_LOOKUPS": ("Resources of added types are imported."),
+    "services.cloudformation.handlers._ACTION_HANDLERS": (
+        "An update that is refused is a ValidationError; GetTemplateSummary tells what resources are imported by."
+    ),
     "services.iam._IAM_HANDLERS": ("Refuses policies that are too large or too many."),
 }
 """The tables of ministack that get entries of the local cloud, each with the reason."""

@@ -133,7 +133,9 @@ class _Regional:
         self.invocations = Invocations(scope, served, performances)
         self.benchmarks = benchmarks = BenchmarkJobs(scope, faults, served, performances, objects, roles, timing.scale)
         configs = benchmarks.configs
-        recommendations = RecommendationJobs(scope, faults, configs, performances, context.price, roles, timing.scale)
+        recommendations = RecommendationJobs(
+            scope, faults, configs, performances, context.price, roles, hosting.packages, timing.scale
+        )
         self.trainings = trainings = TrainingJobs(
             scope, faults, objects, roles, context.training(scope.account, scope.region)
         )
@@ -167,6 +169,7 @@ class _Regional:
             "DescribeHubContent": lambda request: hub.describe(scope, request),
             "DescribeInferenceComponent": components.describe,
             "DescribeModel": hosting.describe_model,
+            "DescribeModelPackage": hosting.packages.describe,
             "DescribeOptimizationJob": self.jobs.describe,
             "DescribeTrainingJob": trainings.describe,
             "GetEndpointPolicy": endpoints.policy,
@@ -191,6 +194,7 @@ class _Regional:
             "UpdateEndpointWeightsAndCapacities": endpoints.update_weights_and_capacities,
             "UpdateInferenceComponent": components.update,
             "UpdateInferenceComponentRuntimeConfig": components.update_runtime_config,
+            "UpdateModelPackage": hosting.packages.update,
         }
 
     def capacity(self, resource_id: str) -> int | None:

@@ -98,6 +98,10 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         },
         {"components": [_component()], **_SERVING},
     ],
+    "OPT209": [
+        {"existing_configuration": "chat-1", "endpoint_name": "chat"},
+        {"existing_model": "Llama", "component_name": "llama", **_SERVING},
+    ],
     "OPT137": [
         {"region": "eu-west-3"},
         {"region": "us-west-2", **_SERVING},
@@ -150,6 +154,12 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT124", {"update": UpdateSettings("LINEAR", 10, bake_seconds=3000)}, "update_policy", "30000 s"),
     ("OPT124", {"update": UpdateSettings("ROLLING", 25, bake_seconds=600, timeout_seconds=2400)}, "update_policy", "599 s"),
     ("OPT124", {"update": UpdateSettings("ROLLING", 1, "INSTANCE_COUNT", bake_seconds=3600), "initial_instance_count": 8}, "update_policy", "3599 s"),
+    ("OPT209", {"existing_configuration": "chat-1"}, "endpoint_name", "the name that it has"),
+    ("OPT209", {"existing_configuration": "a b", "endpoint_name": "chat"}, "variant.existing_configuration", "a name such as"),
+    ("OPT209", {"existing_model": "m", **_SERVING}, "component_name", "the name that it has"),
+    ("OPT209", {"component_name": "Llama", **_SERVING}, "component_name", "lower-case"),
+    ("OPT209", {"existing_configuration": "c", "endpoint_name": "e", "partitions": _HALVES, "instance_types": [_P5], **_SERVING}, "variant.accelerator_partitions", "no partitions"),
+    ("OPT209", {"existing_model": "m", "component_name": "n", "pooled": True, "instance_types": [_P5, _G5], **_SERVING}, "existing_model", "one instance type"),
     ("OPT130", {"components": [_component(accelerators=5)], **_SERVING}, "add_component('Chat').accelerators", "at most 4"),
     ("OPT130", {"components": [_component(accelerators=0)], **_SERVING}, "add_component('Chat').accelerators", "from 1"),
     ("OPT130", {"components": [_component(memory_mib=10**6)], **_SERVING}, "add_component('Chat').memory", "196608"),

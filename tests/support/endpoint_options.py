@@ -81,6 +81,10 @@ ON: dict[str, Callable[[Stack], Props]] = {
     # Filled in for each case: no two endpoints of a stack have one name.
     "endpoint_name": lambda _: {"endpoint_name": "chat-llama-70b-{}"},
     "environment": lambda _: {"environment": {"SM_VLLM_MAX_MODEL_LEN": "8192"}},
+    "variant.existing_configuration": lambda _: {
+        "variant.existing_configuration": "chat-by-hand",
+        "endpoint_name": "chat-llama-70b-{}",
+    },
     "variant.inference_ami_version": lambda _: {"variant.inference_ami_version": "al2-ami-sagemaker-inference-gpu-3-1"},
     "inference_component": lambda _: {"inference_component": True},
     "variant.initial_instance_count": lambda _: {"variant.initial_instance_count": 2},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from constructs_optim.explanation.formatting import duration
 from constructs_optim.operations.jobs import Job, JobStatus, describe_job, list_jobs, stop_job, watch_job
+from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.evaluation.recommendation import Recommendation
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
 from ..commands import Commands
@@ -158,3 +161,44 @@ def _follow(account: Account, name: str, poll_seconds: float) -> Job | None:
                 say(f"{now.isoformat(timespec='seconds')} {job.status}, ran {ran}")
             last = job
     return last
+
+
+@jobs_app.command("recommendation")
+def recommendation_command(
+    name: Annotated[str, typer.Argument(help="The recommendation job's name, as the stack's JobName output has it.")],
+    output: Annotated[
+        Path, typer.Option(metavar="FILE", help="The file that is written; one that is there is not overwritten.")
+    ] = Path("recommendation.json"),
+    choose: Annotated[int, typer.Option(min=1, metavar="N", help="Which recommendation, 1 being the first.")] = 1,
+    reason: Annotated[str | None, typer.Option(help="Why this one; by default its place in the ranking.")] = None,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Write what a recommendation job recommends into a file, to review, commit and deploy."""
+    if output.exists():
+        raise failed(f"{output} exists already: choose another file with --output.")
+    job = Account(profile, region).sagemaker().describe_ai_recommendation_job(AIRecommendationJobName=name)
+    answers = job.get("Recommendations") or []
+    if job["AIRecommendationJobStatus"] != "Completed" or not answers:
+        reason_why = f": {job['FailureReason']}" if job.get("FailureReason") else ""
+        raise failed(f"{name} is {job['AIRecommendationJobStatus']} and recommends nothing{reason_why}.")
+    if choose > len(answers):
+        raise failed(f"{name} has {len(answers)} recommendations: --choose is at most that.")
+    try:
+        recommendation = Recommendation.of_job(job, chosen=choose, reason=reason)
+    except RecipeError as error:
+        raise failed(
+            f"What {name} recommends is not what this release knows, and nothing was written: {error}"
+        ) from None
+    output.write_text(recommendation.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    performance = recommendation.expected_performance
+    expected = ", ".join(f"{each.metric} {each.value} {each.unit or ''}".strip() for each in performance)
+    per_instance = recommendation.copies_per_instance
+    say(
+        f"{output} has recommendation {choose} of {len(answers)}: {recommendation.instance_count} x "
+        f"{recommendation.instance_type}, copies on each: {per_instance}; expected: {expected or 'not known'}."
+    )
+    say(
+        f"Review and commit it, approve {recommendation.model_package_arn}, and serve it with "
+        f'RecommendedEndpoint(recommendation=Recommendation.from_file("{output.name}")).'
+    )

@@ -95,6 +95,7 @@ class EndpointConfiguration(Settings):
             ami_version=variant.inference_ami_version,
             capacity_reservation=variant.capacity_reservation,
             partitions=tuple(variant.accelerator_partitions),
+            existing_configuration=variant.existing_configuration,
             **of_the_endpoint,
         )
 

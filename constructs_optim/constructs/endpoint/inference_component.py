@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from aws_cdk import Aws, CfnResource, Fn, Resource, Size, Token
+from aws_cdk import Aws, CfnResource, Fn, RemovalPolicy, Resource, Size, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -221,17 +221,19 @@ class InferenceComponent(_ComponentResource, ModelServer):
         models: Sequence[HostedModel],
         requirements: Sequence[Component],
         options: ComponentOptions,
+        name: str | None = None,
+        existing_model: str | None = None,
     ) -> None:
         """Declare the component; use ``OptimizedEndpoint.add_component``.
 
         ``models`` and ``requirements`` of a copy are in the order of the endpoint's instance types.
         """
-        self._options = options
+        self._options, self._existing_model = options, existing_model
         self.requirements: tuple[Component, ...] = tuple(requirements)
         self.fewest_copies = self.most_copies = requirements[0].copies
         endpoint.check_copies(self, self.most_copies)
         self._partition: str | None = requirements[0].partition
-        self._name = physical_name(scope, id, _ending(endpoint, self._partition))
+        self._name = name or physical_name(scope, id, _ending(endpoint, self._partition))
         super().__init__(scope, id, physical_name=self._name)
         watch_template_size(self)
         self.models = tuple(models)
@@ -257,27 +259,29 @@ class InferenceComponent(_ComponentResource, ModelServer):
             runtime_config={"copyCount": requirements[0].copies},
             **self._definition,
         )
-        describe_hosted(self._resource, models)
-        # The instances are as many as the copies take, which is more than a new configuration starts with.
-        endpoint.endpoint.retain_all_variant_properties = True
+        if existing_model is None:
+            describe_hosted(self._resource, models)
+        else:
+            self._resource.apply_removal_policy(RemovalPolicy.RETAIN)
+        if endpoint.hosting.existing_configuration is None:
+            # The instances are as many as the copies take, which is more than a new configuration starts with.
+            endpoint.endpoint.retain_all_variant_properties = True
         endpoint.components.append(self)
 
     def _properties(self) -> dict[str, Any]:
         """The component's properties without its ``RuntimeConfig``."""
         configuration = self._endpoint.configuration
         longest = COMPONENT_STARTUP_SECONDS if self._partition is None else PARTITION_STARTUP_SECONDS
+        if self._existing_model is not None:
+            # It is imported: CloudFormation takes no reference to a resource that is not in the same import.
+            specification = {**self._requirements_property(self.requirements[0]), "modelName": self._existing_model}
+            return {"specification": specification, "variant_name": self.variant_name}
         policy = configuration.update_policy
         alarm_names = [alarm.alarm_name for alarm in policy.rollback_alarms] + self.alarms.rollback_alarm_names
         specifications: list[dict[str, Any]] = [
             {
-                "computeResourceRequirements": drop_none(
-                    maxMemoryRequiredInMb=requirement.max_memory_mib,
-                    minMemoryRequiredInMb=requirement.memory_mib,
-                    numberOfAcceleratorDevicesRequired=requirement.accelerators,
-                    numberOfCpuCoresRequired=requirement.cpu_cores,
-                ),
+                **self._requirements_property(requirement),
                 "modelName": model.model_name,
-                **self._options.to_property(),
                 "startupParameters": configuration.startup_parameters(model, longest=longest),
             }
             for model, requirement in zip(self.models, self.requirements, strict=True)
@@ -291,6 +295,15 @@ class InferenceComponent(_ComponentResource, ModelServer):
         for model, specification in zip(self.models, specifications, strict=True):
             specification["instanceType"] = model.plan.instance_type
         return {**properties, "specifications": specifications}
+
+    def _requirements_property(self, requirement: Component) -> dict[str, Any]:
+        requirements = drop_none(
+            maxMemoryRequiredInMb=requirement.max_memory_mib,
+            minMemoryRequiredInMb=requirement.memory_mib,
+            numberOfAcceleratorDevicesRequired=requirement.accelerators,
+            numberOfCpuCoresRequired=requirement.cpu_cores,
+        )
+        return {"computeResourceRequirements": requirements, **self._options.to_property()}
 
     @property
     def served(self) -> ServedModel:
@@ -314,8 +327,12 @@ class InferenceComponent(_ComponentResource, ModelServer):
             alarms=self.alarms,
             set_range=self._set_capacity_range,
             served=self.served,
+            imported=self._existing_model is not None,
         )
         self.alarms.watch(capacity=scaling.capacity, scales_to_zero=scaling.scales_to_zero)
+        if self._existing_model is not None:
+            # Nothing updates it, so no update sets its copies back.
+            return scaling
         definition = {
             "endpoint_name": self._endpoint.endpoint.attr_endpoint_name,
             "inference_component_name": self._name,

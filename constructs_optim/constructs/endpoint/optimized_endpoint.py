@@ -299,6 +299,14 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return alarms
 
     def _declare_endpoint(self) -> sagemaker.CfnEndpoint:
+        if (existing := self._hosting.existing_configuration) is not None:
+            # It is imported: CloudFormation takes no reference to a resource that is not in the same import.
+            describe_hosted(self._config, self.models)
+            imported = sagemaker.CfnEndpoint(
+                self, "Resource", endpoint_config_name=existing, endpoint_name=self._literal_name
+            )
+            imported.apply_removal_policy(RemovalPolicy.RETAIN)
+            return imported
         deployment: Any = (
             late_value(self._deployment_config) if self._hosting.serves_components else self._deployment_config()
         )
@@ -406,8 +414,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 defaults=scaling_defaults(self.plan),
                 alarms=self.alarms,
                 served=self.served,
+                imported=self._hosting.existing_configuration is not None,
             )
-            self._endpoint.retain_all_variant_properties = True
+            if self._hosting.existing_configuration is None:
+                self._endpoint.retain_all_variant_properties = True
         self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return scaling
 
@@ -444,6 +454,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         environment: Mapping[str, str] | None = None,
         memory: Size | None = None,
         options: ComponentOptions | None = None,
+        component_name: str | None = None,
+        existing_model: str | None = None,
     ) -> InferenceComponent:
         """Serve one more model on the endpoint's instances.
 
@@ -460,6 +472,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             environment: further environment variables of the model's container. Default: none.
             memory: host memory of each copy. Default: half of the memory that goes with its accelerators.
             options: further resources of a copy, and where copies are placed. Default: the service's own.
+            component_name: the component's name, in lower case. Default: generated from its path in the app.
+            existing_model: the name of the SageMaker model that a component which was imported keeps
+                (``constructs-optim adopt``); it moves over to ``model`` when this argument is removed. Default:
+                ``model``.
 
         Raises:
             RecipeError: with every rule that is broken, for instance where the copies do not fit the instances.
@@ -474,6 +490,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._hosting,
             **(self._containers(self, recipes) if not violations else {}),
             components=(Component(label, 1, 128, copies, partition=partition),),
+            component_name=component_name,
+            existing_model=existing_model,
             techniques=(*self._hosting.techniques, *_techniques(pools)),
         )
         refuse([*violations, *check(hosting)])
@@ -499,6 +517,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 for hosted in models
             ],
             options=options,
+            name=component_name,
+            existing_model=existing_model,
         )
         if self._model_options.removal_policy is not None:
             for kept in (component, *(hosted.resource for hosted in models)):

@@ -127,6 +127,10 @@ class VariantOptions(Settings):
         accelerator_partitions: the partitions (Multi-Instance GPU) that each GPU is divided into, for inference
             components that take less than a GPU, for instance ``["mig-3g.40gb", "mig-3g.40gb"]``. SageMaker cannot
             change the partitions of an endpoint: another list makes another endpoint. Default: GPUs are whole.
+        existing_configuration: the name of the configuration that an endpoint which was imported keeps
+            (``constructs-optim adopt``); the endpoint is retained when its stack is deleted then. Its own configuration
+            is declared beside it, and the endpoint moves over to that, as its update policy says, when this setting is
+            removed. Default: its own configuration.
     """
 
     name: str = "AllTraffic"
@@ -144,6 +148,7 @@ class VariantOptions(Settings):
     ssm_access: bool = False
     core_dumps: CoreDumps | None = None
     accelerator_partitions: Sequence[str] = ()
+    existing_configuration: str | None = None
 
     @property
     def partition_digest(self) -> str:

@@ -49,8 +49,8 @@ class ModelRecommendation(Construct):
     from the store, as long as the model's files are the same. While the job runs, resources that use what it recommends
     wait; when it fails, the stack rolls back with the service's own reason.
 
-    What is recommended is not deployed by this: the model package is registered for approval first (Amazon SageMaker
-    developer guide, "Deploy a generative AI inference recommendation").
+    What is recommended is not deployed by this: a person reviews it in a file (``constructs-optim jobs
+    recommendation``) and approves the model package, and a ``RecommendedEndpoint`` serves it.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from aws_cdk import Duration, Token
+from aws_cdk import Duration, RemovalPolicy, Token
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
@@ -56,9 +56,11 @@ class TrackingOptions(TypedDict, total=False):
 
     ``scale_in_cooldown`` is the pause after capacity was taken away (default: 10 minutes; a copy that is missed again
     has to load tens of gigabytes), ``scale_out_cooldown`` the one after capacity was added (default: 1 minute). With
-    ``disable_scale_in`` the policy only adds (default: it takes away as well).
+    ``disable_scale_in`` the policy only adds (default: it takes away as well). ``policy_name`` is the policy's name,
+    which one that is imported keeps (default: the method's name).
     """
 
+    policy_name: str
     scale_in_cooldown: Duration
     scale_out_cooldown: Duration
     disable_scale_in: bool
@@ -95,6 +97,7 @@ class EndpointScaling(Construct):
         alarms: EndpointAlarms | None = None,
         set_range: Callable[[int, int], None] | None = None,
         served: ServedModel | None = None,
+        imported: bool = False,
     ) -> None:
         """Register the variant, or the inference component, as a scalable target.
 
@@ -108,6 +111,8 @@ class EndpointScaling(Construct):
             alarms: the alarms that follow the range and the target of concurrency. Default: none.
             set_range: takes a range that a schedule has widened, or refuses it. Default: any range is fine.
             served: what serves the model, whose engine publishes metrics. Default: no policy reads them.
+            imported: whether it is imported with an endpoint that keeps its configuration; target and policies are
+                retained then. Default: it is not.
 
         Raises:
             RecipeError: if the range cannot work, for instance ``max_capacity < min_capacity``.
@@ -117,6 +122,7 @@ class EndpointScaling(Construct):
         super().__init__(scope, id)
         self._target, self._defaults = target, defaults
         self._alarms, self._set_range, self._served = alarms, set_range, served
+        self._imported = imported
         self._scheduled: list[dict[str, Any]] = []
         self._least, self._most = min_capacity, max_capacity
         self._concurrency: float | None = None
@@ -132,6 +138,8 @@ class EndpointScaling(Construct):
             scalable_dimension=target.dimension,
             service_namespace="sagemaker",
         )
+        if imported:
+            self._resource.apply_removal_policy(RemovalPolicy.RETAIN)
         self._wake_from_zero(min_capacity, max_capacity)
 
     @property
@@ -453,10 +461,10 @@ class EndpointScaling(Construct):
             name: _seconds(f"{location}.{name}", options.get(name), default) for name, default in defaults.items()
         }
         self._check(id, targets=[TargetRequest(location, target, tuple(cooldowns.items()))])
-        scaling.CfnScalingPolicy(
+        policy = scaling.CfnScalingPolicy(
             self,
             id,
-            policy_name=id,
+            policy_name=options.get("policy_name", id),
             policy_type="TargetTrackingScaling",
             scaling_target_id=self._resource.ref,
             target_tracking_scaling_policy_configuration={
@@ -467,6 +475,8 @@ class EndpointScaling(Construct):
                 **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
             },
         )
+        if self._imported:
+            policy.apply_removal_policy(RemovalPolicy.RETAIN)
         return self
 
     def _by_engine(

@@ -29,8 +29,9 @@ class Hosting:
     ``instance_types`` are those of the instance pools by priority, if it is ``pooled``. Without a model, an endpoint
     serves those of components. ``techniques`` are those of all pools. The instance counts are the range of
     managed instance scaling. ``partitions`` is the layout of each GPU. ``servers`` are those of its own models, by
-    name. ``container_amis`` are the machine images that containers need. ``region`` is None where it is known only at
-    deployment.
+    name. ``container_amis`` are the machine images that containers need. ``existing_configuration`` and
+    ``existing_model`` are what an endpoint and a component that were imported keep. ``region`` is None where it is
+    known only at deployment.
     """
 
     instance_types: Sequence[str]
@@ -39,6 +40,9 @@ class Hosting:
     techniques: Sequence[Technique] = ()
     inference_component: bool | None = None
     endpoint_name: str | None = None
+    existing_configuration: str | None = None
+    component_name: str | None = None
+    existing_model: str | None = None
     variant_name: str = "AllTraffic"
     initial_instance_count: int = 1
     minimum_instance_count: int | None = None

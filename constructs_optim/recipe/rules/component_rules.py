@@ -14,6 +14,7 @@ from constructs_optim.recipe.tokens import is_whole, matches
 from .hosting_rules import NAME
 from .registry import API, GUIDE, Finding, rule
 
+_USER_GUIDE = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/"
 _LEAST_MEMORY_MIB = 128
 _ARCHIVE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S+\.tar\.gz")
 
@@ -157,3 +158,28 @@ def _a_copy_takes_a_partition(hosting: Hosting) -> Iterator[Finding]:
         elif partition is not None and component.accelerators != 1:
             fix = "leave accelerators out: a copy takes one partition"
             yield Finding(f"{component.label}.accelerators", component.accelerators, fix)
+
+
+@rule("OPT209", f"{_USER_GUIDE}import-resources.html")
+def _what_is_imported_has_its_name(hosting: Hosting) -> Iterator[Finding]:
+    """What was imported keeps its name: CloudFormation replaces an endpoint or a component that is given another name,
+    and takes no reference to a model or a configuration that is not in the same import.
+    """
+    kept = (
+        ("variant.existing_configuration", hosting.existing_configuration, "endpoint_name", hosting.endpoint_name),
+        ("existing_model", hosting.existing_model, "component_name", hosting.component_name),
+    )
+    for location, existing, name_location, name in kept:
+        if existing is not None and not matches(NAME, existing):
+            yield Finding(location, existing, "a name such as chat-2025-01-31")
+        if existing is not None and name is None:
+            yield Finding(name_location, name, "the name that it has")
+    if (name := hosting.component_name) is not None and (not matches(NAME, name) or name != name.lower()):
+        reason = "the ARN of a component has its name in lower case, and references are to that"
+        yield Finding("component_name", name, "1 to 63 lower-case letters, digits and inner hyphens", reason)
+    if hosting.existing_configuration is not None and hosting.partitions:
+        reason = "another layout of partitions makes another endpoint"
+        yield Finding("variant.accelerator_partitions", ", ".join(hosting.partitions), "no partitions", reason)
+    if hosting.existing_model is not None and len(hosting.instance_types) > 1:
+        reason = "an imported component has one specification"
+        yield Finding("existing_model", hosting.existing_model, "an endpoint of one instance type", reason)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from constructs_optim.recipe.errors import Advice, Violation, shown
 from constructs_optim.recipe.evaluation import Benchmark, RecommendationRequest
+from constructs_optim.recipe.evaluation.recommendation import RecommendedDeployment
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.options import API as API
@@ -17,7 +18,17 @@ from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
 
-Subject = Recipe | Hosting | Scaling | Alarms | EngineMetricUse | Benchmark | RecommendationRequest | Settings
+Subject = (
+    Recipe
+    | Hosting
+    | Scaling
+    | Alarms
+    | EngineMetricUse
+    | Benchmark
+    | RecommendationRequest
+    | RecommendedDeployment
+    | Settings
+)
 """The subjects of rules."""
 _Subject = TypeVar("_Subject", bound=Subject)
 _Check = Callable[[_Subject], Iterator["Finding"]]

@@ -4,7 +4,7 @@ Sources: API reference, CreateAIRecommendationJob and DescribeAIRecommendationJo
 "Generative AI inference recommendations" (up to three instance types, one metric).
 
 Assumed, for no source says so: which instance types are tried when none are requested; how long it takes (10
-minutes); names and units of the expected metrics; what is said of an optimization. The model packages are not kept.
+minutes); names and units of the expected metrics; what is said of an optimization; the image.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from constructs_optim_local.api.error import validation_error
 from constructs_optim_local.faults import Faults
 from constructs_optim_local.sagemaker.execution import ExecutionRoles, refusal
+from constructs_optim_local.sagemaker.hosting.model_packages import ModelPackages
 from constructs_optim_local.sagemaker.hosting.performance import Performances, Served
 from constructs_optim_local.sagemaker.records import Record, Scope
 
@@ -25,6 +26,7 @@ from .workload_configs import WorkloadConfigs
 
 _SECONDS = 600.0
 _TYPES = ("ml.g5.12xlarge", "ml.g6e.12xlarge", "ml.p5.48xlarge")
+_IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/recommended:1"
 _METRICS = {
     "ttft-ms": ("time_to_first_token", "Milliseconds"),
     "throughput": ("output_token_throughput", "Tokens/Second"),
@@ -42,11 +44,12 @@ class RecommendationJobs:
         performances: Performances,
         price: Callable[[str], float | None],
         roles: ExecutionRoles,
+        packages: ModelPackages,
         scale: float,
     ) -> None:
         """Prepare to keep jobs; ``price`` is what an instance type costs in an hour."""
         self._scope, self._configs, self._performances = scope, configs, performances
-        self._price, self._roles, self._scale = price, roles, scale
+        self._price, self._roles, self._packages, self._scale = price, roles, packages, scale
         self.jobs = AiJobs(
             scope,
             faults,
@@ -113,7 +116,10 @@ class RecommendationJobs:
         instance = {"InstanceType": name, "InstanceCount": 1, "CopyCountPerInstance": 1}
         group = job["OutputConfig"].get("ModelPackageGroupIdentifier", job["AIRecommendationJobName"])
         optimized = job.get("OptimizeModel", True)
-        package = self._scope.arn("model-package", f"{group.rpartition('/')[2]}/{rank}")
+        uri, specification = job["ModelSource"]["S3"]["S3Uri"], f"recommendation-{rank}"
+        data = {"S3Uri": uri, "S3DataType": "S3Prefix", "CompressionType": "None"}
+        container = {"Image": _IMAGE, "ModelDataSource": {"S3DataSource": data}, "Environment": {}}
+        package = self._packages.register(group.rpartition("/")[2], rank, specification, container)
         units = {metric: unit for metric, (_, unit) in _METRICS.items()} | {"cost": "USD/1M output tokens"}
         at = self._scope.now()
         return {
@@ -123,11 +129,13 @@ class RecommendationJobs:
             else [],
             "ModelDetails": {
                 "ModelPackageArn": package,
-                "InferenceSpecificationName": f"recommendation-{rank}",
+                "InferenceSpecificationName": specification,
                 "InstanceDetails": [instance],
             },
             "DeploymentConfiguration": {
-                "S3": [{"ChannelName": "base_model", "Uri": job["ModelSource"]["S3"]["S3Uri"]}],
+                "S3": [{"ChannelName": "base_model", "Uri": uri}],
+                "ImageUri": _IMAGE,
+                "EnvironmentVariables": {},
                 **instance,
             },
             "ExpectedPerformance": [

@@ -15,6 +15,7 @@ from constructs_optim_local.sagemaker.records import (
 )
 
 from .fleets import models, pool_problems
+from .model_packages import ModelPackages
 
 
 def could_not_find(kind: str, scope: Scope, path: str) -> Any:
@@ -33,6 +34,7 @@ class Hosting:
 
     def __init__(self, scope: Scope, roles: ExecutionRoles, objects: Objects) -> None:
         self.scope, self.roles, self._objects = scope, roles, objects
+        self.packages = ModelPackages(scope)
         self.models = Records(could_not_find("model", scope, "model"), exists("model", scope, "model"))
         self.configs = Records(
             could_not_find("endpoint configuration", scope, "endpoint-config"),
@@ -43,6 +45,7 @@ class Hosting:
         """CreateModel."""
         if not request.get("PrimaryContainer") and not request.get("Containers"):
             raise validation_error("Requires at least one of PrimaryContainer, Containers")
+        self.packages.check(_containers(request))
         self._check_data(request)
         self._check_manifests(request)
         arn = self.add(self.models, "model", "ModelName", "ModelArn", request)
@@ -169,14 +172,14 @@ def _data_uris(request: Record) -> list[str]:
     return [source[name] for name in ("S3Uri", "ManifestS3Uri") for source in sources if name in source]
 
 
+def _containers(request: Record) -> list[Record]:
+    return [*([request["PrimaryContainer"]] if "PrimaryContainer" in request else []), *request.get("Containers", [])]
+
+
 def _data_sources(request: Record) -> list[Record]:
-    containers = [
-        *([request["PrimaryContainer"]] if "PrimaryContainer" in request else []),
-        *request.get("Containers", []),
-    ]
     sources = [
         source
-        for container in containers
+        for container in _containers(request)
         for source in (container.get("ModelDataSource", {}), *container.get("AdditionalModelDataSources", []))
     ]
     return [source["S3DataSource"] for source in sources if "S3DataSource" in source]

@@ -1,0 +1,1 @@
+"""``constructs-optim adopt``: endpoints that exist, as declarations."""

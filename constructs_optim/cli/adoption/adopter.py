@@ -1,0 +1,609 @@
+"""Endpoints that somebody made by hand or with an SDK, written as declarations that import them.
+
+An endpoint is imported with the configuration that it has (``existing_configuration=``), its components with their
+models (``existing_model=``), its scalable targets and its policies: CloudFormation takes no reference to a resource
+that is not in the same import, and an import that describes a resource otherwise than it is changes it later. What
+serves afterwards, the library's own model and configuration, is declared beside them; the endpoint moves over in an
+ordinary update, whose changes are listed in :attr:`Adoption.changes`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, plan
+from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.servers import ServerSettings, by_name
+
+from .declaration import Call, Code, Declaration, camel_case
+
+Described = Mapping[str, Any]
+
+# Application Auto Scaling user guide, "Define cooldown periods": the default for endpoint variants and components.
+_COOLDOWN_SECONDS = 300
+_METHODS = {
+    "SageMakerVariantConcurrentRequestsPerModelHighResolution": "on_concurrency",
+    "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": "on_concurrency",
+    "SageMakerVariantInvocationsPerInstance": "on_invocations",
+    "SageMakerInferenceComponentInvocationsPerCopy": "on_invocations",
+}
+# Where the containers read the model from: HF_MODEL_ID of TGI and LMI, and the engines' own arguments.
+_MODEL_VARIABLES = ("HF_MODEL_ID", "SM_VLLM_MODEL", "OPTION_MODEL_ID", "SM_SGLANG_MODEL_PATH")
+_REVISION_VARIABLES = ("HF_MODEL_REVISION", "HF_REVISION", "SM_VLLM_REVISION", "OPTION_REVISION")
+_SECRET = re.compile(r"TOKEN$|SECRET|PASSWORD|API_KEY|ACCESS_KEY")
+# sagemaker-python-sdk, jumpstart/enums.py (JumpStartTag): on what its JumpStartModel makes.
+_JUMPSTART_ID, _JUMPSTART_VERSION = "sagemaker-sdk:jumpstart-model-id", "sagemaker-sdk:jumpstart-model-version"
+_IMAGE = re.compile(r"[^/]+/(?P<repository>[^:@]+):(?P<tag>[^@]+)")
+
+
+class AdoptionError(Exception):
+    """Why an endpoint cannot be declared: everything at once."""
+
+    def __init__(self, endpoint: str, problems: Iterable[str]) -> None:
+        """Store the problems, one sentence each."""
+        self.problems = list(problems)
+        super().__init__(
+            f"{endpoint} cannot be adopted, and nothing was written:\n"
+            + "\n".join(f"- {each}" for each in self.problems)
+        )
+
+
+@dataclass
+class Adoption:
+    """An endpoint's declaration.
+
+    Attributes:
+        source: the Python program.
+        identifiers: what CloudFormation identifies each imported resource by, by its construct path.
+        types: the resource type of each, by the same path.
+        changes: what moving over to the declared model and configuration changes, one sentence each.
+    """
+
+    source: str
+    identifiers: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    types: dict[str, str] = field(default_factory=dict[str, str])
+    changes: list[str] = field(default_factory=list[str])
+
+
+class Adopter:
+    """Describes an endpoint and all that belongs to it, and writes its declaration."""
+
+    def __init__(
+        self,
+        sagemaker: Any,
+        scaling: Any,
+        ec2: Any,
+        *,
+        revision: str | None = None,
+    ) -> None:
+        """Store the clients. ``revision`` is the commit of a model that its container downloads from Hugging Face."""
+        self._sagemaker, self._scaling, self._ec2, self._revision = sagemaker, scaling, ec2, revision
+        self._problems: list[str] = []
+
+    def adopt(self, endpoint_name: str, *, stack_name: str | None = None) -> Adoption:
+        """Write the declaration of an endpoint.
+
+        Args:
+            endpoint_name: its name; requests for its description fail where there is none.
+            stack_name: the name of the stack. Default: the endpoint's, in camel case.
+
+        Raises:
+            AdoptionError: with all that the library cannot declare.
+        """
+        self._problems = []
+        endpoint: Any = self._sagemaker.describe_endpoint(EndpointName=endpoint_name)
+        configuration: Any = self._sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
+        tags = self._tags(endpoint["EndpointArn"])
+        self._check(endpoint, configuration)
+        variants = configuration["ProductionVariants"]
+        if len(variants) > 1 or "InstanceType" not in variants[0]:
+            # What else there is to say of it takes one variant with an instance type.
+            raise AdoptionError(endpoint_name, self._problems)
+        _, _, _, region, account, _ = endpoint["EndpointArn"].split(":", 5)
+        stack_name = stack_name or camel_case(endpoint_name)
+        self._stack_name, self._region = stack_name, region
+        self._declared = Declaration(stack_name, account, region)
+        self._adoption = Adoption("")
+        self._declare(endpoint, configuration, tags)
+        if self._problems:
+            raise AdoptionError(endpoint_name, self._problems)
+        self._adoption.source = self._declared.render(
+            f"The endpoint {endpoint_name}, adopted from {endpoint['EndpointArn']}."
+        )
+        return self._adoption
+
+    def _tags(self, arn: str) -> dict[str, str]:
+        pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+        return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
+
+    def _check(self, endpoint: Described, configuration: Described) -> None:
+        """Collect what no declaration of this library says."""
+        if endpoint["EndpointStatus"] != "InService":
+            self._problems.append(f"its status is {endpoint['EndpointStatus']}: wait until it is InService")
+        variants = configuration["ProductionVariants"]
+        if len(variants) > 1:
+            self._problems.append(
+                f"it has {len(variants)} production variants, and an OptimizedEndpoint has one: move traffic to one"
+            )
+        for member, meaning in (
+            ("ShadowProductionVariants", "shadow variants: end the shadow test"),
+            ("ExplainerConfig", "an explainer, which is for models that are no LLMs"),
+        ):
+            if configuration.get(member):
+                self._problems.append(f"it has {meaning}")
+        for variant in variants:
+            for member, meaning in (
+                ("ServerlessConfig", "is serverless, which has no accelerators"),
+                ("AcceleratorType", "has an Elastic Inference accelerator, which SageMaker no longer offers"),
+                ("InstancePools", "has instance pools: declare it with instance_pools=[...] by hand"),
+                ("CapacityReservationConfig", "has a capacity reservation: declare it by hand"),
+                ("CoreDumpConfig", "writes core dumps: declare it with core_dumps=CoreDumps(...) by hand"),
+                ("AcceleratorPartitionLayouts", "has GPU partitions, which a custom resource makes"),
+            ):
+                if variant.get(member):
+                    self._problems.append(f"its variant {variant['VariantName']} {meaning}")
+
+    def _declare(self, endpoint: Described, configuration: Described, tags: Mapping[str, str]) -> None:
+        (variant,) = configuration["ProductionVariants"]
+        name = endpoint["EndpointName"]
+        declared = Call("OptimizedEndpoint", Code("stack"), "Endpoint", endpoint_name=name)
+        components = self._components(name)
+        models: list[Described] = []
+        if (model_name := variant.get("ModelName")) is not None:
+            model: Any = self._sagemaker.describe_model(ModelName=model_name)
+            models.append(model)
+            declared.named |= self._model_arguments(f"the model {model_name}", model, variant["InstanceType"], tags)
+        elif not components:
+            self._problems.append("it serves no model, neither in its variant nor in an inference component")
+        for component in components:
+            found: Any = self._sagemaker.describe_model(ModelName=component["Specification"]["ModelName"])
+            models.append(found)
+        declared.named["instance_type"] = variant["InstanceType"]
+        declared.named |= self._options(endpoint, configuration, variant, components=bool(components))
+        declared.named |= self._role_and_network(configuration, models)
+        self._declared.add("endpoint", declared)
+        self._import("Endpoint/Resource", "AWS::SageMaker::Endpoint", EndpointArn=endpoint["EndpointArn"])
+        if model_name is not None:
+            resource = f"endpoint/{name}/variant/{variant['VariantName']}"
+            self._declare_scaling("endpoint", "Endpoint", resource, "sagemaker:variant:DesiredInstanceCount")
+        for component, model in zip(components, models, strict=False):
+            self._declare_component(component, model, variant["InstanceType"])
+        for key, value in tags.items():
+            if not key.startswith("aws:"):
+                self._declared.add(None, Call("Tags.of(endpoint).add", key, value))
+        self._declared.imports("aws_cdk", "Tags")
+
+    def _import(self, path: str, type_name: str, **identifier: str) -> None:
+        path = f"{self._stack_name}/{path}"
+        self._adoption.identifiers[path], self._adoption.types[path] = identifier, type_name
+
+    # Models
+
+    def _model_arguments(
+        self, label: str, described: Described, instance_type: str, tags: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The arguments ``model``, ``server`` and ``environment``."""
+        container = described.get("PrimaryContainer") or {}
+        if not container:
+            self._problems.append(f"{label} is a pipeline of containers, and an LLM has one")
+            return {}
+        for member, meaning in (
+            (
+                "ModelPackageName",
+                "is of a model package: a RecommendedEndpoint(...) serves one, and does not import it",
+            ),
+            (
+                "AdditionalModelDataSources",
+                "has files beside the model's, such as a draft: declare it by hand",
+            ),
+            ("MultiModelConfig", "is multi-model"),
+        ):
+            if container.get(member):
+                self._problems.append(f"{label} {meaning}")
+        if container.get("Mode") == "MultiModel":
+            self._problems.append(f"{label} is multi-model: serve each model as an inference component")
+        server = self._server(label, str(container.get("Image", "")))
+        environment = dict(container.get("Environment") or {})
+        model = self._model(label, container, environment, tags)
+        if model is None or server is None:
+            return {}
+        arguments: dict[str, Any] = {"model": _call_of(model)}
+        self._declared.imports("constructs_optim", "Model")
+        for name in [name for name in environment if _SECRET.search(name)]:
+            del environment[name]
+            self._adoption.changes.append(f"{label}: {name} is left out, as a template may have no secret.")
+        if model.kind == "hub":
+            environment = {}
+            self._adoption.changes.append(f"{label}: environment and image are those of JumpStart's document.")
+        planned = self._planned(label, model, instance_type, server, environment)
+        if planned is None:
+            return {}
+        own, result = planned
+        different = {name: value for name, value in environment.items() if own.container.environment.get(name) != value}
+        arguments["server"] = Call(server.display_name(), container_version=server.container_version)
+        self._declared.imports("constructs_optim", "Server")
+        if server.container_version is None:
+            arguments["server"].comments[""] = f"It has {container['Image']}, which the catalog does not."
+        if different:
+            arguments["environment"] = different
+        image = result.container.image
+        if image is not None and image != container["Image"]:
+            self._adoption.changes.append(f"{label}: the image {container['Image']} becomes {image}.")
+        for name, value in sorted(result.container.environment.items()):
+            if container.get("Environment", {}).get(name) != value:
+                self._adoption.changes.append(f"{label}: the container's environment gets {name}={value}.")
+        for job in result.jobs:
+            self._adoption.changes.append(f"{label}: the first deployment runs a job that makes {job.name}.")
+        return arguments
+
+    def _server(self, label: str, image: str) -> ServerSettings | None:
+        name = _IMAGE.fullmatch(image)
+        row = images.uncatalogued(f"{name['repository']}:{name['tag']}") if name is not None else None
+        if row is None or row.server is None:
+            known = "vllm, sglang, djl-inference or huggingface-pytorch-tgi-inference, with a tag"
+            self._problems.append(f"{label} has the image {image}, and the library serves with AWS's {known}")
+            return None
+        tag = row.tag if images.find(row.name) is not None else None
+        return by_name()[row.server](container_version=tag)
+
+    def _model(
+        self, label: str, container: Described, environment: dict[str, str], tags: Mapping[str, str]
+    ) -> Model | None:
+        """The source of the weights; variables that name it are taken out of ``environment``."""
+        source = (container.get("ModelDataSource") or {}).get("S3DataSource") or {}
+        accepted = bool((source.get("ModelAccessConfig") or {}).get("AcceptEula"))
+        named = [environment.pop(name) for name in _MODEL_VARIABLES if name in environment]
+        revisions = [environment.pop(name) for name in _REVISION_VARIABLES if name in environment]
+        if _JUMPSTART_ID in tags:
+            version = tags.get(_JUMPSTART_VERSION)
+            return Model.jumpstart(tags[_JUMPSTART_ID], version=version, accept_eula=accepted)
+        if source:
+            if source.get("CompressionType") != "None" or source.get("S3DataType") != "S3Prefix":
+                self._problems.append(
+                    f"{label} is an archive ({source['S3Uri']}): extract it below a prefix, as servers load files"
+                )
+                return None
+            return Model.s3(source["S3Uri"], accept_eula=accepted)
+        if container.get("ModelDataUrl"):
+            self._problems.append(
+                f"{label} is an archive ({container['ModelDataUrl']}): extract it below a prefix, as servers load files"
+            )
+            return None
+        names = [name for name in named if not name.startswith("/")]
+        if not names:
+            self._problems.append(f"{label} has neither model data nor a variable that names a model")
+            return None
+        if names[0].startswith("s3://"):
+            return Model.s3(names[0])
+        revision = self._revision or next(iter(revisions), None)
+        if revision is None or not re.fullmatch("[0-9a-f]{40}", revision):
+            self._problems.append(
+                f"{label} downloads {names[0]} from Hugging Face whenever an instance starts, at no fixed commit: "
+                "name the commit that it shall have with --revision"
+            )
+            return None
+        return Model.huggingface(names[0], revision=revision)
+
+    def _planned(
+        self, label: str, model: Model, instance_type: str, server: ServerSettings, environment: Mapping[str, str]
+    ) -> tuple[Plan, Plan] | None:
+        """The plan without variables of the user's, and the one with them; the rules' refusals are problems."""
+        try:
+            own = plan(Recipe(model, (), instance_type, self._region, server=server))
+            different = {k: v for k, v in environment.items() if own.container.environment.get(k) != v}
+            return own, plan(Recipe(model, (), instance_type, self._region, environment=different, server=server))
+        except RecipeError as refused:
+            self._problems += [f"{label}: {violation}" for violation in refused.violations]
+            return None
+
+    # The variant
+
+    def _options(
+        self, endpoint: Described, configuration: Described, variant: Described, *, components: bool
+    ) -> dict[str, Any]:
+        managed = variant.get("ManagedInstanceScaling") or {}
+        routing = (variant.get("RoutingConfig") or {}).get("RoutingStrategy", "RANDOM")
+        options: dict[str, Any] = {"existing_configuration": endpoint["EndpointConfigName"]}
+        if variant["VariantName"] != "AllTraffic":
+            options["name"] = variant["VariantName"]
+        if (count := variant.get("InitialInstanceCount", 1)) != 1:
+            options["initial_instance_count"] = count
+        if components and managed:
+            options["min_instance_count"] = managed.get("MinInstanceCount")
+            options["max_instance_count"] = managed.get("MaxInstanceCount")
+        if variant.get("InferenceAmiVersion"):
+            options["inference_ami_version"] = variant["InferenceAmiVersion"]
+        for member, argument in (
+            ("ContainerStartupHealthCheckTimeoutInSeconds", "container_startup_timeout"),
+            ("ModelDataDownloadTimeoutInSeconds", "model_data_download_timeout"),
+            ("VariantInstanceProvisionTimeoutInSeconds", "instance_provision_timeout"),
+        ):
+            if variant.get(member):
+                self._declared.imports("aws_cdk", "Duration")
+                options[argument] = Call("Duration.seconds", variant[member])
+        if variant.get("VolumeSizeInGB"):
+            self._declared.imports("aws_cdk", "Size")
+            options["volume_size"] = Call("Size.gibibytes", variant["VolumeSizeInGB"])
+        if routing == "RANDOM":
+            # The API's own default, and not the library's.
+            self._declared.imports("constructs_optim", "Routing")
+            options["routing"] = Call("Routing.random")
+        elif routing != "LEAST_OUTSTANDING_REQUESTS":
+            self._problems.append(f"its variant routes by {routing}: declare it with routing=Routing... by hand")
+        if variant.get("EnableSSMAccess"):
+            options["ssm_access"] = True
+        self._declared.imports("constructs_optim", "VariantOptions")
+        found: dict[str, Any] = {"variant": Call("VariantOptions", **options)}
+        found["variant"].comments["existing_configuration"] = (
+            "What serves until this line is removed; then the endpoint moves over to what is declared here."
+        )
+        if (key := configuration.get("KmsKeyId")) is not None:
+            found["encryption_key"] = self._key("VolumeKey", key)
+        if (capture := configuration.get("DataCaptureConfig") or {}).get("EnableCapture"):
+            found["data_capture"] = self._capture(capture)
+        if configuration.get("AsyncInferenceConfig"):
+            found["async_inference"] = self._queue(configuration["AsyncInferenceConfig"])
+        return found
+
+    def _key(self, id: str, key: str) -> Call | None:
+        if not key.startswith("arn:"):
+            self._problems.append(f"the KMS key {key} is named without its ARN, and a declaration needs that")
+            return None
+        self._declared.imports("aws_cdk", "aws_kms as kms")
+        return Call("kms.Key.from_key_arn", Code("stack"), id, key)
+
+    def _location(self, id: str, uri: str) -> dict[str, Any]:
+        bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+        if not prefix.strip("/"):
+            self._problems.append(f"{uri} is a whole bucket, and the library writes below a prefix")
+        self._declared.imports("aws_cdk", "aws_s3 as s3")
+        return {
+            "bucket": Call("s3.Bucket.from_bucket_name", Code("stack"), id, bucket),
+            "prefix": prefix.strip("/"),
+        }
+
+    def _capture(self, capture: Described) -> Call:
+        modes = {option["CaptureMode"] for option in capture["CaptureOptions"]}
+        options = self._location("CaptureBucket", capture["DestinationS3Uri"])
+        options["sampling_percentage"] = capture["InitialSamplingPercentage"]
+        both = {"InputAndOutput"} & modes
+        options |= {} if both or "Input" in modes else {"requests": False}
+        options |= {} if both or "Output" in modes else {"responses": False}
+        if capture.get("KmsKeyId"):
+            options["encryption_key"] = self._key("CaptureKey", capture["KmsKeyId"])
+        self._declared.imports("constructs_optim", "DataCapture")
+        return Call("DataCapture", **options)
+
+    def _queue(self, queue: Described) -> Call:
+        output = queue["OutputConfig"]
+        options = self._location("ResponseBucket", output["S3OutputPath"])
+        most = (queue.get("ClientConfig") or {}).get("MaxConcurrentInvocationsPerInstance")
+        if most is not None:
+            options["max_concurrent_invocations_per_instance"] = most
+        notified = output.get("NotificationConfig") or {}
+        for member, argument in (("SuccessTopic", "success_topic"), ("ErrorTopic", "error_topic")):
+            if notified.get(member):
+                self._declared.imports("aws_cdk", "aws_sns as sns")
+                options[argument] = Call("sns.Topic.from_topic_arn", Code("stack"), member, notified[member])
+        if notified.get("IncludeInferenceResponseIn"):
+            options["include_responses_in"] = list(notified["IncludeInferenceResponseIn"])
+        if output.get("KmsKeyId"):
+            options["encryption_key"] = self._key("ResponseKey", output["KmsKeyId"])
+        failures = f"{output['S3OutputPath'].rstrip('/')}-failures"
+        if output.get("S3FailurePath", failures).rstrip("/") != failures:
+            self._adoption.changes.append(f"Failures are written below {failures}, not {output['S3FailurePath']}.")
+        self._declared.imports("constructs_optim", "AsyncInference")
+        return Call("AsyncInference", **options)
+
+    def _role_and_network(self, configuration: Described, models: list[Described]) -> dict[str, Any]:
+        roles = {model["ExecutionRoleArn"] for model in models} | {configuration.get("ExecutionRoleArn")} - {None}
+        networks = [model.get("VpcConfig") for model in models]
+        isolated = {bool(model.get("EnableNetworkIsolation")) for model in models}
+        found: dict[str, Any] = {}
+        if len(roles) > 1:
+            self._problems.append(f"its models run as {len(roles)} roles, and those of an OptimizedEndpoint as one")
+        elif roles:
+            self._declared.imports("aws_cdk", "aws_iam as iam")
+            found["role"] = Call("iam.Role.from_role_arn", Code("stack"), "Role", str(next(iter(roles))), mutable=False)
+        options: dict[str, Any] = {}
+        if any(network != networks[0] for network in networks):
+            self._problems.append("its models are in different VPCs, and those of an OptimizedEndpoint in one")
+        elif networks and networks[0]:
+            options |= self._network(networks[0])
+        if False in isolated:
+            options["isolation"] = False
+        if options:
+            self._declared.imports("constructs_optim", "NetworkOptions")
+            found["network"] = Call("NetworkOptions", **options)
+            if False in isolated:
+                found["network"].comments["isolation"] = "As it is now; a model in S3 needs no network."
+        return found
+
+    def _network(self, network: Described) -> dict[str, Any]:
+        subnets = self._ec2.describe_subnets(SubnetIds=list(network["Subnets"]))["Subnets"]
+        self._declared.imports("aws_cdk", "aws_ec2 as ec2")
+        vpc = Call(
+            "ec2.Vpc.from_vpc_attributes",
+            Code("stack"),
+            "Vpc",
+            vpc_id=subnets[0].get("VpcId"),
+            availability_zones=[subnet.get("AvailabilityZone") for subnet in subnets],
+            private_subnet_ids=[subnet.get("SubnetId") for subnet in subnets],
+        )
+        groups = [
+            Call("ec2.SecurityGroup.from_security_group_id", Code("stack"), f"Group{i}", group, mutable=False)
+            for i, group in enumerate(network["SecurityGroupIds"], 1)
+        ]
+        return {"vpc": vpc, "security_groups": groups}
+
+    # Components
+
+    def _components(self, endpoint_name: str) -> list[Described]:
+        pages = self._sagemaker.get_paginator("list_inference_components").paginate(EndpointNameEquals=endpoint_name)
+        names = sorted(found["InferenceComponentName"] for page in pages for found in page["InferenceComponents"])
+        described: list[Described] = []
+        for name in names:
+            component: Any = self._sagemaker.describe_inference_component(InferenceComponentName=name)
+            specification = component.get("Specification") or {}
+            label = f"the inference component {name}"
+            if name != name.lower():
+                self._problems.append(f"{label} has capitals in its name, and references go by its ARN, which has none")
+            if component["InferenceComponentStatus"] != "InService":
+                self._problems.append(f"the status of {label} is {component['InferenceComponentStatus']}")
+            if specification.get("BaseInferenceComponentName"):
+                self._problems.append(f"{label} is an adapter: delete it, and add it with add_adapter(...) afterwards")
+            elif not specification.get("ModelName"):
+                self._problems.append(f"{label} has no SageMaker model, but a container or several specifications")
+            else:
+                described.append(component)
+        return described
+
+    def _declare_component(self, component: Described, model: Described, instance_type: str) -> None:
+        name, specification = component["InferenceComponentName"], component["Specification"]
+        requirements = specification.get("ComputeResourceRequirements") or {}
+        construct_id = camel_case(name)
+        accelerators = requirements.get("NumberOfAcceleratorDevicesRequired")
+        if accelerators is None or accelerators != int(accelerators):
+            self._problems.append(f"the inference component {name} takes {accelerators} accelerators, not whole ones")
+            return
+        declared = Call(
+            "endpoint.add_component", construct_id, component_name=name, existing_model=specification["ModelName"]
+        )
+        declared.comments["existing_model"] = "As existing_configuration: remove both at once, or one after the other."
+        label = f"the model {specification['ModelName']}"
+        declared.named |= self._model_arguments(
+            label, model, instance_type, self._tags(component["InferenceComponentArn"])
+        )
+        self._declared.imports("aws_cdk", "Size")
+        declared.named |= {
+            "accelerators": int(accelerators),
+            "memory": Call("Size.mebibytes", requirements["MinMemoryRequiredInMb"]),
+            "copies": component["RuntimeConfig"]["DesiredCopyCount"],
+        }
+        options: dict[str, Any] = {}
+        if requirements.get("NumberOfCpuCoresRequired"):
+            options["cpu_cores"] = requirements["NumberOfCpuCoresRequired"]
+        if requirements.get("MaxMemoryRequiredInMb"):
+            options["max_memory"] = Call("Size.mebibytes", requirements["MaxMemoryRequiredInMb"])
+        if specification.get("DataCacheConfig"):
+            options["caching"] = specification["DataCacheConfig"]["EnableCaching"]
+        if specification.get("SchedulingConfig"):
+            self._problems.append(f"the inference component {name} has a placement: declare it with placement= by hand")
+        if options:
+            self._declared.imports("constructs_optim", "ComponentOptions")
+            declared.named["options"] = Call("ComponentOptions", **options)
+        variable = re.sub(r"\W", "_", name)
+        self._declared.add(variable, declared)
+        arn = component["InferenceComponentArn"]
+        self._import(
+            f"Endpoint/{construct_id}/Component/Resource",
+            "AWS::SageMaker::InferenceComponent",
+            InferenceComponentArn=arn,
+        )
+        resource = f"inference-component/{name}"
+        self._declare_scaling(
+            variable, f"Endpoint/{construct_id}/Component", resource, "sagemaker:inference-component:DesiredCopyCount"
+        )
+
+    # Scaling
+
+    def _declare_scaling(self, variable: str, path: str, resource: str, dimension: str) -> None:
+        key: Any = {"ServiceNamespace": "sagemaker", "ScalableDimension": dimension}
+        targets: Any = self._scaling.describe_scalable_targets(ResourceIds=[resource], **key)["ScalableTargets"]
+        if not targets:
+            return
+        (target,) = targets
+        actions = self._scaling.describe_scheduled_actions(ResourceId=resource, **key)["ScheduledActions"]
+        if actions:
+            names = ", ".join(sorted(action["ScheduledActionName"] for action in actions))
+            self._problems.append(
+                f"{resource} is scaled by schedule ({names}): delete them, and declare them with on_schedule(...)"
+            )
+        if any((target.get("SuspendedState") or {}).values()):
+            self._problems.append(f"the scaling of {resource} is suspended: resume it first")
+        identifier = {"ResourceId": resource, "ScalableDimension": dimension, "ServiceNamespace": "sagemaker"}
+        self._import(f"{path}/Scaling/Target", "AWS::ApplicationAutoScaling::ScalableTarget", **identifier)
+        low, high = target["MinCapacity"], target["MaxCapacity"]
+        scaling = f"{variable}_scaling"
+        calls: list[Call] = []
+        policies: Any = self._scaling.describe_scaling_policies(ResourceId=resource, **key)["ScalingPolicies"]
+        others: list[Described] = []
+        for policy in policies:
+            tracking = policy.get("TargetTrackingScalingPolicyConfiguration") or {}
+            metric = (tracking.get("PredefinedMetricSpecification") or {}).get("PredefinedMetricType")
+            method = _METHODS.get(str(metric))
+            if method is None or any(call.name == f"{scaling}.{method}" for call in calls):
+                others.append(policy)
+                continue
+            self._declared.imports("aws_cdk", "Duration")
+            cooldowns = {
+                argument: Call("Duration.seconds", tracking.get(member, _COOLDOWN_SECONDS))
+                for member, argument in (
+                    ("ScaleInCooldown", "scale_in_cooldown"),
+                    ("ScaleOutCooldown", "scale_out_cooldown"),
+                )
+            }
+            disabled = {"disable_scale_in": True} if tracking.get("DisableScaleIn") else {}
+            options = {"policy_name": policy["PolicyName"], **cooldowns, **disabled}
+            calls.append(Call(f"{scaling}.{method}", target=tracking["TargetValue"], **options))
+            self._import_policy(f"{path}/Scaling/{camel_case(method)}", policy)
+        auto_scale = Call(f"{variable}.auto_scale", min_capacity=low, max_capacity=high)
+        self._declared.add(scaling if calls else None, auto_scale)
+        for call in calls:
+            self._declared.add(None, call)
+        for policy in others:
+            self._declare_policy(policy, f"{resource}|{dimension}|sagemaker")
+
+    def _declare_policy(self, policy: Described, target: str) -> None:
+        """A policy that no method of scaling declares, as it is."""
+        self._declared.imports("aws_cdk", "aws_applicationautoscaling as autoscaling")
+        construct_id = camel_case(policy["PolicyName"])
+        configurations = {
+            "TargetTrackingScalingPolicyConfiguration": "target_tracking_scaling_policy_configuration",
+            "StepScalingPolicyConfiguration": "step_scaling_policy_configuration",
+            "PredictiveScalingPolicyConfiguration": "predictive_scaling_policy_configuration",
+        }
+        declared = Call(
+            "autoscaling.CfnScalingPolicy",
+            Code("stack"),
+            construct_id,
+            policy_name=policy["PolicyName"],
+            policy_type=policy["PolicyType"],
+            scaling_target_id=target,
+            **{argument: _property(policy[name]) for name, argument in configurations.items() if policy.get(name)},
+        )
+        declared.comments[""] = "As it is: on_metric(...) and on_steps(...) would be policies of their own."
+        variable = f"{re.sub(r'[^0-9A-Za-z]', '_', policy['PolicyName'])}_policy"
+        self._declared.add(variable, declared)
+        self._declared.imports("aws_cdk", "RemovalPolicy")
+        # An import needs a policy for deletions, and without one in the app the CLI chooses another than the default.
+        self._declared.add(None, Call(f"{variable}.apply_removal_policy", Code("RemovalPolicy.DESTROY")))
+        self._import_policy(construct_id, policy)
+
+    def _import_policy(self, path: str, policy: Described) -> None:
+        identifier = {"Arn": policy["PolicyARN"], "ScalableDimension": policy["ScalableDimension"]}
+        self._import(path, "AWS::ApplicationAutoScaling::ScalingPolicy", **identifier)
+
+
+def _call_of(model: Model) -> Call:
+    """How a model is written in code."""
+    if model.kind == "s3":
+        return Call("Model.s3", model.uri, **({"accept_eula": True} if model.accept_eula else {}))
+    if model.kind == "huggingface":
+        return Call("Model.huggingface", model.model_id, revision=model.revision)
+    version = {"version": model.version} if model.version is not None else {}
+    return Call("Model.jumpstart", model.model_id, **version, accept_eula=model.accept_eula)
+
+
+def _property(value: Any) -> Any:
+    """A member of the API as a property of a construct: its names begin in lower case."""
+    if isinstance(value, Mapping):
+        members: Mapping[str, Any] = value
+        return {f"{name[0].lower()}{name[1:]}": _property(member) for name, member in members.items()}
+    if isinstance(value, list):
+        items: list[Any] = value
+        return [_property(item) for item in items]
+    return value

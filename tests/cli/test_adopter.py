@@ -1,0 +1,227 @@
+"""What ``constructs-optim adopt`` writes of endpoints in all their forms; each declaration synthesizes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk.assertions import Template
+
+from constructs_optim.cli.adoption.adopter import Adopter, Adoption, AdoptionError
+
+_REGISTRY = "763104351884.dkr.ecr.us-west-2.amazonaws.com"
+_VLLM = f"{_REGISTRY}/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
+_PREFIX = "arn:aws:sagemaker:us-west-2:111122223333"
+_KEY = "arn:aws:kms:us-west-2:111122223333:key/0a1b2c3d-1111-2222-3333-444455556666"
+_COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Pages:
+    def __init__(self, page: dict[str, Any]) -> None:
+        self.page = page
+
+    def paginate(self, **_: Any) -> list[dict[str, Any]]:
+        return [self.page]
+
+
+class Account:
+    """An account with one endpoint, as its services describe it."""
+
+    def __init__(self, container: dict[str, Any], **given: Any) -> None:
+        self.container, self.given = container, given
+
+    def describe_endpoint(self, **_: Any) -> dict[str, Any]:
+        return {
+            "EndpointName": "chat",
+            "EndpointArn": f"{_PREFIX}:endpoint/chat",
+            "EndpointConfigName": "chat-1",
+            "EndpointStatus": "InService",
+        }
+
+    def describe_endpoint_config(self, **_: Any) -> dict[str, Any]:
+        variant = {
+            "VariantName": "Main",
+            "ModelName": "chat-model",
+            "InstanceType": "ml.g5.12xlarge",
+            "InitialInstanceCount": 2,
+            "InferenceAmiVersion": "al2023-ami-sagemaker-inference-gpu-4-1",
+            "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+            "ContainerStartupHealthCheckTimeoutInSeconds": 1200,
+            **self.given.get("variant", {}),
+        }
+        return {"ProductionVariants": [variant], **self.given.get("configuration", {})}
+
+    def describe_model(self, **_: Any) -> dict[str, Any]:
+        return {
+            "PrimaryContainer": self.container,
+            "ExecutionRoleArn": "arn:aws:iam::111122223333:role/chat",
+            "EnableNetworkIsolation": True,
+            **self.given.get("model", {}),
+        }
+
+    def get_paginator(self, operation: str) -> Pages:
+        tags = [{"Key": key, "Value": value} for key, value in self.given.get("tags", {}).items()]
+        return Pages({"list_tags": {"Tags": tags}, "list_inference_components": {"InferenceComponents": []}}[operation])
+
+    def describe_subnets(self, **_: Any) -> dict[str, Any]:
+        subnets = [("subnet-1", "us-west-2a"), ("subnet-2", "us-west-2b")]
+        return {
+            "Subnets": [{"SubnetId": subnet, "VpcId": "vpc-1", "AvailabilityZone": zone} for subnet, zone in subnets]
+        }
+
+    def describe_scalable_targets(self, **_: Any) -> dict[str, Any]:
+        return {"ScalableTargets": [{"MinCapacity": 1, "MaxCapacity": 3}] if self.given.get("policies") else []}
+
+    def describe_scheduled_actions(self, **_: Any) -> dict[str, Any]:
+        return {"ScheduledActions": [{"ScheduledActionName": name} for name in self.given.get("schedules", [])]}
+
+    def describe_scaling_policies(self, **_: Any) -> dict[str, Any]:
+        return {"ScalingPolicies": self.given.get("policies", [])}
+
+    def adopted(self, revision: str | None = None) -> Adoption:
+        return Adopter(self, self, self, revision=revision).adopt("chat")
+
+
+def s3(**more: Any) -> dict[str, Any]:
+    source = {"S3Uri": "s3://models/chat/", "S3DataType": "S3Prefix", "CompressionType": "None"}
+    return {"Image": _VLLM, "ModelDataSource": {"S3DataSource": source}, **more}
+
+
+def policy(name: str, **configuration: Any) -> dict[str, Any]:
+    return {
+        "PolicyName": name,
+        "PolicyARN": f"arn:aws:autoscaling:us-west-2:111122223333:scalingPolicy:{name}",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "PolicyType": "StepScaling" if "StepScalingPolicyConfiguration" in configuration else "TargetTrackingScaling",
+        **configuration,
+    }
+
+
+def template_of(adoption: Adoption, folder: Path) -> dict[str, Any]:
+    """The resources of the declaration by their paths; it is a program, formatted as ruff formats it."""
+    (folder / "app.py").write_text(adoption.source)
+    check = ["ruff", "format", "--check", "--config", str(Path(__file__).parents[2] / "pyproject.toml"), "app.py"]
+    assert subprocess.run(check, cwd=folder, check=False, capture_output=True).returncode == 0, adoption.source
+    program = adoption.source.replace("App()", 'App(context={"aws:cdk:enable-path-metadata": True})')
+    names: dict[str, Any] = {}
+    exec(compile(program.replace("app.synth()", ""), "app.py", "exec"), names)
+    resources = Template.from_stack(names["stack"]).to_json()["Resources"].values()
+    by_path = {each.get("Metadata", {}).get("aws:cdk:path"): each for each in resources}
+    assert set(adoption.identifiers) <= set(by_path), "all that is imported is declared"
+    return by_path
+
+
+def test_everything_that_an_endpoint_may_have_is_declared(tmp_path: Path) -> None:
+    account = Account(
+        s3(Environment={"SM_VLLM_MAX_MODEL_LEN": "4096", "HF_TOKEN": "hf_secret"}),
+        configuration={
+            "DataCaptureConfig": {
+                "EnableCapture": True,
+                "InitialSamplingPercentage": 10,
+                "DestinationS3Uri": "s3://captures/chat",
+                "CaptureOptions": [{"CaptureMode": "Output"}],
+                "KmsKeyId": _KEY,
+            },
+            "AsyncInferenceConfig": {
+                "ClientConfig": {"MaxConcurrentInvocationsPerInstance": 4},
+                "OutputConfig": {
+                    "S3OutputPath": "s3://responses/chat/",
+                    "S3FailurePath": "s3://responses/elsewhere/",
+                    "NotificationConfig": {"SuccessTopic": "arn:aws:sns:us-west-2:111122223333:done"},
+                },
+            },
+        },
+        model={"VpcConfig": {"Subnets": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}},
+        tags={"team": "chat", "aws:service": "x"},
+        policies=[
+            policy(
+                "by-hand",
+                TargetTrackingScalingPolicyConfiguration={
+                    "TargetValue": 70.0,
+                    "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
+                    "DisableScaleIn": True,
+                },
+            ),
+            policy(
+                "steps",
+                StepScalingPolicyConfiguration={
+                    "AdjustmentType": "ChangeInCapacity",
+                    "StepAdjustments": [{"MetricIntervalLowerBound": 0.0, "ScalingAdjustment": 1}],
+                },
+            ),
+        ],
+    )
+    adoption = account.adopted()
+    resources = template_of(adoption, tmp_path)
+    config = resources["Chat/Endpoint/Config"]["Properties"]
+    assert config["DataCaptureConfig"]["KmsKeyId"] == _KEY
+    assert config["DataCaptureConfig"]["InitialSamplingPercentage"] == 10
+    assert config["DataCaptureConfig"]["CaptureOptions"] == [{"CaptureMode": "Output"}]
+    assert config["AsyncInferenceConfig"]["ClientConfig"] == {"MaxConcurrentInvocationsPerInstance": 4}
+    (variant,) = config["ProductionVariants"]
+    assert (variant["VariantName"], variant["InitialInstanceCount"]) == ("Main", 2)
+    assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 1200
+    model = resources["Chat/Endpoint/OptimizedModel"]["Properties"]
+    assert model["VpcConfig"] == {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1", "subnet-2"]}
+    assert model["Environment"]["SM_VLLM_MAX_MODEL_LEN"] == "4096"
+    assert resources["Chat/Endpoint/Resource"]["Properties"]["Tags"] == [{"Key": "team", "Value": "chat"}]
+    tracking = resources["Chat/Endpoint/Scaling/OnInvocations"]["Properties"]
+    assert tracking["PolicyName"] == "by-hand"
+    assert tracking["TargetTrackingScalingPolicyConfiguration"]["DisableScaleIn"] is True
+    assert tracking["TargetTrackingScalingPolicyConfiguration"]["ScaleInCooldown"] == 300
+    steps = resources["Chat/Steps"]["Properties"]
+    assert steps["StepScalingPolicyConfiguration"]["StepAdjustments"] == [
+        {"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}
+    ]
+    assert "hf_secret" not in adoption.source
+    assert any("HF_TOKEN is left out" in change for change in adoption.changes)
+    assert any("s3://responses/elsewhere/" in change for change in adoption.changes)
+
+
+def test_a_model_of_hugging_face_has_its_commit(tmp_path: Path) -> None:
+    account = Account({"Image": _VLLM, "Environment": {"SM_VLLM_MODEL": "Qwen/Qwen3-8B"}})
+    with pytest.raises(AdoptionError, match="--revision"):
+        account.adopted()
+    adoption = account.adopted(_COMMIT)
+    assert f'Model.huggingface("Qwen/Qwen3-8B", revision="{_COMMIT}")' in adoption.source
+    template_of(adoption, tmp_path)
+    assert any("runs a job" in change for change in adoption.changes)
+
+
+def test_a_model_of_jumpstart_is_known_by_its_tags(tmp_path: Path) -> None:
+    tags = {
+        "sagemaker-sdk:jumpstart-model-id": "meta-textgeneration-llama-3-8b",
+        "sagemaker-sdk:jumpstart-model-version": "2.24.0",
+    }
+    container = s3(Environment={"SM_VLLM_MAX_MODEL_LEN": "4096"})
+    container["ModelDataSource"]["S3DataSource"]["ModelAccessConfig"] = {"AcceptEula": True}
+    adoption = Account(container, tags=tags).adopted()
+    assert 'Model.jumpstart("meta-textgeneration-llama-3-8b", version="2.24.0", accept_eula=True)' in adoption.source
+    template_of(adoption, tmp_path)
+
+
+def test_an_image_that_the_catalog_lacks_is_said(tmp_path: Path) -> None:
+    adoption = Account({**s3(), "Image": f"{_REGISTRY}/vllm:0.1.0-gpu"}).adopted()
+    template_of(adoption, tmp_path)
+    assert any("0.1.0-gpu becomes" in change for change in adoption.changes)
+
+
+@pytest.mark.parametrize(
+    ("account", "problem"),
+    [
+        (Account(s3(), variant={"ServerlessConfig": {"MaxConcurrency": 1}}), "serverless"),
+        (Account(s3(Mode="MultiModel"), configuration={"ShadowProductionVariants": [{}]}), "multi-model"),
+        (Account(s3(), configuration={"ShadowProductionVariants": [{}]}), "shadow variants"),
+        (Account(s3(Mode="MultiModel")), "multi-model"),
+        (Account({"ModelPackageName": "chat"}), "model package"),
+        (Account(s3(), policies=[policy("a")], schedules=["night"]), "by schedule (night)"),
+        (Account({**s3(), "Image": f"{_REGISTRY}/pytorch-inference:2.3"}), "pytorch-inference"),
+        (Account(s3(), variant={"InstanceType": "ml.m5.xlarge"}), "ml.m5.xlarge"),
+    ],
+)
+def test_what_no_declaration_says_is_refused(account: Account, problem: str) -> None:
+    with pytest.raises(AdoptionError) as refused:
+        account.adopted()
+    assert problem in str(refused.value)

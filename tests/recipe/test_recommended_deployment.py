@@ -1,0 +1,111 @@
+"""Recommendations as files: what is wrong in one, and where it does not fit the stack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.evaluation.recommendation import Recommendation, RecommendedDeployment
+from constructs_optim.recipe.rules import check, warnings
+
+_PREFIX = "arn:aws:sagemaker:us-west-2:111122223333"
+
+
+def recommendation(**changed: Any) -> Recommendation:
+    settings: dict[str, Any] = {
+        "schema_version": 1,
+        "job_arn": f"{_PREFIX}:ai-recommendation-job/chat",
+        "chosen": 1,
+        "recommended": 2,
+        "reason": "the cheapest",
+        "optimized_for": "cost",
+        "model_package_arn": f"{_PREFIX}:model-package/chat/1",
+        "inference_specification_name": "recommendation-1",
+        "instance_type": "ml.g5.12xlarge",
+        "instance_types": ["ml.g5.12xlarge"],
+        "instance_count": 1,
+        "copies_per_instance": 1,
+        "model_uris": ["s3://models/chat/"],
+    }
+    return Recommendation(**{**settings, **changed})
+
+
+def findings(deployment: RecommendedDeployment) -> list[tuple[str, str]]:
+    return [(found.rule, found.location) for found in check(deployment)]
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    written = recommendation(environment={"A": "1"}, expected_performance=[{"metric": "cost", "value": "0.9"}])
+    (tmp_path / "chat.json").write_text(written.model_dump_json(indent=2))
+    assert Recommendation.from_file(tmp_path / "chat.json").model_dump(mode="json") == written.model_dump(mode="json")
+
+
+def test_everything_that_is_wrong_in_a_file_is_said_at_once(tmp_path: Path) -> None:
+    wrong = recommendation().model_dump(mode="json") | {"chosen": 0, "schema_version": 2, "colour": "red"}
+    (tmp_path / "chat.json").write_text(json.dumps(wrong))
+    with pytest.raises(RecipeError) as refused:
+        Recommendation.from_file(tmp_path / "chat.json")
+    assert {violation.location.rpartition(".")[2] for violation in refused.value.violations} == {
+        "chosen",
+        "schema_version",
+        "colour",
+    }
+
+
+@pytest.mark.parametrize("text", ["{", "[]", None])
+def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "chat.json").write_text(text)
+    with pytest.raises(RecipeError, match="cannot be read"):
+        Recommendation.from_file(tmp_path / "chat.json")
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        RecommendedDeployment(recommendation(), "us-west-2", "111122223333"),
+        RecommendedDeployment(recommendation()),
+        RecommendedDeployment(recommendation(copies_per_instance=2, min_memory_mib=1024)),
+        RecommendedDeployment(recommendation(instance_type="ml.g9.new", instance_types=["ml.g9.new"])),
+    ],
+)
+def test_recommendations_that_fit(good: RecommendedDeployment) -> None:
+    assert findings(good) == []
+    assert not list(warnings(good))
+
+
+@pytest.mark.parametrize(
+    ("bad", "rule", "location"),
+    [
+        (RecommendedDeployment(recommendation(), "eu-west-1"), "OPT205", "recommendation.model_package_arn"),
+        (
+            RecommendedDeployment(recommendation(instance_type="ml.p5.48xlarge")),
+            "OPT207",
+            "recommendation.instance_type",
+        ),
+        (RecommendedDeployment(recommendation(copies_per_instance=3)), "OPT208", "recommendation.copies_per_instance"),
+        (
+            RecommendedDeployment(recommendation(copies_per_instance=2, min_memory_mib=500_000)),
+            "OPT208",
+            "recommendation.min_memory_mib",
+        ),
+        (
+            RecommendedDeployment(
+                recommendation(copies_per_instance=2, instance_type="ml.g9.new", instance_types=["ml.g9.new"])
+            ),
+            "OPT208",
+            "recommendation.instance_type",
+        ),
+    ],
+)
+def test_recommendations_that_do_not_fit(bad: RecommendedDeployment, rule: str, location: str) -> None:
+    assert findings(bad) == [(rule, location)]
+
+
+def test_a_package_of_another_account_is_advised_against() -> None:
+    (advice,) = warnings(RecommendedDeployment(recommendation(), account="444455556666"))
+    assert "OPT206" in advice.id
