@@ -113,7 +113,11 @@ class Looks:
 
     def look(self, worse: int, differing: int, observations: int, chance: float = 0.5) -> None:
         """Ask, if it is a look, whether ``worse`` of the ``differing`` are more than ``chance`` explains."""
-        if observations not in LOOKS or self.called is not None:
+        self.look_between(worse, differing, observations - 1, observations, chance)
+
+    def look_between(self, worse: int, differing: int, before: int, observations: int, chance: float) -> None:
+        """The same for observations that come several at once: the last look among them is taken."""
+        if self.called is not None or not any(before < look <= observations for look in LOOKS):
             return
         allotted = self.level * sum(share for look, share in LOOKS.items() if look <= observations)
         critical = _critical(differing, chance, allotted - self.spent)
