@@ -37,7 +37,7 @@ def a_run(seed: int, *, worse_by: float, pairs: int, slower: float = 1.0, failin
             counted = Counts(worse=1) if worse else Counts(better=1) if drawn < 0.1 else Counts(equal=1)
             add_pair(observed, CRITERIA, [counted])
         for _ in range(25):
-            production, candidate = chance.lognormvariate(0, 0.3), chance.lognormvariate(0, 0.3)
+            production, candidate = chance.lognormvariate(0, 0.1), chance.lognormvariate(0, 0.1)
             add_minute(observed, CRITERIA, production, candidate * slower)
             failed = [sum(chance.random() < share for _ in range(20)) for share in (0.002, failing)]
             add_requests(observed, (20, failed[0]), (20, failed[1]))

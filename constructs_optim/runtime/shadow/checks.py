@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from ..documents import is_list, is_object, list_in, nested, object_in
+from ..requests.shadow_properties import CheckKind
 from .captures import Document, Pair
 from .sequential_test import Counts
 
-CheckKind = Literal["answered", "json_valid", "tool_calls", "reference", "judge", "exact_match", "top_token"]
 AGREEMENT: frozenset[str] = frozenset({"exact_match", "top_token"})
 
 Judge = Callable[[Pair], tuple[bool, bool] | None]
