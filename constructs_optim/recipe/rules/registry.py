@@ -13,10 +13,11 @@ from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.scaling import Scaling
+from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
 
-Subject = Recipe | Hosting | Scaling | Alarms | Benchmark | RecommendationRequest | Settings
+Subject = Recipe | Hosting | Scaling | Shadow | Alarms | Benchmark | RecommendationRequest | Settings
 """The subjects of rules."""
 _Subject = TypeVar("_Subject", bound=Subject)
 _Check = Callable[[_Subject], Iterator["Finding"]]

@@ -27,6 +27,10 @@ LEVEL = 0.05
 """How often a run calls equal models different, at most, and how often it lets one pass that is worse by its margin."""
 POWER = 0.8
 """How often a model that is worse by the margin is caught within the pairs that are announced, at least."""
+ANSWERS_LEVEL, LATENCY_LEVEL, ERRORS_LEVEL = 0.8 * LEVEL, 0.1 * LEVEL, 0.1 * LEVEL
+"""The shares of the level: answers need most of it, as differences in latency and errors show sooner."""
+EXPECTED_DIFFERENCE = 0.1
+"""The share of pairs that differ, as long as too few are there to tell."""
 LOOKS: dict[int, float] = {
     31: 0.03,
     62: 0.03,
@@ -195,3 +199,8 @@ def _critical(trials: int, chance: float, level: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if tail(middle, trials, chance) <= level else (middle + 1, high)
     return low
+
+
+def announced_pairs(margin: float, checks: int) -> int | None:
+    """How many pairs it takes to catch a candidate that is worse by the margin, where a tenth of them differ."""
+    return pairs_needed(margin, max(EXPECTED_DIFFERENCE, margin), ANSWERS_LEVEL / max(1, checks))

@@ -14,15 +14,22 @@ from typing import Literal
 from pydantic import BaseModel
 
 from .checks import AGREEMENT, Check
-from .sequential_test import LEVEL, Counts, Looks, interval, is_below, pairs_needed
+from .sequential_test import (
+    ANSWERS_LEVEL,
+    ERRORS_LEVEL,
+    LATENCY_LEVEL,
+    LEVEL,
+    Counts,
+    Looks,
+    announced_pairs,
+    interval,
+    is_below,
+    pairs_needed,
+)
 
 Outcome = Literal["worse", "pass", "not decided"]
-ANSWERS_LEVEL, LATENCY_LEVEL, ERRORS_LEVEL = 0.8 * LEVEL, 0.1 * LEVEL, 0.1 * LEVEL
-"""The shares of the level: answers need most of it, as differences in latency and errors show sooner."""
 RATIOS = (0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
 """The ratios of latencies between which the interval is reported, beside the one that is still accepted."""
-EXPECTED_DIFFERENCE = 0.1
-"""The share of pairs that differ, as long as too few are there to tell."""
 _FEW = 100
 
 
@@ -42,7 +49,7 @@ class Criteria:
     @property
     def announced_pairs(self) -> int | None:
         """How many pairs it takes to catch a candidate that is worse by the margin, where a tenth of them differ."""
-        return pairs_needed(self.margin, max(EXPECTED_DIFFERENCE, self.margin), self.answer_level)
+        return announced_pairs(self.margin, len(self.checks))
 
 
 class Tally(BaseModel):
