@@ -108,8 +108,8 @@ class Invocations:
     def _shadow_of(self, endpoint: Record) -> Record | None:
         """The shadow variant, for as many requests as its weight has of production's, evenly spread.
 
-        Source of the share: developer guide and SDKs call it the ratio of the two weights; which requests are taken is
-        not documented.
+        Assumed, for no page of AWS's says so: that the share is the ratio of the two weights, as users describe it, and
+        which requests are taken.
         """
         shadows = endpoint["_config"].get("ShadowProductionVariants", [])
         if not shadows:
@@ -117,7 +117,7 @@ class Invocations:
         weights, production = endpoint["_weights"], endpoint["_config"]["ProductionVariants"][0]
         name, shadow = endpoint["EndpointName"], shadows[0]
         share = weights[shadow["VariantName"]] / (weights[production["VariantName"]] or 1)
-        # A hundredth of a hundredth is lost to rounding.
+        # So that rounding loses no request.
         self._replicated[name] = self._replicated.get(name, 0.0) + min(1.0, share) + 1e-9
         if self._replicated[name] < 1:
             return None
