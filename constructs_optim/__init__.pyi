@@ -27,6 +27,10 @@ from .constructs.endpoint.options import (
 from .constructs.endpoint.recommended_endpoint import RecommendedEndpoint as RecommendedEndpoint
 from .constructs.endpoint.update_policy import UpdatePolicy as UpdatePolicy
 from .constructs.evaluation.endpoint_evaluation import EndpointEvaluation as EndpointEvaluation
+from .constructs.evaluation.shadow_run import (
+    ShadowCandidate as ShadowCandidate,
+    ShadowRun as ShadowRun,
+)
 from .constructs.monitoring.endpoint_dashboard import EvaluatedModel as EvaluatedModel
 from .constructs.monitoring.endpoint_alarms import EndpointAlarms as EndpointAlarms
 from .constructs.monitoring.endpoint_dashboard import EndpointDashboard as EndpointDashboard
@@ -72,6 +76,7 @@ from .recipe.hosting.options import (
     Routing as Routing,
     ScaleIn as ScaleIn,
 )
+from .recipe.hosting.shadow import AnswerCheck as AnswerCheck
 from .recipe.hosting.scaling import ScalingStep as ScalingStep
 from .recipe.servers import (
     Adapters as Adapters,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import botocore.session
 from botocore.config import Config
@@ -22,10 +22,30 @@ if TYPE_CHECKING:
 CLIENT = Config(retries={"mode": "standard", "max_attempts": 8}, connect_timeout=5, read_timeout=20)
 
 
+class Judges(Protocol):
+    """What is called of AWS Lambda: a function that judges answers."""
+
+    def invoke(self, *, FunctionName: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803 - the API's names
+        """Invoke it, and wait for its response."""
+        ...
+
+
+class Topics(Protocol):
+    """What is called of Amazon SNS."""
+
+    def publish(self, *, TopicArn: str, Subject: str, Message: str) -> object:  # noqa: N803 - the API's names
+        """Send a message to the subscribers of a topic."""
+        ...
+
+
 @overload
 def client(name: Literal["cloudformation"]) -> CloudFormationClient: ...
 @overload
 def client(name: Literal["cloudwatch"]) -> CloudWatchClient: ...
+@overload
+def client(name: Literal["lambda"], config: Config = ...) -> Judges: ...
+@overload
+def client(name: Literal["sns"]) -> Topics: ...
 @overload
 def client(name: Literal["pricing"], config: Config = ..., *, region: str) -> PricingClient: ...
 @overload
@@ -53,4 +73,14 @@ def session() -> botocore.session.Session:
 
 def _available_services(type_name: str) -> list[str]:
     # botocore would list the folders of every service, twice in a cold start.
-    return ["cloudformation", "cloudwatch", "pricing", "s3", "sagemaker", "sagemaker-runtime", "stepfunctions"]
+    return [
+        "cloudformation",
+        "cloudwatch",
+        "lambda",
+        "pricing",
+        "s3",
+        "sagemaker",
+        "sagemaker-runtime",
+        "sns",
+        "stepfunctions",
+    ]

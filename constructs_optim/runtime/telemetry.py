@@ -60,6 +60,8 @@ class Counted(Enum):
     job_failed = "ended", "JobFailed", True
     evaluated = "evaluated", "EvaluationCompleted"
     gate_closed = "gate closed", "DeploymentStopped"
+    shadow_decided = "shadow decided", "ShadowDecided"
+    shadow_not_decided = "shadow not decided", "ShadowNotDecided"
     deployment_failed = "failed", "DeploymentFailed", True
     crashed = "crashed", "InvocationFailed", True
 

@@ -130,7 +130,7 @@ class _Regional:
         self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), context.alarms)
         self.components = components = InferenceComponents(endpoints)
         served = ServedModels(scope, components)
-        self.invocations = Invocations(scope, served, performances)
+        self.invocations = Invocations(scope, served, performances, objects)
         self.benchmarks = benchmarks = BenchmarkJobs(scope, faults, served, performances, objects, roles, timing.scale)
         configs = benchmarks.configs
         recommendations = RecommendationJobs(

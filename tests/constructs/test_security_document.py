@@ -6,8 +6,19 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 
-from constructs_optim import ArtifactStore, Model, NetworkOptions, SpeculativeDecoding
+from constructs_optim import (
+    AnswerCheck,
+    ArtifactStore,
+    DataCapture,
+    Model,
+    NetworkOptions,
+    Quantization,
+    ShadowCandidate,
+    SpeculativeDecoding,
+)
 
 from ..support.construct_stacks import ENVIRONMENT, STACKS, endpoint, template_of
 from ..support.security_document import permissions_under
@@ -30,10 +41,24 @@ def _gated(scope: Stack) -> None:
     endpoint(scope, model=model, techniques=[], artifact_store=store, network=NetworkOptions(vpc=ec2.Vpc(scope, "Vpc")))
 
 
+def _shadowed(scope: Stack) -> None:
+    capture = DataCapture(bucket=s3.Bucket(scope, "Captures", encryption_key=kms.Key(scope, "CaptureKey")))
+    store = ArtifactStore(scope, "Store", encryption_key=kms.Key(scope, "Key"))
+    judge = "arn:aws:lambda:us-west-2:111122223333:function:judge"
+    endpoint(
+        scope, model=Model.s3("s3://models/llama/"), techniques=[], artifact_store=store, data_capture=capture
+    ).shadow(
+        candidate=ShadowCandidate(techniques=[Quantization.awq()]),
+        checks=[AnswerCheck.reference("s3://answers/golden.jsonl"), AnswerCheck.judge(judge)],
+        margin=0.05,
+        topic=sns.Topic(scope, "Verdicts"),
+    )
+
+
 @pytest.fixture(scope="module")
 def templates() -> list[dict[str, Any]]:
     created: list[dict[str, Any]] = []
-    for build in (*STACKS.values(), _draft_of_my_own, _gated):
+    for build in (*STACKS.values(), _draft_of_my_own, _gated, _shadowed):
         stack = Stack(App(), "Chat", env=ENVIRONMENT)
         build(stack)
         created.append(template_of(stack))

@@ -284,7 +284,7 @@ def test_everything_a_deployment_does_is_allowed(
     may = set().union(*(allowed(stack.template) for stack in stacks))
     assert used <= may
     # Seen in tests/e2e/test_hosting.py, test_huggingface.py, test_evaluation.py and test_recommendation.py.
-    elsewhere = ("Components", "Copy", "Evaluation", "Recommendation")
+    elsewhere = ("Components", "Copy", "Evaluation", "Recommendation", "Shadow")
     unseen = {each for each in permissions_under(EXCEPTIONS) if not each[0].startswith(elsewhere)}
     assert may - used == unseen | SEEN_IN_UPDATES, "see docs/security.md"
     assert {pair for pair in used if pair[0] in {part for part, _ in NEEDED}} == set(NEEDED)

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jsii
-from aws_cdk import Annotations, RemovalPolicy, Size
+from aws_cdk import Annotations, Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, ModelOptions, create_model, describe_hosted
 from constructs_optim.constructs.artifacts.optimization_job import JobOptions
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
@@ -28,12 +28,18 @@ from constructs_optim.constructs.artifacts.planned_recipe import (
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, UserRole
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
+from constructs_optim.constructs.evaluation.shadow_run import (
+    VARIANT_NAME,
+    ShadowCandidate,
+    ShadowedEndpoint,
+    ShadowRun,
+)
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import collected, refuse, suggests_keywords, unique_ids
+from constructs_optim.constructs.stack.arguments import DURATION, collected, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
@@ -41,10 +47,12 @@ from constructs_optim.constructs.validation.template_size import watch_template_
 from constructs_optim.recipe import Model, Plan, Violation
 from constructs_optim.recipe.hosting import Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
+from constructs_optim.recipe.hosting.shadow import AnswerCheck, Shadow
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.runtime.shadow.sequential_test import announced_pairs
 from constructs_optim.templates.resource_types import OPTIMIZED_ENDPOINT_CONFIG
 
 from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn, warn_of_openai
@@ -63,6 +71,7 @@ from .update_policy import UpdatePolicy, deployment_config, watch_statements
 if TYPE_CHECKING:
     from aws_cdk import aws_ec2 as ec2
     from aws_cdk import aws_kms as kms
+    from aws_cdk import aws_sns as sns
 
 
 @suggests_keywords
@@ -189,6 +198,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             region=StackContext.of(scope).known_region,
         )
         refuse([*violations, *check(self._hosting)])
+        self._recipes, self._shadow = tuple(recipes), cast("ShadowRun | None", None)
         self._asynchronous = self._hosting.asynchronous
         self._component_models: list[HostedModel] = []
         if self._hosting.serves_components:
@@ -525,6 +535,130 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 kept.apply_removal_policy(self._model_options.removal_policy)
         self.dashboard.show_component(id, component.served).add_alarms(*component.alarms.arns_within_stack)
         return component
+
+    @unique_ids()
+    def shadow(
+        self,
+        id: str = "Shadow",
+        *,
+        candidate: ShadowCandidate,
+        checks: Sequence[AnswerCheck],
+        sample_percent: float = 5,
+        duration: Duration | None = None,
+        margin: float = 0.02,
+        latency_tolerance: float = 0.1,
+        promote: bool = False,
+        topic: sns.ITopic | None = None,
+        instance_quota: int | None = None,
+    ) -> ShadowRun:
+        """Let a candidate answer copies of the requests, and decide whether it is worse than what serves.
+
+        Callers get the answers of production alone. The endpoint's ``data_capture`` keeps those of both; what it keeps
+        are prompts and answers. When the run is decided, or over, the endpoint is updated to a configuration without
+        the shadow variant, or with the candidate in production; docs/shadow.md says what later deployments do.
+
+        Args:
+            id: its id in this endpoint.
+            candidate: what is compared with the model that serves.
+            checks: what the answers are compared by.
+            sample_percent: the share of the requests that the candidate answers as well, above 0, up to 100.
+            duration: how long the run lasts at most, an hour to 30 days. Default: 7 days.
+            margin: by which share of the pairs a candidate may be worse and pass, 0.02 for 2 points; also for errors.
+            latency_tolerance: by which share the median latency may be higher, 0.1 for 10 %.
+            promote: whether a candidate that passes takes over. Default: the shadow ends, and a person decides.
+            topic: an SNS topic that is told of the verdict. Default: none.
+            instance_quota: how many instances of the candidate's type the account may have on endpoints. Default: not
+                checked.
+
+        Raises:
+            RecipeError: with every rule that is broken, for instance where the endpoint cannot have a shadow.
+            ValueError: when the endpoint has a shadow already.
+        """
+        DURATION.check("duration", duration)
+        if self._shadow is not None:
+            raise ValueError(f"{self.node.path} has a shadow already: SageMaker has one shadow variant an endpoint")
+        if not self.models:
+            raise ValueError(f"{self.node.path} has no model of its own, which a shadow would be compared with")
+        capture, production = self._configuration.data_capture, self.models[0]
+        declared, first = self._recipes[0], production.plan
+        instance_type = candidate.instance_type or first.instance_type
+        recipes = recipes_of(
+            candidate.model or declared.model,
+            [Pool(instance_type, candidate.techniques, candidate.artifact_key)],
+            candidate.environment if candidate.environment is not None else declared.environment,
+            candidate.server or declared.server,
+            pooled=False,
+        )
+        settings = Shadow(
+            self._hosting,
+            instance_type=instance_type,
+            instance_count=candidate.instance_count,
+            sample_percent=sample_percent,
+            duration_seconds=duration.to_seconds() if duration is not None else 7 * 86_400,
+            margin=margin,
+            latency_tolerance=latency_tolerance,
+            checks=tuple(checks),
+            announced_pairs=announced_pairs(margin, len(checks)) if 0 < margin < 1 else None,
+            captures=capture is not None and capture.requests and capture.responses,
+            promotes=promote,
+            is_scaled=self._endpoint.retain_all_variant_properties is True,
+            instance_quota=instance_quota,
+        )
+        refuse([*self._violations(self, recipes), *check(settings)])
+        assert capture is not None  # noqa: S101 - OPT191
+        scope = Construct(self, id)
+        for advice in warnings(settings):
+            Annotations.of(scope).add_warning_v2(advice.id, advice.message)
+        hosted = create_model(scope, recipes[0], self._model_options)
+        described = dict(self._configuration.properties())
+        serving = self._configuration.variant_property(self._hosting, self.models)
+        shadowing = {
+            **self._configuration.variant_property(
+                replace(
+                    self._hosting,
+                    instance_types=(instance_type,),
+                    initial_instance_count=candidate.instance_count,
+                ),
+                [hosted],
+            ),
+            "initialVariantWeight": sample_percent / 100,
+            "variantName": VARIANT_NAME,
+        }
+        shadows: Any = [shadowing]
+        self._config.shadow_production_variants = shadows
+        promoted = {
+            **shadowing,
+            "initialInstanceCount": serving["initialInstanceCount"],
+            "initialVariantWeight": 1,
+            "variantName": self.variant_name,
+        }
+        shadowed = ShadowedEndpoint(
+            label=path_of(self),
+            endpoint=self._endpoint,
+            endpoint_name=self._literal_name,
+            variant_name=self.variant_name,
+            shadow=self._config,
+            ended=sagemaker.CfnEndpointConfig(scope, "Ended", production_variants=[serving], **described),
+            promoted=sagemaker.CfnEndpointConfig(scope, "Promoted", production_variants=[promoted], **described)
+            if promote
+            else None,
+            production=production,
+            candidate=hosted,
+            capture_bucket=capture.bucket,
+            capture_prefix=capture.prefix,
+            capture_keys=capture.key_arns,
+            store=next(
+                (
+                    model.artifact.artifact_store
+                    for model in (production, hosted)
+                    if not model.artifact.artifact_store.read_only
+                ),
+                None,
+            )
+            or ArtifactStore.default_of(self),
+        )
+        self._shadow = ShadowRun(scope, "Run", shadowed=shadowed, settings=settings, topic=topic)
+        return self._shadow
 
     @property
     def _isolated(self) -> bool | None:

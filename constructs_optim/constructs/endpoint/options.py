@@ -265,6 +265,11 @@ class DataCapture(Settings):
             raise ValueError("requests=False and responses=False captures nothing: leave data_capture out")
         return self
 
+    @property
+    def key_arns(self) -> tuple[str, ...]:
+        """The KMS keys of the captured files."""
+        return _arns(self.encryption_key, self.bucket.encryption_key)
+
     def to_property(self) -> dict[str, Any]:
         """The ``dataCaptureConfig`` property of an endpoint configuration."""
         modes = [mode for mode, captured in (("Input", self.requests), ("Output", self.responses)) if captured]
@@ -285,7 +290,7 @@ class DataCapture(Settings):
             (f"{self.bucket.bucket_arn}/{self.prefix}/*",),
             wildcard="SageMaker names captured files after endpoint, variant and time",
         )
-        if arns := _arns(self.encryption_key, self.bucket.encryption_key):
+        if arns := self.key_arns:
             yield Statement("EncryptCaptures", ("kms:GenerateDataKey",), arns)
 
 

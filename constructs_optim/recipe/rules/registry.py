@@ -14,6 +14,7 @@ from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.scaling import Scaling
+from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
@@ -22,6 +23,7 @@ Subject = (
     Recipe
     | Hosting
     | Scaling
+    | Shadow
     | Alarms
     | EngineMetricUse
     | Benchmark

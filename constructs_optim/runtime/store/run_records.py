@@ -1,4 +1,4 @@
-"""The store's records of evaluations and recommendations, and of the runs of each.
+"""The store's records of evaluations, recommendations and shadows, and of the runs of each.
 
 ::
 
@@ -14,6 +14,13 @@
     recommendations/<key>/result.json             the newest result, for the next request of the same
     recommendations/<key>/given_up/<owner>.json   when that resource of a stack was deleted
     recommendations/<key>/runs/<run>/...          the same; run.json has the fingerprint of the model's files
+
+    shadows/<key>/current.json                  the verdict on a candidate, for the next deployment of the same
+    shadows/<key>/result.json                   its report
+    shadows/<key>/given_up.json                 when the resource of a stack was last deleted
+    shadows/<key>/runs/<run>/run.json           what was counted so far, and which captures were read
+    shadows/<key>/runs/<run>/result.json        the run's report
+    shadows/<key>/runs/<run>/report.md          the same as a page
 
 Results are shared by equal requests. A recommendation's run is stopped with its resource, whose digits begin its name.
 """
@@ -50,12 +57,12 @@ def owner_of(stack_id: str, logical_id: str) -> str:
 
 
 class RunRecords:
-    """The records of an evaluation, or of a recommendation with the runs of one ``owner``."""
+    """The records of an evaluation or a shadow, or of a recommendation with the runs of one ``owner``."""
 
     def __init__(
         self,
         s3: S3Client,
-        kind: Literal["evaluations", "recommendations"],
+        kind: Literal["evaluations", "recommendations", "shadows"],
         bucket: str,
         kms_key_arn: str | None,
         key: str,

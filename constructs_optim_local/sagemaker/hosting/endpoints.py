@@ -23,7 +23,7 @@ from constructs_optim_local.sagemaker.records import Record, Records
 
 from . import deployments
 from .deployments import Deployment, History, NotYet, Pace, Stage
-from .fleets import NO_CAPACITY, Instance, launch, layout, models, pool_summaries, shrunk
+from .fleets import NO_CAPACITY, Instance, launch, layout, models, pool_summaries, shrunk, variants_of
 from .models import (
     Hosting,
     could_not_find,
@@ -33,6 +33,7 @@ from .models import (
 
 _UNHEALTHY = "The primary container did not pass the ping health check."
 _IN_PROGRESS = ("Creating", "Updating", "RollingBack")
+_KINDS = ("ProductionVariants", "ShadowProductionVariants")
 _SHOWN = ("ManagedInstanceScaling", "RoutingConfig")
 
 
@@ -117,14 +118,18 @@ class Endpoints:
         endpoint = self.settled(request["EndpointName"])
         shown = {key: copy.deepcopy(value) for key, value in endpoint.items() if not key.startswith("_")}
         change: _Change | None = endpoint.get("_change")
-        variants = [self._variant(endpoint, variant, change) for variant in endpoint["_config"]["ProductionVariants"]]
-        if variants:
-            shown["ProductionVariants"] = variants
+        for kind in _KINDS:
+            if variants := [self._variant(endpoint, each, change) for each in endpoint["_config"].get(kind, [])]:
+                shown[kind] = variants
         if change is not None and change.kind != "Scaling":
             shown["PendingDeploymentSummary"] = {
                 "EndpointConfigName": change.config["EndpointConfigName"],
                 "StartTime": change.deployment.started,
-                "ProductionVariants": [change.pending(variant) for variant in change.config["ProductionVariants"]],
+                **{
+                    kind: [change.pending(variant) for variant in change.config[kind]]
+                    for kind in _KINDS
+                    if change.config.get(kind)
+                },
             }
         return shown
 
@@ -255,10 +260,10 @@ class Endpoints:
 
         Source: developer guide, "Update endpoints that use auto scaling".
         """
-        then = {variant["VariantName"]: _instance_types(variant) for variant in config["ProductionVariants"]}
+        then = {variant["VariantName"]: _instance_types(variant) for variant in variants_of(config)}
         changed = [
             name
-            for variant in endpoint["_config"]["ProductionVariants"]
+            for variant in variants_of(endpoint["_config"])
             if then.get(name := variant["VariantName"]) != _instance_types(variant)
             and f"endpoint/{endpoint['EndpointName']}/variant/{name}".lower() in self.hosting.scope.scaled
         ]
@@ -347,7 +352,7 @@ class _Change:
     def launched(self, stage: Stage, waited: float) -> str | None:
         if (reason := self._unhealthy()) is not None:
             return reason
-        for variant in self.config["ProductionVariants"]:
+        for variant in variants_of(self.config):
             count = stage.launches.get(variant["VariantName"], 0)
             instances = launch(variant, count, self._endpoints.faults)
             if instances is None:
@@ -377,7 +382,7 @@ class _Change:
     def _refused(self) -> str | None:
         """What the execution roles may not do and would have to."""
         hosting = self._endpoints.hosting
-        for variant in self.config["ProductionVariants"]:
+        for variant in variants_of(self.config):
             types = {instance.type_name for instance in self.launched_instances[variant["VariantName"]]}
             for instance_type in sorted(types):
                 for model in models(variant, [instance_type]):
@@ -385,7 +390,7 @@ class _Change:
                         return refused
                     if not hosting.starts_on(model, instance_type, variant.get("InferenceAmiVersion")):
                         return _UNHEALTHY
-        roles = {hosting.role(model) for variant in self.config["ProductionVariants"] for model in models(variant)}
+        roles = {hosting.role(model) for variant in variants_of(self.config) for model in models(variant)}
         arns = [hosting.scope.arn_of_alarm(name) for name in self._alarms]
         for role in sorted(role for role in roles | {self.config.get("ExecutionRoleArn")} if role):
             if (denied := hosting.roles.watch(role, arns)) is not None:
@@ -395,7 +400,7 @@ class _Change:
     def _take_over(self) -> None:
         endpoint, fleet = self._endpoint, dict[str, list[Instance]]()
         if self.kind == "Scaling":
-            for variant in self.config["ProductionVariants"]:
+            for variant in variants_of(self.config):
                 name = variant["VariantName"]
                 there = endpoint["_fleet"][name] + self.launched_instances[name]
                 fleet[name] = shrunk(variant, there, self.counts[name])
@@ -411,8 +416,8 @@ def _counts(endpoint: Record) -> dict[str, int]:
 
 def _check_layouts(endpoint: Record, config: Record) -> None:
     """Refuse another layout of partitions. Source: API reference, AcceleratorPartitionLayout."""
-    then = {variant["VariantName"]: layout(variant) for variant in config["ProductionVariants"]}
-    for variant in endpoint["_config"]["ProductionVariants"]:
+    then = {variant["VariantName"]: layout(variant) for variant in variants_of(config)}
+    for variant in variants_of(endpoint["_config"]):
         name, here = variant["VariantName"], layout(variant)
         if (there := then.get(name, here)) != here:
             raise validation_error(
@@ -429,11 +434,9 @@ def _instance_types(variant: Record) -> list[str]:
 def _initial_counts(config: Record) -> dict[str, int]:
     return {
         variant["VariantName"]: 0 if "ServerlessConfig" in variant else variant.get("InitialInstanceCount", 1)
-        for variant in config["ProductionVariants"]
+        for variant in variants_of(config)
     }
 
 
 def _initial_weights(config: Record) -> dict[str, Any]:
-    return {
-        variant["VariantName"]: variant.get("InitialVariantWeight", 1.0) for variant in config["ProductionVariants"]
-    }
+    return {variant["VariantName"]: variant.get("InitialVariantWeight", 1.0) for variant in variants_of(config)}

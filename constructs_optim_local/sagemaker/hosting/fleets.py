@@ -96,6 +96,11 @@ def hardware() -> dict[str, Room]:
     return {name: Room(*row) for name, row in _table()["instances"].items()}
 
 
+def variants_of(config: Record) -> list[Record]:
+    """The variants of an endpoint configuration that have instances: those in production, then the shadow."""
+    return [*config["ProductionVariants"], *config.get("ShadowProductionVariants", [])]
+
+
 def layout(variant: Record) -> tuple[str, ...]:
     """The partitions of each accelerator of a variant; none where accelerators are whole."""
     layouts = variant.get("AcceleratorPartitionLayouts", [])

@@ -18,15 +18,19 @@ report them.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
 import json
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from constructs_optim_local.api.error import ApiError
-from constructs_optim_local.sagemaker.records import Scope
+from constructs_optim_local.sagemaker.objects import Objects
+from constructs_optim_local.sagemaker.records import Record, Scope
 
 from .performance import Performances, Served, share_of, tokens_of
 from .served_models import NotServing, ServedModels
@@ -77,16 +81,85 @@ class Completion:
 class Invocations:
     """The invocations of the endpoints of an account and region."""
 
-    def __init__(self, scope: Scope, served: ServedModels, performances: Performances) -> None:
-        self._scope, self._served, self._performances = scope, served, performances
+    def __init__(
+        self, scope: Scope, served: ServedModels, performances: Performances, objects: Objects | None = None
+    ) -> None:
+        self._scope, self._served, self._performances, self._objects = scope, served, performances, objects
+        self._replicated: dict[str, float] = {}
 
     def invoke(self, invocation: Invocation) -> Completion:
-        """Ask a model.
+        """Ask a model, and its shadow variant if the request is among those that are replicated.
 
         Raises:
             ApiError: ValidationError when no model can respond, ModelError when the model refuses.
         """
         served, variant = self._target(invocation)
+        completion = self._completion(invocation, served, variant)
+        endpoint = self._served.endpoint(invocation.endpoint)
+        if endpoint is not None:
+            self._capture(endpoint, invocation, completion)
+            if (shadow := self._shadow_of(endpoint)) is not None:
+                with contextlib.suppress(ApiError):
+                    name = shadow["VariantName"]
+                    copied = self._completion(invocation, self._served.by_shadow(endpoint, shadow), name)
+                    self._capture(endpoint, invocation, copied)
+        return completion
+
+    def _shadow_of(self, endpoint: Record) -> Record | None:
+        """The shadow variant, for as many requests as its weight has of production's, evenly spread.
+
+        Assumed, for no page of AWS's says so: that the share is the ratio of the two weights, as users describe it, and
+        which requests are taken.
+        """
+        shadows = endpoint["_config"].get("ShadowProductionVariants", [])
+        if not shadows:
+            return None
+        weights, production = endpoint["_weights"], endpoint["_config"]["ProductionVariants"][0]
+        name, shadow = endpoint["EndpointName"], shadows[0]
+        share = weights[shadow["VariantName"]] / (weights[production["VariantName"]] or 1)
+        # So that rounding loses no request.
+        self._replicated[name] = self._replicated.get(name, 0.0) + min(1.0, share) + 1e-9
+        if self._replicated[name] < 1:
+            return None
+        self._replicated[name] -= 1
+        return shadow
+
+    def _capture(self, endpoint: Record, invocation: Invocation, completion: Completion) -> None:
+        """Write a request and its response as the endpoint's data capture does; a file each.
+
+        Source: developer guide, "Capture data from real-time endpoint". Assumed: that the share of requests is taken
+        evenly. Streams are not captured here, as no source says how.
+        """
+        config = endpoint["_config"].get("DataCaptureConfig", {})
+        if self._objects is None or not config or config.get("EnableCapture") is False or len(completion.parts) != 1:
+            return
+        share = config["InitialSamplingPercentage"] / 100
+        if share_of(invocation.body.decode(errors="replace"), about="capture") >= share:
+            return
+        modes = {option["CaptureMode"] for option in config["CaptureOptions"]}
+        kept = config.get("CaptureContentTypeHeader", {}).get("JsonContentTypes", [])
+        data = dict[str, Any]()
+        texts = (("Input", "endpointInput", invocation.body), ("Output", "endpointOutput", completion.parts[0]))
+        for mode, name, text in texts:
+            if modes & {mode, "InputAndOutput"}:
+                is_kept = "application/json" in kept
+                data[name] = {
+                    "observedContentType": "application/json",
+                    "mode": mode.upper(),
+                    "data": text.decode() if is_kept else base64.b64encode(text).decode(),
+                    "encoding": "JSON" if is_kept else "BASE64",
+                }
+        at, event = self._scope.now(), str(uuid.uuid4())
+        record = {
+            "captureData": data,
+            "eventMetadata": {"eventId": event, "inferenceTime": at.strftime("%Y-%m-%dT%H:%M:%SZ")},
+            "eventVersion": "0",
+        }
+        folder = f"{config['DestinationS3Uri'].rstrip('/')}/{endpoint['EndpointName']}/{completion.variant}"
+        uri = f"{folder}/{at:%Y/%m/%d/%H}/{at:%M-%S}-000-{event}.jsonl"
+        self._objects.put(endpoint["EndpointName"], {uri: json.dumps(record).encode() + b"\n"})
+
+    def _completion(self, invocation: Invocation, served: Served, variant: str) -> Completion:
         try:
             request = json.loads(invocation.body)
         except ValueError:

@@ -14,7 +14,7 @@ from constructs_optim_local.sagemaker.records import (
     Scope,
 )
 
-from .fleets import models, pool_problems
+from .fleets import models, pool_problems, pools, variants_of
 from .model_packages import ModelPackages
 
 
@@ -66,14 +66,15 @@ class Hosting:
 
     def create_config(self, request: Record) -> Record:
         """CreateEndpointConfig."""
-        problems = [problem for variant in request["ProductionVariants"] for problem in pool_problems(variant)]
-        for variant in request["ProductionVariants"]:
+        problems = [problem for variant in variants_of(request) for problem in pool_problems(variant)]
+        problems += _shadow_problems(request)
+        for variant in variants_of(request):
             if models(variant) and variant.get("ManagedInstanceScaling", {}).get("Status") == "ENABLED":
                 # The words are those of https://github.com/hashicorp/terraform-provider-aws/pull/45926.
                 raise validation_error("ManagedInstanceScaling is only supported for inference component endpoints.")
         if problems:
             raise validation_error("; ".join(problems))
-        for variant in request["ProductionVariants"]:
+        for variant in variants_of(request):
             for name in models(variant):
                 self.models.get(name)
         arn = self.add(self.configs, "endpoint-config", "EndpointConfigName", "EndpointConfigArn", request)
@@ -159,6 +160,36 @@ class Hosting:
             uri, etag = source.get("ManifestS3Uri"), source.get("ManifestEtag")
             if uri is not None and etag is not None and (found := self._objects.etag(uri)) != etag.strip('"'):
                 raise validation_error(f"The ETag of the manifest {uri} is {found}, and ManifestEtag is {etag}.")
+
+
+def _shadow_problems(request: Record) -> list[str]:
+    """What the service refuses of a shadow variant.
+
+    Sources: API reference, CreateEndpointConfig ("you can only specify one variant for ProductionVariants and one
+    variant for ShadowProductionVariants"); developer guide, "Shadow tests: exclusions" (serverless and asynchronous
+    inference, several containers, Inf1). Assumed, for no source says so: the words; that names differ; that a variant
+    without a model, which is for inference components, is refused.
+    """
+    shadows = request.get("ShadowProductionVariants", [])
+    if not shadows:
+        return []
+    found: list[str] = []
+    both = variants_of(request)
+    if len(shadows) != 1 or len(request["ProductionVariants"]) != 1:
+        found.append("With ShadowProductionVariants, exactly one ProductionVariant and one shadow variant are allowed")
+    if len({variant["VariantName"] for variant in both}) != len(both):
+        found.append("The names of production and shadow variants must differ")
+    if "AsyncInferenceConfig" in request:
+        found.append("Shadow variants are not supported with AsyncInferenceConfig")
+    for variant in both:
+        name = variant["VariantName"]
+        if "ServerlessConfig" in variant:
+            found.append(f"Variant {name} is serverless, which shadow variants are not supported with")
+        if not models(variant):
+            found.append(f"Variant {name} has no model, which shadow variants are not supported with")
+        if any(pool["InstanceType"].startswith("ml.inf1.") for pool in pools(variant)):
+            found.append(f"Variant {name} has Inf1 instances, which shadow variants are not supported with")
+    return found
 
 
 def only(*names: str) -> Any:

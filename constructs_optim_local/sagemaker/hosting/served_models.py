@@ -50,6 +50,12 @@ class ServedModels:
         names = models(variant, types) or models(variant)
         return self._served(endpoint, variant, endpoint["EndpointName"], types, names, len(types))
 
+    def by_shadow(self, endpoint: Record, shadow: Record) -> Served:
+        """What an endpoint's shadow variant serves."""
+        types = [instance.type_name for instance in endpoint["_fleet"].get(shadow["VariantName"], [])]
+        names = models(shadow, types) or models(shadow)
+        return self._served(endpoint, shadow, endpoint["EndpointName"], types, names, len(types))
+
     def by_component(self, endpoint: Record, identifier: str) -> Served:
         """What an inference component of an endpoint serves.
 

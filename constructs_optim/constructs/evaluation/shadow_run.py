@@ -1,0 +1,200 @@
+"""Runs of a shadow: a candidate answers copies of an endpoint's requests, and the answers are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import CfnResource
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore, store_statements
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.artifacts.model_source import S3Location
+from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
+from constructs_optim.constructs.stack.arguments import suggests_keywords
+from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.handler import JobRunner
+from constructs_optim.constructs.stack.permissions import statements_of
+from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.recipe import Model
+from constructs_optim.recipe.hosting.shadow import Shadow
+from constructs_optim.recipe.servers import ServerSettings
+from constructs_optim.recipe.techniques import Technique
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_s3 as s3
+    from aws_cdk import aws_sns as sns
+
+_TYPE = "Custom::ShadowRun"
+VARIANT_NAME = "Shadow"
+"""The name of the shadow variant."""
+
+
+@suggests_keywords
+@dataclass(frozen=True)
+class ShadowCandidate:
+    """What may take an endpoint's place: the same model with other techniques, or another model.
+
+    Attributes:
+        techniques: the techniques to apply, in order. Default: none.
+        model: the source of the weights. Default: the endpoint's.
+        instance_type: Default: the endpoint's.
+        instance_count: how many instances answer the copies. Default: 1.
+        server: what serves it. Default: the endpoint's.
+        environment: more variables of its container. Default: the endpoint's.
+        artifact_key: the key of an artifact that is in the store, as of :class:`OptimizedEndpoint`. Default: jobs make
+            what is not in the store.
+    """
+
+    techniques: Sequence[Technique] = ()
+    model: Model | None = None
+    instance_type: str | None = None
+    instance_count: int = 1
+    server: ServerSettings | None = None
+    environment: Mapping[str, str] | None = None
+    artifact_key: str | None = None
+
+
+@dataclass(frozen=True)
+class ShadowedEndpoint:
+    """The endpoint of a shadow, with its configurations: of the run, of its end and of a promotion."""
+
+    label: str
+    endpoint: sagemaker.CfnEndpoint
+    endpoint_name: str
+    variant_name: str
+    shadow: sagemaker.CfnEndpointConfig
+    ended: sagemaker.CfnEndpointConfig
+    promoted: sagemaker.CfnEndpointConfig | None
+    production: HostedModel
+    candidate: HostedModel
+    capture_bucket: s3.IBucket
+    capture_prefix: str
+    capture_keys: tuple[str, ...]
+    store: IArtifactStore
+
+
+class ShadowService(Construct):
+    """Handler, watcher and state machine of a stack's shadows. Use :meth:`of`."""
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        self.jobs: JobRunner = JobRunner(
+            self,
+            "shadow",
+            code=OptimizationService.of(scope).code,
+            job="shadow",
+            handler=("Starts runs of shadows, and gives them up", []),
+            watcher=("Compares the answers of shadows with those of production, and ends shadows", []),
+        )
+
+    @staticmethod
+    def of(scope: Construct) -> ShadowService:
+        """The service of ``scope``'s stack, created on first use."""
+        context = StackContext.of(scope)
+        return context.once(ShadowService, lambda: ShadowService(context.stack, "ShadowService"))
+
+
+class ShadowRun(Construct):
+    """The run of a shadow; use ``OptimizedEndpoint.shadow``."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, shadowed: ShadowedEndpoint, settings: Shadow, topic: sns.ITopic | None
+    ) -> None:
+        """Declare the run, which begins when the endpoint has the shadow variant."""
+        super().__init__(scope, id)
+        self._settings = settings
+        service = ShadowService.of(scope)
+        request = self._request(shadowed, settings, topic)
+        self._permit(service, shadowed, topic)
+        self._resource = CfnResource(
+            self, "Resource", type=_TYPE, properties={**service.jobs.properties, "Request": request}
+        )
+        self._resource.add_resource_dependency(shadowed.endpoint)
+        for config in (shadowed.ended, shadowed.promoted):
+            if config is not None:
+                # The endpoint may have it when the stack is deleted, and loses it last.
+                shadowed.endpoint.add_resource_dependency(config)
+
+    @property
+    def announced_pairs(self) -> int:
+        """How many pairs it takes to catch a candidate that is worse by the margin in 80 % of such runs.
+
+        Reckoned with a tenth of the pairs differing; the report has the number for the share that does.
+        """
+        return self._settings.announced_pairs or 0
+
+    @property
+    def shadow_key(self) -> str:
+        """The shadow's key in the store, ``shadows/<key>/`` (a token)."""
+        return self._resource.ref
+
+    @property
+    def report_uri(self) -> str:
+        """Where its report is, a JSON document (a token)."""
+        return self._resource.get_att("ReportUri").to_string()
+
+    def _request(self, shadowed: ShadowedEndpoint, settings: Shadow, topic: sns.ITopic | None) -> dict[str, Any]:
+        promoted, bucket = shadowed.promoted, shadowed.capture_bucket
+        return drop_none(
+            Label=shadowed.label,
+            EndpointName=shadowed.endpoint_name,
+            ShadowConfigName=shadowed.shadow.attr_endpoint_config_name,
+            EndedConfigName=shadowed.ended.attr_endpoint_config_name,
+            PromotedConfigName=promoted.attr_endpoint_config_name if promoted is not None else None,
+            Production=_compared(shadowed.variant_name, shadowed.production),
+            Candidate=_compared(VARIANT_NAME, shadowed.candidate),
+            Captures=f"s3://{bucket.bucket_name}/{shadowed.capture_prefix}",
+            SamplePercent=settings.sample_percent,
+            DurationSeconds=int(settings.duration_seconds),
+            Margin=settings.margin,
+            LatencyTolerance=settings.latency_tolerance,
+            Checks=[
+                drop_none(
+                    Kind=check.kind,
+                    AtLeast=check.at_least,
+                    Reference=check.reference_uri,
+                    Judge=check.function_arn,
+                )
+                for check in settings.checks
+            ],
+            TopicArn=topic.topic_arn if topic is not None else None,
+            Bucket=shadowed.store.bucket_name,
+            KmsKeyArn=shadowed.store.encryption_key_arn,
+        )
+
+    def _permit(self, service: ShadowService, shadowed: ShadowedEndpoint, topic: sns.ITopic | None) -> None:
+        records = store_statements(shadowed.store, "keep shadows")
+        service.jobs.handler.permit(records)
+        configs = [config for config in (shadowed.shadow, shadowed.ended, shadowed.promoted) if config is not None]
+        folder = f"{shadowed.capture_prefix}/{shadowed.endpoint_name}"
+        references = [check.reference_uri for check in self._settings.checks if check.reference_uri is not None]
+        judges = [check.function_arn for check in self._settings.checks if check.function_arn is not None]
+        service.jobs.watcher.permit(
+            [
+                *records,
+                *statements_of(
+                    "compare captures",
+                    Captures=f"{shadowed.capture_bucket.bucket_arn}/{folder}",
+                    CaptureBucket=shadowed.capture_bucket.bucket_arn,
+                    CapturePrefix=folder,
+                    CaptureKeys=shadowed.capture_keys or None,
+                    Endpoint=shadowed.endpoint.ref,
+                    Configs=tuple(config.ref for config in configs),
+                    References=tuple(S3Location(uri).object_arn for uri in references) or None,
+                    Judges=tuple(judges) or None,
+                    Topics=topic.topic_arn if topic is not None else None,
+                ),
+            ]
+        )
+
+
+def _compared(variant_name: str, hosted: HostedModel) -> dict[str, Any]:
+    return {
+        "VariantName": variant_name,
+        "ArtifactKey": hosted.evaluation_key,
+        "InstanceType": hosted.plan.instance_type,
+    }

@@ -1,0 +1,53 @@
+"""``Custom::ShadowRun``: compare the answers of an endpoint's shadow variant with production's, and end the shadow.
+
+The endpoint's configuration, which CloudFormation deploys, has the shadow variant; this resource starts a state machine
+that watches it for as long as the run lasts. No deployment waits for it. A candidate that was decided on before is not
+compared again: the run ends at once, as it did then.
+"""
+
+from __future__ import annotations
+
+from botocore.exceptions import ClientError
+
+from ..aws import client
+from ..custom_resource import Event, account_and_region, custom_resource, issued_at, start_watching
+from ..documents import is_artifact_key
+from ..errors import code_of
+from ..requests.properties import validate
+from ..requests.shadow_properties import ShadowProperties, ShadowRequest
+from ..store.run_records import RESULT, RunRecords, run_of
+from ..telemetry import log
+
+
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
+    props = validate(ShadowProperties, event["ResourceProperties"])
+    key, issued = props.request.key(*account_and_region(event)), issued_at(event["ResponseURL"])
+    replaced = event.get("PhysicalResourceId")
+    if is_artifact_key(replaced):
+        # The run before compares something else, or the same under another configuration.
+        _records(props.request, replaced).give_up(issued - 1)
+    run = run_of(event["StackId"], event["RequestId"])
+    document = {"Request": event["ResourceProperties"]["Request"], "Run": run, "Issued": issued}
+    if start_watching(props, f"{key[:32]}-{run}", document):
+        log("shadow started", shadow=key, run=run)
+    return key, {"ShadowKey": key, "ReportUri": _records(props.request, key).uri(RESULT)}
+
+
+def _delete(event: Event) -> None:
+    request = validate(ShadowProperties, event["ResourceProperties"]).request
+    physical_id, issued = event.get("PhysicalResourceId"), issued_at(event["ResponseURL"])
+    key = physical_id if is_artifact_key(physical_id) else request.key(*account_and_region(event))
+    try:
+        # Its cleanup after an update to another run must not give up that one, which was requested before it.
+        _records(request, key).give_up(issued)
+    except ClientError as error:
+        # Without the bucket there is no run to go on.
+        if code_of(error) != "NoSuchBucket":
+            raise
+
+
+def _records(request: ShadowRequest, key: str) -> RunRecords:
+    return RunRecords(client("s3"), "shadows", request.bucket, request.kms_key_arn, key)
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)

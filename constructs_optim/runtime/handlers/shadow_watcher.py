@@ -1,0 +1,179 @@
+"""One poll of a shadow run by the state machine: read what is new, decide, report, and end the shadow.
+
+The run ends with an update of the endpoint to a configuration of the same stack, without the shadow variant or with the
+candidate in production, under the deployment configuration that the endpoint has: its alarms roll a promotion back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from ..aws import client
+from ..custom_resource import DONE, Output, again
+from ..errors import DeploymentError, code_of, message_of
+from ..requests.properties import validate
+from ..requests.shadow_properties import ShadowRequest, ShadowWatch
+from ..shadow import report
+from ..shadow.observation import Observer, RunState, criteria_of
+from ..shadow.verdict import Verdict, verdict
+from ..store.run_records import CURRENT, RESULT, RUN, RunRecords
+from ..telemetry import Counted, LambdaContext, entry_point, log
+
+_POLL_SECONDS, _UPDATE_SECONDS = 300, 30
+# Bounds the history of the execution, which has 25,000 events: some 5 a poll.
+_LONGEST_POLLS = 4_000
+_UPDATE_ATTEMPTS = 3
+
+
+@entry_point
+def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
+    """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
+    watch = validate(ShadowWatch, event)
+    request = watch.request
+    region, account = context.invoked_function_arn.split(":")[3:5]
+    records = RunRecords(client("s3"), "shadows", request.bucket, request.kms_key_arn, request.key(account, region))
+    if records.is_given_up(watch.issued):
+        log("shadow given up", shadow=records.key, run=watch.run)
+        return DONE
+    now = time.time()
+    state = _state(records, watch, now)
+    if watch.error and state.phase == "observing":
+        # Polling kept failing: the shadow costs instances, and nothing watches it any more.
+        _conclude(watch, records, state, Verdict("not decided"), f"Watching failed: {watch.error}", now)
+    if state.phase == "observing" and (waiting := _observe(watch, records, state, now)):
+        return waiting
+    return _end(watch, records, state)
+
+
+def _state(records: RunRecords, watch: ShadowWatch, now: float) -> RunState:
+    if (stored := records.read(RUN, watch.run)) is not None:
+        return RunState.model_validate(stored)
+    state = RunState(began=now, minute=now // 60 * 60 + 60)
+    earlier = records.read(CURRENT)
+    if earlier is not None and earlier["outcome"] != "not decided":
+        log("decided before", shadow=records.key, outcome=earlier["outcome"])
+        state.phase = "ending"
+    return state
+
+
+def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: float) -> Output | None:
+    """Read what is new; the output of the poll if the run goes on."""
+    request = watch.request
+    endpoint = _endpoint(request)
+    if endpoint is None or endpoint["EndpointConfigName"] != request.shadow_config_name:
+        if endpoint is not None and endpoint["EndpointStatus"] in ("Creating", "Updating", "SystemUpdating"):
+            return again(_UPDATE_SECONDS)
+        _conclude(watch, records, state, Verdict("not decided"), "Another configuration was deployed", now)
+        return DONE
+    if state.observed.pairs == 0 and endpoint["EndpointStatus"] != "InService":
+        return again(_UPDATE_SECONDS)
+    criteria = criteria_of(request)
+    try:
+        more = Observer(request, state).observe(now)
+    except DeploymentError as error:
+        _conclude(watch, records, state, Verdict("not decided"), f"{error}".capitalize(), now)
+        return None
+    found = verdict(state.observed, criteria)
+    log("observed", shadow=records.key, run=watch.run, pairs=state.observed.pairs, outcome=found.outcome)
+    is_over = now >= state.began + request.duration_seconds
+    if found.outcome == "not decided" and not (is_over and not more):
+        records.write(RUN, state.model_dump(), watch.run)
+        left = max(5, int(state.began + request.duration_seconds - now))
+        seconds = max(min(_POLL_SECONDS, request.duration_seconds // 20), request.duration_seconds // _LONGEST_POLLS)
+        return again(1 if more else min(left, max(5, seconds)))
+    _conclude(watch, records, state, found, _reason(found, state, request), now)
+    return None
+
+
+def _reason(found: Verdict, state: RunState, request: ShadowRequest) -> str:
+    measures = [finding.measure for finding in found.findings if finding.outcome == found.outcome]
+    match found.outcome:
+        case "worse":
+            return f"The candidate is worse by {' and '.join(measures)}"
+        case "pass":
+            return "No measure is worse by its margin"
+        case "not decided":
+            hours = request.duration_seconds / 3600
+            return f"{state.observed.pairs} pairs in {hours:.3g} hours do not decide on {', '.join(measures)}"
+
+
+def _conclude(
+    watch: ShadowWatch, records: RunRecords, state: RunState, found: Verdict, reason: str, now: float
+) -> None:
+    """Write the report, tell of it, and leave the rest to the end."""
+    request = watch.request
+    result = report.document(request, state, found, reason, now)
+    records.write_report(watch.run, report.markdown(result))
+    records.write(RESULT, result, watch.run)
+    records.write(RESULT, result)
+    records.write(CURRENT, {"outcome": found.outcome, "run": watch.run})
+    # Without files and places, the end needs none of them.
+    state.phase, state.files = "ending", []
+    state.production, state.candidate = RunState(began=0, minute=0).production, RunState(began=0, minute=0).candidate
+    records.write(RUN, state.model_dump(), watch.run)
+    is_decided = found.outcome != "not decided"
+    log(
+        Counted.shadow_decided if is_decided else Counted.shadow_not_decided,
+        shadow=records.key,
+        outcome=found.outcome,
+        pairs=state.observed.pairs,
+    )
+    if request.topic_arn is not None:
+        uri = records.uri("report.md", watch.run)
+        subject = f"Shadow of {request.endpoint_name}: {found.outcome}"[:100]
+        client("sns").publish(TopicArn=request.topic_arn, Subject=subject, Message=f"{reason}. The report: {uri}")
+
+
+def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
+    """Take the shadow variant away, or promote the candidate; the output of the poll."""
+    request = watch.request
+    current = records.read(CURRENT)
+    promotes = current is not None and current["outcome"] == "pass" and request.promoted_config_name is not None
+    target = request.promoted_config_name if promotes else request.ended_config_name
+    endpoint = _endpoint(request)
+    if endpoint is None:
+        return DONE
+    if endpoint["EndpointStatus"] in ("Creating", "Updating", "SystemUpdating", "RollingBack"):
+        return again(_UPDATE_SECONDS)
+    if endpoint["EndpointConfigName"] != request.shadow_config_name:
+        # Its own end, or another deployment's.
+        log("shadow ended", shadow=records.key, config=endpoint["EndpointConfigName"])
+        return DONE
+    if state.updates >= _UPDATE_ATTEMPTS:
+        reason = str(endpoint.get("FailureReason", "unknown"))
+        log(Counted.job_failed, shadow=records.key, failure=f"the shadow variant could not be ended: {reason}")
+        return DONE
+    if state.updates and promotes:
+        # Its alarms rolled the promotion back, or the candidate did not start: production goes on.
+        log("promotion failed", shadow=records.key, reason=str(endpoint.get("FailureReason", "")))
+        target = request.ended_config_name
+    try:
+        client("sagemaker").update_endpoint(
+            EndpointName=request.endpoint_name,
+            EndpointConfigName=str(target),
+            # Instances as they were scaled to, and the deployment configuration with its alarms.
+            RetainAllVariantProperties=True,
+            ExcludeRetainedVariantProperties=[{"VariantPropertyType": "DataCaptureConfig"}],
+            RetainDeploymentConfig=True,
+        )
+    except ClientError as error:
+        if code_of(error) != "ValidationException":
+            raise
+        # CloudFormation may have begun an update meanwhile.
+        log("endpoint is busy", shadow=records.key, reason=message_of(error))
+    state.updates += 1
+    records.write(RUN, state.model_dump(), watch.run)
+    return again(_UPDATE_SECONDS)
+
+
+def _endpoint(request: ShadowRequest) -> Mapping[str, Any] | None:
+    try:
+        return client("sagemaker").describe_endpoint(EndpointName=request.endpoint_name)
+    except ClientError as error:
+        if code_of(error) == "ValidationException" and "Could not find" in message_of(error):
+            return None
+        raise

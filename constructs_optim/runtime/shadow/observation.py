@@ -1,0 +1,252 @@
+"""What a run has read so far: new captures and metrics are added to it, each once, in the order in which they are read.
+
+Captures that wait for their pair are kept as places in files, not as content: prompts and answers stay where SageMaker
+wrote them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from botocore.config import Config
+from pydantic import BaseModel
+
+from ..aws import client
+from ..documents import is_object
+from ..errors import DeploymentError
+from ..requests.shadow_properties import ShadowRequest
+from ..store.json_records import get_object
+from .captures import Capture, Pair, read_captures
+from .checks import Check, Judge, outcome, prompt_of
+from .verdict import Criteria, Observed, add_minute, add_pair, add_requests
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch.type_defs import DimensionTypeDef, MetricDataQueryTypeDef
+    from mypy_boto3_s3.client import S3Client
+
+_FILES_A_POLL = 200
+_MOST_WAITING = 20_000
+# A file may appear after its hour is over, and CloudWatch publishes a minute some minutes late.
+_LATE = dt.timedelta(hours=1)
+_METRICS_LATE_SECONDS = 180
+_MINUTES_A_POLL = 1_000
+_JUDGE = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "max_attempts": 3})
+
+
+class Place(BaseModel):
+    """Where a capture is: the number of its file, and its number in it."""
+
+    digest: str
+    file: int
+    number: int
+
+
+class Reading(BaseModel):
+    """What was read of a variant's captures: the files since ``hour``, and the captures that wait for their pair."""
+
+    hour: str = ""
+    read: list[str] = []
+    waiting: list[Place] = []
+
+
+class RunState(BaseModel):
+    """A run, as its record has it. ``minute`` is how far metrics were read, in seconds since 1970."""
+
+    began: float
+    phase: str = "observing"
+    minute: float
+    files: list[str] = []
+    production: Reading = Reading()
+    candidate: Reading = Reading()
+    observed: Observed = Observed()
+    updates: int = 0
+
+
+def criteria_of(request: ShadowRequest) -> Criteria:
+    """What the run decides by."""
+    checks = [Check(check.kind, check.at_least) for check in request.checks]
+    return Criteria(checks, request.margin, request.latency_tolerance)
+
+
+class Observer:
+    """Reads what is new of a run."""
+
+    def __init__(self, request: ShadowRequest, state: RunState) -> None:
+        self._request, self._state, self._criteria = request, state, criteria_of(request)
+        self._s3: S3Client = client("s3")
+        self._bucket, _, self._prefix = request.captures.removeprefix("s3://").partition("/")
+        self._contents: dict[int, list[Capture]] = {}
+
+    def observe(self, now: float) -> bool:
+        """Read new captures and metrics; whether there may be more at once."""
+        more = [
+            self._take(self._state.production, self._request.production.variant_name, now),
+            self._take(self._state.candidate, self._request.candidate.variant_name, now),
+        ]
+        references, judge = self._references(), self._judge()
+        for pair in self._pairs():
+            outcomes = [outcome(check, pair, references, judge) for check in self._criteria.checks]
+            add_pair(self._state.observed, self._criteria, outcomes)
+        self._read_metrics(now)
+        return any(more)
+
+    def _take(self, reading: Reading, variant: str, now: float) -> bool:
+        state, started = self._state, dt.datetime.fromtimestamp(self._state.began, dt.UTC)
+        folder = f"{self._prefix.rstrip('/')}/{self._request.endpoint_name}/{variant}/"
+        hour = reading.hour or (started - _LATE).strftime("%Y/%m/%d/%H")
+        pages = self._s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=folder, StartAfter=f"{folder}{hour}"
+        )
+        known, taken = set(reading.read), 0
+        for page in pages:
+            for item in page.get("Contents", []):
+                key, written = item.get("Key", ""), item.get("LastModified")
+                # What was captured before the run is of another configuration.
+                if key in known or (written is not None and written.timestamp() < state.began):
+                    continue
+                if taken == _FILES_A_POLL:
+                    return True
+                taken += 1
+                state.files.append(key)
+                reading.read.append(key)
+                number = len(state.files) - 1
+                reading.waiting += [
+                    Place(digest=capture.digest, file=number, number=index)
+                    for index, capture in enumerate(self._captures(number))
+                ]
+        reading.waiting = reading.waiting[-_MOST_WAITING:]
+        reading.hour = (dt.datetime.fromtimestamp(now, dt.UTC) - 2 * _LATE).strftime("%Y/%m/%d/%H")
+        reading.read = [key for key in reading.read if key >= f"{folder}{reading.hour}"]
+        return False
+
+    def _pairs(self) -> Iterator[Pair]:
+        waiting: dict[str, list[Place]] = {}
+        for place in self._state.production.waiting:
+            waiting.setdefault(place.digest, []).append(place)
+        left: list[Place] = []
+        taken: set[tuple[int, int]] = set()
+        for place in self._state.candidate.waiting:
+            if others := waiting.get(place.digest):
+                other = others.pop(0)
+                taken.add((other.file, other.number))
+                production, candidate = self._capture(other), self._capture(place)
+                if production is not None and candidate is not None:
+                    yield Pair(candidate.request, production.response, candidate.response)
+            else:
+                left.append(place)
+        self._state.candidate.waiting = left
+        self._state.production.waiting = [
+            place for place in self._state.production.waiting if (place.file, place.number) not in taken
+        ]
+
+    def _capture(self, place: Place) -> Capture | None:
+        captures = self._captures(place.file)
+        return captures[place.number] if place.number < len(captures) else None
+
+    def _captures(self, number: int) -> list[Capture]:
+        if number not in self._contents:
+            found = get_object(self._s3, self._bucket, self._state.files[number])
+            # A lifecycle rule may have taken it.
+            self._contents[number] = list(read_captures(found["Body"].read())) if found is not None else []
+        return self._contents[number]
+
+    def _references(self) -> dict[str, str]:
+        uri = next((check.reference for check in self._request.checks if check.reference), None)
+        if uri is None:
+            return {}
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        found = get_object(self._s3, bucket, key)
+        if found is None:
+            raise DeploymentError(f"there is no object {uri}, which should have the reference answers")
+        references: dict[str, str] = {}
+        for number, line in enumerate(found["Body"].read().splitlines(), 1):
+            try:
+                row: object = json.loads(line)
+            except ValueError:
+                row = None
+            if not is_object(row) or "prompt" not in row or "answer" not in row:
+                raise DeploymentError(f'line {number} of {uri} is no {{"prompt": ..., "answer": ...}}')
+            references[prompt_of({"prompt": row["prompt"]})] = str(row["answer"])
+        return references
+
+    def _judge(self) -> Judge | None:
+        arn = next((check.judge for check in self._request.checks if check.judge), None)
+        if arn is None:
+            return None
+        functions = client("lambda", _JUDGE)
+
+        def judge(pair: Pair) -> tuple[bool, bool] | None:
+            asked = {"request": pair.request, "production": pair.production, "candidate": pair.candidate}
+            response = functions.invoke(FunctionName=arn, Payload=json.dumps(asked).encode())
+            try:
+                said: object = json.loads(response["Payload"].read())
+            except ValueError:
+                said = None
+            if not is_object(said) or response.get("FunctionError"):
+                return None
+            production, candidate = said.get("production"), said.get("candidate")
+            return (production, candidate) if isinstance(production, bool) and isinstance(candidate, bool) else None
+
+        return judge
+
+    def _read_metrics(self, now: float) -> None:
+        state = self._state
+        until = (now - _METRICS_LATE_SECONDS) // 60 * 60
+        until = min(until, state.minute + 60 * _MINUTES_A_POLL)
+        if until <= state.minute:
+            return
+        production = self._metrics(self._request.production.variant_name, state.minute, until)
+        candidate = self._metrics(self._request.candidate.variant_name, state.minute, until)
+        for minute in sorted(production["latency"].keys() & candidate["latency"].keys()):
+            latencies = production["latency"][minute], candidate["latency"][minute]
+            add_minute(state.observed, self._criteria, *latencies)
+        for minute in sorted(production["requests"].keys() & candidate["requests"].keys()):
+            counts = [
+                (round(each["requests"][minute]), round(each["errors"].get(minute, 0)))
+                for each in (production, candidate)
+            ]
+            add_requests(state.observed, counts[0], counts[1])
+        state.minute = until
+
+    def _metrics(self, variant: str, start: float, end: float) -> dict[str, dict[float, float]]:
+        """Latencies, requests and failed requests of a variant, by minute.
+
+        Source: developer guide, "Monitor a shadow test": metrics of both variants.
+        """
+        dimensions: list[DimensionTypeDef] = [
+            {"Name": "EndpointName", "Value": self._request.endpoint_name},
+            {"Name": "VariantName", "Value": variant},
+        ]
+        queries: list[MetricDataQueryTypeDef] = [
+            {
+                "Id": name,
+                "MetricStat": {
+                    "Metric": {"Namespace": "AWS/SageMaker", "MetricName": metric, "Dimensions": dimensions},
+                    "Period": 60,
+                    "Stat": statistic,
+                },
+            }
+            for name, metric, statistic in (
+                ("latency", "ModelLatency", "Average"),
+                ("requests", "Invocations", "Sum"),
+                ("errors", "InvocationModelErrors", "Sum"),
+            )
+        ]
+        found: dict[str, dict[float, float]] = {"latency": {}, "requests": {}, "errors": {}}
+        pages = (
+            client("cloudwatch")
+            .get_paginator("get_metric_data")
+            .paginate(
+                MetricDataQueries=queries,
+                StartTime=dt.datetime.fromtimestamp(start, dt.UTC),
+                EndTime=dt.datetime.fromtimestamp(end, dt.UTC),
+            )
+        )
+        for page in pages:
+            for series in page.get("MetricDataResults", []):
+                values = zip(series.get("Timestamps", []), series.get("Values", []), strict=True)
+                found[series.get("Id", "")] |= {at.timestamp(): value for at, value in values}
+        return found

@@ -1,0 +1,90 @@
+"""The report of a shadow run: what was compared, how many pairs, what was found, and how sure it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from ..requests.shadow_properties import ShadowRequest
+from .observation import RunState, criteria_of
+from .sequential_test import LEVEL, POWER
+from .verdict import Verdict, pairs_expected
+
+_HEADINGS = {
+    "worse": "The candidate is worse",
+    "pass": "The candidate passes",
+    "not decided": "Not decided",
+}
+
+
+def document(request: ShadowRequest, state: RunState, found: Verdict, reason: str, now: float) -> dict[str, Any]:
+    """The report as JSON."""
+    criteria = criteria_of(request)
+    return {
+        "outcome": found.outcome,
+        "reason": reason,
+        "endpoint_name": request.endpoint_name,
+        "label": request.label,
+        "production": request.production.model_dump(),
+        "candidate": request.candidate.model_dump(),
+        "sample_percent": request.sample_percent,
+        "began": _time(state.began),
+        "ended": _time(now),
+        "pairs": state.observed.pairs,
+        "announced_pairs": criteria.announced_pairs,
+        "needed_pairs": pairs_expected(state.observed, criteria),
+        "margin": request.margin,
+        "latency_tolerance": request.latency_tolerance,
+        "error_rates": {"worse_though_equal": LEVEL, "pass_though_worse_by_the_margin": LEVEL, "power": POWER},
+        "findings": [asdict(finding) for finding in found.findings],
+    }
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The same as a page."""
+    production, candidate, rates = report["production"], report["candidate"], report["error_rates"]
+    needed = report["needed_pairs"]
+    lines = [
+        f"# {_HEADINGS[report['outcome']]}: {report['label']}",
+        "",
+        f"{report['reason']}.",
+        "",
+        f"Endpoint `{report['endpoint_name']}`, {report['began']} to {report['ended']}. Production: artifact "
+        f"`{production['artifact_key']}` on {production['instance_type']}. Candidate: artifact "
+        f"`{candidate['artifact_key']}` on {candidate['instance_type']}, which got {report['sample_percent']:g} % "
+        "of the requests.",
+        "",
+        f"{report['pairs']} pairs of answers. Announced: {report['announced_pairs'] or 'more than 16,000'}; by the "
+        f"share of pairs that differ in this run: {needed or 'more than 16,000'}.",
+        "",
+        "| measure | outcome | observations | difference | interval, 95 % | accepted |",
+        "| --- | --- | ---: | ---: | --- | --- |",
+    ]
+    for finding in report["findings"]:
+        low, high = _number(finding["low"]), _number(finding["high"])
+        lines.append(
+            f"| {finding['measure']} | {finding['outcome']} | {finding['observations']} {finding['unit']} "
+            f"| {_number(finding['estimate'])} | {low} to {high} | {finding['accepted']} |"
+        )
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"An equal candidate is called worse in at most {rates['worse_though_equal']:.0%} of such runs, all "
+            f"measures together; one that is worse by the margin passes in at most "
+            f"{rates['pass_though_worse_by_the_margin']:.0%}. Intervals hold at all times at once. The latency's "
+            "difference is the median ratio of the candidate's to production's, minute by minute, and the candidate "
+            f"carried {report['sample_percent']:g} % of production's requests.",
+            "",
+        ]
+    )
+
+
+def _number(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.3g}"
+
+
+def _time(at: float) -> str:
+    return dt.datetime.fromtimestamp(at, dt.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,273 @@
+"""The verdict on a candidate: what was counted, what it shows, and how sure that is.
+
+*Worse*: one measure at least has found so. The level is shared out among the measures (Bonferroni), so that all of them
+together call an equal candidate worse in :data:`LEVEL` of the runs at most. *Pass*: each measure has shown that the
+candidate is not worse by its margin; as all have to, each may take the whole level. Everything else is *not decided*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import BaseModel
+
+from .checks import AGREEMENT, Check
+from .sequential_test import (
+    ANSWERS_LEVEL,
+    ERRORS_LEVEL,
+    LATENCY_LEVEL,
+    LEVEL,
+    Counts,
+    Looks,
+    announced_pairs,
+    interval,
+    is_below,
+    pairs_needed,
+)
+
+Outcome = Literal["worse", "pass", "not decided"]
+RATIOS = (0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
+"""The ratios of latencies between which the interval is reported, beside the one that is still accepted."""
+_FEW = 100
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """What a run decides by; see ``docs/shadow.md``. ``latency_tolerance`` and ``margin`` are shares."""
+
+    checks: Sequence[Check]
+    margin: float
+    latency_tolerance: float
+
+    @property
+    def answer_level(self) -> float:
+        """The level of each check of answers."""
+        return ANSWERS_LEVEL / max(1, len(self.checks))
+
+    @property
+    def announced_pairs(self) -> int | None:
+        """How many pairs it takes to catch a candidate that is worse by the margin, where a tenth of them differ."""
+        return announced_pairs(self.margin, len(self.checks))
+
+
+class Tally(BaseModel):
+    """The pairs of a measure, and the looks at them."""
+
+    worse: int = 0
+    equal: int = 0
+    better: int = 0
+    spent: float = 0.0
+    called: int | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """The counts alone."""
+        return Counts(self.worse, self.equal, self.better)
+
+    def add(self, counted: Counts, level: float, chance: float | None = None) -> None:
+        """Count one more observation, and look; ``chance`` is that of a disagreement that is still accepted."""
+        self.worse, self.equal, self.better = (
+            self.worse + counted.worse,
+            self.equal + counted.equal,
+            self.better + counted.better,
+        )
+        looks = Looks(level, self.spent, self.called)
+        counts = self.counts
+        if chance is None:
+            looks.look(counts.worse, counts.worse + counts.better, counts.pairs)
+        else:
+            looks.look(counts.worse, counts.pairs, counts.pairs, chance)
+        self.spent, self.called = looks.spent, looks.called
+
+
+class Errors(BaseModel):
+    """Requests and failed requests of both variants."""
+
+    production: int = 0
+    production_failed: int = 0
+    candidate: int = 0
+    candidate_failed: int = 0
+    spent: float = 0.0
+    called: int | None = None
+
+
+class Observed(BaseModel):
+    """All that was counted so far, in the order of the checks; ``ratios`` are of minutes, by the ratio of latencies."""
+
+    pairs: int = 0
+    answers: list[Tally] = []
+    ratios: dict[str, Tally] = {}
+    errors: Errors = Errors()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a measure found. ``low`` and ``high`` bound the estimate at all times at once, at 95 %."""
+
+    measure: str
+    outcome: Outcome
+    observations: int
+    unit: str
+    estimate: float | None
+    low: float | None
+    high: float | None
+    accepted: str
+    level: float
+    called_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict of all findings."""
+
+    outcome: Outcome
+    findings: Sequence[Finding] = field(default_factory=tuple[Finding, ...])
+
+
+def add_pair(observed: Observed, criteria: Criteria, outcomes: Sequence[Counts | None]) -> None:
+    """Count a pair, whose outcomes are in the order of the checks."""
+    observed.pairs += 1
+    while len(observed.answers) < len(criteria.checks):
+        observed.answers.append(Tally())
+    for check, tally, counted in zip(criteria.checks, observed.answers, outcomes, strict=True):
+        if counted is not None:
+            tally.add(counted, criteria.answer_level, _accepted_disagreement(check))
+
+
+def add_minute(observed: Observed, criteria: Criteria, production: float, candidate: float) -> None:
+    """Count a minute in which both variants answered, by their latencies."""
+    for ratio in _ratios(criteria):
+        is_slower = candidate > ratio * production
+        tally = observed.ratios.setdefault(f"{ratio:g}", Tally())
+        tally.add(Counts(worse=1) if is_slower else Counts(better=1), LATENCY_LEVEL)
+
+
+def add_requests(observed: Observed, production: tuple[int, int], candidate: tuple[int, int]) -> None:
+    """Count requests, and how many of them failed, of both variants."""
+    errors = observed.errors
+    errors.production += production[0]
+    errors.production_failed += min(production)
+    before = errors.candidate
+    errors.candidate += candidate[0]
+    errors.candidate_failed += min(candidate)
+    failed, total = errors.candidate_failed, errors.candidate_failed + errors.production_failed
+    looks = Looks(ERRORS_LEVEL, errors.spent, errors.called)
+    # Whose request fails is as likely as whose request it is. A minute may pass several looks: one of them is taken.
+    share = errors.candidate / max(1, errors.candidate + errors.production)
+    looks.look_between(failed, total, before, errors.candidate, share)
+    errors.spent, errors.called = looks.spent, looks.called
+
+
+def verdict(observed: Observed, criteria: Criteria) -> Verdict:
+    """What is shown by now."""
+    findings = [
+        *(_of_answers(check, tally, criteria) for check, tally in _tallies(observed, criteria)),
+        _of_latency(observed, criteria),
+        _of_errors(observed.errors, criteria),
+    ]
+    outcomes = {finding.outcome for finding in findings}
+    outcome: Outcome = "worse" if "worse" in outcomes else "pass" if outcomes == {"pass"} else "not decided"
+    return Verdict(outcome, findings)
+
+
+def pairs_expected(observed: Observed, criteria: Criteria) -> int | None:
+    """The announced pairs, by the share of pairs that differ as it is by now."""
+    differing = [
+        (tally.worse + tally.better) / tally.counts.pairs
+        for check, tally in _tallies(observed, criteria)
+        if check.kind not in AGREEMENT and tally.counts.pairs >= _FEW
+    ]
+    if not differing:
+        return criteria.announced_pairs
+    share = max(criteria.margin, round(max(differing), 2))
+    return pairs_needed(criteria.margin, share, criteria.answer_level)
+
+
+def _tallies(observed: Observed, criteria: Criteria) -> list[tuple[Check, Tally]]:
+    missing = [Tally() for _ in range(len(criteria.checks) - len(observed.answers))]
+    return list(zip(criteria.checks, [*observed.answers, *missing], strict=True))
+
+
+def _accepted_disagreement(check: Check) -> float | None:
+    return 1 - check.at_least if check.kind in AGREEMENT and check.at_least is not None else None
+
+
+def _of_answers(check: Check, tally: Tally, criteria: Criteria) -> Finding:
+    counts, bound = tally.counts, _accepted_disagreement(check)
+    agreement = bound is not None
+    passed = is_below(counts, criteria.margin if bound is None else bound)
+    low, high = interval(counts) if counts.pairs else (None, None)
+    # Disagreement is never below zero.
+    low = max(0.0, low) if agreement and low is not None else low
+    accepted = f"disagrees in at most {bound:.3g}" if agreement else f"worse by less than {criteria.margin:.3g}"
+    return Finding(
+        measure=check.kind,
+        outcome=_outcome(tally.called, passed=passed),
+        observations=counts.pairs,
+        unit="pairs",
+        estimate=counts.difference if counts.pairs else None,
+        low=low,
+        high=high,
+        accepted=f"{accepted} of the pairs",
+        level=criteria.answer_level,
+        called_after=tally.called,
+    )
+
+
+def _of_latency(observed: Observed, criteria: Criteria) -> Finding:
+    accepted = 1 + criteria.latency_tolerance
+    tally = observed.ratios.get(f"{accepted:g}", Tally())
+    slower = {float(name): each.counts for name, each in observed.ratios.items()}
+    # The median is above a ratio where it is shown that more than half of the minutes are, and below it likewise.
+    low = max((ratio for ratio, counts in slower.items() if is_below(counts.reversed(), 0, LEVEL / 2)), default=None)
+    high = min((ratio for ratio, counts in slower.items() if is_below(counts, 0, LEVEL / 2)), default=None)
+    return Finding(
+        measure="latency",
+        outcome=_outcome(tally.called, passed=is_below(tally.counts, 0)),
+        observations=tally.counts.pairs,
+        unit="minutes",
+        estimate=_median(slower),
+        low=low,
+        high=high,
+        accepted=f"median ratio below {accepted:.3g}",
+        level=LATENCY_LEVEL,
+        called_after=tally.called,
+    )
+
+
+def _median(slower: Mapping[float, Counts]) -> float | None:
+    """The highest of the ratios that half of the minutes are above."""
+    return max((ratio for ratio, counts in slower.items() if counts.worse >= counts.better), default=None)
+
+
+def _of_errors(errors: Errors, criteria: Criteria) -> Finding:
+    production = Counts(errors.production_failed, errors.production - errors.production_failed)
+    candidate = Counts(errors.candidate_failed, errors.candidate - errors.candidate_failed)
+    if not (production.pairs and candidate.pairs):
+        accepted = f"fails in less than {criteria.margin:.3g} more of the requests"
+        return Finding("errors", "not decided", candidate.pairs, "requests", None, None, None, accepted, ERRORS_LEVEL)
+    # Half of the level for each side: both bounds hold at once.
+    (least, most), (low, high) = interval(production, LEVEL / 2), interval(candidate, LEVEL / 2)
+    bound = max(0.0, least) + criteria.margin
+    return Finding(
+        measure="errors",
+        outcome=_outcome(errors.called, passed=is_below(candidate, bound, LEVEL / 2)),
+        observations=candidate.pairs,
+        unit="requests",
+        estimate=candidate.difference - production.difference,
+        low=max(0.0, low) - most,
+        high=high - max(0.0, least),
+        accepted=f"fails in less than {criteria.margin:.3g} more of the requests",
+        level=ERRORS_LEVEL,
+        called_after=errors.called,
+    )
+
+
+def _outcome(called: int | None, *, passed: bool) -> Outcome:
+    return "worse" if called is not None else "pass" if passed else "not decided"
+
+
+def _ratios(criteria: Criteria) -> list[float]:
+    return sorted({*RATIOS, 1 + criteria.latency_tolerance})

@@ -1,0 +1,136 @@
+"""Shadows of an endpoint in templates: configurations, the run, its permissions, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_cdk import App, Duration, Stack
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk.assertions import Annotations, Match, Template
+
+from constructs_optim import (
+    AnswerCheck,
+    AsyncInference,
+    DataCapture,
+    Model,
+    OptimizedEndpoint,
+    Quantization,
+    RecipeError,
+    ShadowCandidate,
+)
+
+CONFIG, RUN = "AWS::SageMaker::EndpointConfig", "Custom::ShadowRun"
+AWQ = ShadowCandidate(techniques=[Quantization.awq()])
+
+
+@pytest.fixture
+def stack() -> Stack:
+    return Stack(App(), "Chat", env={"region": "us-west-2"})
+
+
+def served(stack: Stack, **options: Any) -> OptimizedEndpoint:
+    options.setdefault("data_capture", DataCapture(bucket=s3.Bucket(stack, "Captures")))
+    return OptimizedEndpoint(
+        stack,
+        "Llama",
+        model=Model.s3("s3://models/llama-3-8b/"),
+        techniques=[],
+        instance_type="ml.g5.12xlarge",
+        **options,
+    )
+
+
+def of_type(stack: Stack, kind: str) -> dict[str, Any]:
+    found = Template.from_stack(stack).find_resources(kind)
+    return {name: resource["Properties"] for name, resource in found.items()}
+
+
+def test_the_configuration_has_the_candidate_as_shadow_variant(stack: Stack) -> None:
+    run = served(stack).shadow(candidate=AWQ, checks=[AnswerCheck.answered()])
+    assert run.announced_pairs == 4_000
+    configs = of_type(stack, CONFIG)
+    [shadowed] = [config for config in configs.values() if "ShadowProductionVariants" in config]
+    [shadow], [production] = shadowed["ShadowProductionVariants"], shadowed["ProductionVariants"]
+    assert (shadow["VariantName"], shadow["InitialVariantWeight"], shadow["InitialInstanceCount"]) == (
+        "Shadow",
+        0.05,
+        1,
+    )
+    assert production["InitialVariantWeight"] == 1
+    assert shadow["ModelName"] != production["ModelName"]
+    [ended] = [config for config in configs.values() if config is not shadowed]
+    assert ended == {name: value for name, value in shadowed.items() if name != "ShadowProductionVariants"}
+
+
+def test_a_promotion_has_a_configuration_of_its_own_with_the_names_of_production(stack: Stack) -> None:
+    served(stack).shadow(candidate=AWQ, checks=[AnswerCheck.answered()], promote=True, duration=Duration.days(2))
+    configs = of_type(stack, CONFIG)
+    [promoted] = [config for name, config in configs.items() if "Promoted" in name]
+    [shadowed] = [config for config in configs.values() if "ShadowProductionVariants" in config]
+    [variant], [shadow] = promoted["ProductionVariants"], shadowed["ShadowProductionVariants"]
+    assert variant["ModelName"] == shadow["ModelName"]
+    assert (variant["VariantName"], variant["InitialVariantWeight"]) == ("AllTraffic", 1)
+    Annotations.from_stack(stack).has_warning("/Chat/Llama/Shadow", Match.string_like_regexp(".*sample_percent.*"))
+    [run] = of_type(stack, RUN).values()
+    assert run["Request"]["DurationSeconds"] == 172_800
+
+
+def test_the_watcher_may_touch_this_endpoint_and_its_configurations_alone(stack: Stack) -> None:
+    checks = [AnswerCheck.reference("s3://answers/golden.jsonl"), AnswerCheck.exact_match(at_least=0.8)]
+    served(stack).shadow(candidate=AWQ, checks=checks, topic=sns.Topic(stack, "Verdicts"))
+    roles = Template.from_stack(stack).find_resources("AWS::IAM::Role")
+    [watcher] = [role for name, role in roles.items() if name.startswith("ShadowServiceWatcher")]
+    statements = {
+        statement["Sid"]: statement for statement in watcher["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
+    }
+    [endpoint] = Template.from_stack(stack).find_resources("AWS::SageMaker::Endpoint")
+    assert statements["EndShadow"]["Resource"] == {"Ref": endpoint}
+    assert len(statements["UseConfigs"]["Resource"]) == 2
+    assert statements["ReadReferences"]["Action"] == ["s3:GetObject"]
+    assert statements["TellOfShadows"]["Action"] == ["sns:Publish"]
+    assert "AskJudges" not in statements
+
+
+@pytest.mark.parametrize(
+    ("options", "shadow", "rule"),
+    [
+        ({"data_capture": None}, {}, "OPT191"),
+        ({"inference_component": True}, {}, "OPT190"),
+        ({}, {"sample_percent": 0}, "OPT192"),
+        ({}, {"margin": 0.001}, "OPT195"),
+        ({}, {"checks": []}, "OPT195"),
+        ({}, {"instance_quota": 2}, "OPT194"),
+        ({}, {"candidate": ShadowCandidate(techniques=[Quantization.awq()], instance_type="ml.inf1.xlarge")}, "OPT190"),
+    ],
+)
+def test_what_cannot_work_is_refused_and_adds_nothing(
+    stack: Stack, options: dict[str, Any], shadow: dict[str, Any], rule: str
+) -> None:
+    endpoint = served(stack, **options)
+    before = len(endpoint.node.children)
+    with pytest.raises(RecipeError, match=rule):
+        endpoint.shadow(**{"candidate": AWQ, "checks": [AnswerCheck.answered()], **shadow})
+    assert len(endpoint.node.children) == before
+
+
+def test_an_asynchronous_endpoint_has_no_shadow(stack: Stack) -> None:
+    endpoint = served(stack, async_inference=AsyncInference(bucket=s3.Bucket(stack, "Answers")))
+    with pytest.raises(RecipeError, match="OPT190"):
+        endpoint.shadow(candidate=AWQ, checks=[AnswerCheck.answered()])
+
+
+def test_an_endpoint_has_one_shadow(stack: Stack) -> None:
+    endpoint = served(stack)
+    endpoint.shadow(candidate=AWQ, checks=[AnswerCheck.answered()])
+    with pytest.raises(ValueError, match="a shadow already"):
+        endpoint.shadow("Second", candidate=AWQ, checks=[AnswerCheck.answered()])
+
+
+def test_a_promotion_keeps_the_type_of_a_scaled_variant(stack: Stack) -> None:
+    endpoint = served(stack)
+    endpoint.auto_scale(max_capacity=3).on_concurrency(target=8)
+    candidate = ShadowCandidate(techniques=[Quantization.awq()], instance_type="ml.g6.12xlarge")
+    with pytest.raises(RecipeError, match="OPT193"):
+        endpoint.shadow(candidate=candidate, checks=[AnswerCheck.answered()], promote=True)

@@ -1,0 +1,270 @@
+"""Shadow runs against the local cloud, which replicates requests and captures both answers.
+
+The tests play the parts of the state machine and of CloudFormation. The local cloud publishes no metrics of
+invocations, so that the tests publish them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.handlers import shadow_handler, shadow_watcher
+from constructs_optim.runtime.requests.properties import validate
+from constructs_optim.runtime.requests.shadow_properties import ShadowRequest
+from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RUN, RunRecords
+from constructs_optim_local.cloud import LocalCloud
+
+from ..support.hosting import make_model, settled
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import BUCKET, ROLE, Responses
+
+ACCOUNT, REGION = "000000000000", "us-west-2"
+_numbers = count()
+REQUEST = {"messages": [{"role": "user", "content": ""}], "temperature": 0}
+
+
+class Run:
+    """An endpoint with a shadow, and its run."""
+
+    def __init__(self, cloud: LocalCloud, responses: Responses, machine: str) -> None:
+        self.cloud, self.responses, self.machine = cloud, responses, machine
+        self.sagemaker, self.runtime = cloud.client("sagemaker"), cloud.client("sagemaker-runtime")
+        self.name, self.run, self.clock = f"shadowed{next(_numbers)}", f"{next(_numbers):016x}", 0.0
+        capture = {
+            "EnableCapture": True,
+            "InitialSamplingPercentage": 100,
+            "DestinationS3Uri": f"s3://{BUCKET}/captures",
+            "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
+            "CaptureContentTypeHeader": {"JsonContentTypes": ["application/json"]},
+        }
+        for model in (self.name, f"{self.name}-candidate"):
+            make_model(self.sagemaker, model)
+        production, candidate = (
+            self._variant("AllTraffic", self.name),
+            self._variant("Shadow", f"{self.name}-candidate"),
+        )
+        for ending, more in {
+            "shadow": {"ShadowProductionVariants": [candidate], "DataCaptureConfig": capture},
+            "ended": {"DataCaptureConfig": capture},
+        }.items():
+            self.sagemaker.create_endpoint_config(
+                EndpointConfigName=f"{self.name}-{ending}", ProductionVariants=[production], **more
+            )
+        promoted = {**candidate, "VariantName": "AllTraffic"}
+        self.sagemaker.create_endpoint_config(
+            EndpointConfigName=f"{self.name}-promoted", ProductionVariants=[promoted], DataCaptureConfig=capture
+        )
+        self.sagemaker.create_endpoint(EndpointName=self.name, EndpointConfigName=f"{self.name}-shadow")
+        assert settled(self.sagemaker, self.name)["EndpointStatus"] == "InService"
+        self.request: dict[str, Any] = {
+            "Label": self.name,
+            "EndpointName": self.name,
+            "ShadowConfigName": f"{self.name}-shadow",
+            "EndedConfigName": f"{self.name}-ended",
+            "Production": {"VariantName": "AllTraffic", "ArtifactKey": "a" * 64, "InstanceType": "ml.g5.12xlarge"},
+            "Candidate": {"VariantName": "Shadow", "ArtifactKey": "b" * 64, "InstanceType": "ml.g5.12xlarge"},
+            "Captures": f"s3://{BUCKET}/captures",
+            "SamplePercent": 100,
+            "DurationSeconds": 7200,
+            "Margin": 0.1,
+            "LatencyTolerance": 0.1,
+            "Checks": [{"Kind": "answered"}, {"Kind": "exact_match", "AtLeast": 0.6}],
+            "Bucket": BUCKET,
+        }
+
+    @staticmethod
+    def _variant(name: str, model: str) -> dict[str, Any]:
+        return {
+            "VariantName": name,
+            "ModelName": model,
+            "InstanceType": "ml.g5.12xlarge",
+            "InitialInstanceCount": 1,
+            "InitialVariantWeight": 1.0,
+        }
+
+    @property
+    def records(self) -> RunRecords:
+        key = validate(ShadowRequest, self.request).key(ACCOUNT, REGION)
+        return RunRecords(self.cloud.client("s3"), "shadows", BUCKET, None, key)
+
+    def ask(self, requests: int) -> None:
+        for number in range(requests):
+            body = {**REQUEST, "messages": [{"role": "user", "content": f"{self.name} {next(_numbers)} {number}"}]}
+            self.runtime.invoke_endpoint(EndpointName=self.name, Body=json.dumps(body), ContentType="application/json")
+
+    def publish(self, minutes: int, requests: int = 20) -> None:
+        """Metrics of the minutes after the run began, the same for both variants."""
+        stored = self.records.read(RUN, self.run)
+        assert stored is not None
+        data: list[Any] = []
+        for minute in range(minutes):
+            at = dt.datetime.fromtimestamp(stored["minute"] + 60 * minute, dt.UTC)
+            for variant in ("AllTraffic", "Shadow"):
+                dimensions = [
+                    {"Name": "EndpointName", "Value": self.name},
+                    {"Name": "VariantName", "Value": variant},
+                ]
+                values = {"Invocations": requests, "InvocationModelErrors": 0, "ModelLatency": 1000 + minute % 7}
+                data += [
+                    {"MetricName": name, "Dimensions": dimensions, "Timestamp": at, "Value": float(value)}
+                    for name, value in values.items()
+                ]
+        for start in range(0, len(data), 100):
+            self.cloud.client("cloudwatch").put_metric_data(
+                Namespace="AWS/SageMaker", MetricData=data[start : start + 100]
+            )
+
+    def poll(self, **more: Any) -> dict[str, Any]:
+        event = {"Request": self.request, "Run": self.run, "Issued": 1000, **more}
+        return shadow_watcher.handler(event, LambdaContext(120))
+
+    def end(self) -> dict[str, Any]:
+        """Poll until the run is done; the endpoint then."""
+        for _ in range(20):
+            if self.poll()["Done"]:
+                return settled(self.sagemaker, self.name)
+            settled(self.sagemaker, self.name)
+        raise AssertionError("the run does not end")
+
+    @property
+    def report(self) -> dict[str, Any]:
+        found = self.records.read(RESULT)
+        assert found is not None
+        return found
+
+    def event(self, kind: str, request: str, **more: Any) -> dict[str, Any]:
+        return {
+            "RequestType": kind,
+            "ResponseURL": f"{self.responses.url}?X-Amz-Date=20261121T120000Z&X-Amz-Expires=7200",
+            "StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/Chat/{self.name}",
+            "RequestId": request,
+            "LogicalResourceId": "ShadowRun",
+            "ResourceProperties": {"Request": self.request, "StateMachineArn": self.machine},
+            **more,
+        }
+
+
+@pytest.fixture(scope="module")
+def machine(cloud: LocalCloud) -> str:
+    """A state machine that does nothing: these tests invoke the watcher themselves."""
+    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+    return cloud.client("stepfunctions").create_state_machine(
+        name="shadow-watcher", definition=json.dumps(definition), roleArn=ROLE
+    )["stateMachineArn"]
+
+
+@pytest.fixture
+def run(cloud: LocalCloud, responses: Responses, machine: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    shadowed = Run(cloud, responses, machine)
+    real = shadow_watcher.time.time
+    monkeypatch.setattr(shadow_watcher.time, "time", lambda: real() + shadowed.clock)
+    yield shadowed
+    cloud.clear_performances()
+
+
+def test_a_candidate_whose_answers_are_others_is_caught_and_the_shadow_ends(run: Run, cloud: LocalCloud) -> None:
+    cloud.set_performance("Shadow", answers_differently=1.0)
+    assert run.poll()["Done"] is False
+    run.ask(40)
+    ended = run.end()
+    assert ended["EndpointConfigName"] == f"{run.name}-ended"
+    assert "ShadowProductionVariants" not in ended
+    assert (run.report["outcome"], run.report["pairs"]) == ("worse", 40)
+    [match] = [finding for finding in run.report["findings"] if finding["measure"] == "exact_match"]
+    assert (match["outcome"], match["estimate"], match["called_after"]) == ("worse", 1.0, 31)
+    page = (
+        cloud.client("s3")
+        .get_object(Bucket=BUCKET, Key=run.records.uri("report.md", run.run).removeprefix(f"s3://{BUCKET}/"))["Body"]
+        .read()
+    )
+    assert b"# The candidate is worse" in page
+    assert b"40 pairs" in page
+
+
+@pytest.mark.parametrize(("promoted", "ending"), [(True, "promoted"), (False, "ended")])
+def test_an_equal_candidate_passes_and_is_promoted_if_that_is_asked_for(run: Run, promoted: bool, ending: str) -> None:
+    if promoted:
+        run.request["PromotedConfigName"] = f"{run.name}-promoted"
+    run.poll()
+    run.ask(60)
+    run.publish(60)
+    run.clock = 3900
+    ended = run.end()
+    assert run.report["outcome"] == "pass", run.report["findings"]
+    assert ended["EndpointConfigName"] == f"{run.name}-{ending}"
+
+
+def test_thin_traffic_ends_as_not_decided_and_is_not_promoted(run: Run) -> None:
+    run.request["PromotedConfigName"] = f"{run.name}-promoted"
+    run.poll()
+    run.ask(5)
+    assert run.poll()["Done"] is False
+    run.clock = 7300
+    ended = run.end()
+    assert (run.report["outcome"], run.report["pairs"]) == ("not decided", 5)
+    assert "5 pairs" in run.report["reason"]
+    assert ended["EndpointConfigName"] == f"{run.name}-ended"
+
+
+def test_captures_are_read_once(run: Run) -> None:
+    run.poll()
+    run.ask(3)
+    for _ in range(3):
+        run.poll()
+    stored = run.records.read(RUN, run.run)
+    assert stored is not None
+    assert stored["observed"]["pairs"] == 3
+    # What is kept has no prompt and no answer.
+    assert run.name + " " not in json.dumps(stored)
+
+
+def test_what_was_decided_before_is_not_compared_again(run: Run) -> None:
+    run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
+    assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
+    assert run.records.read(RESULT) is None
+
+
+def test_a_run_ends_where_another_configuration_was_deployed(run: Run) -> None:
+    run.poll()
+    run.sagemaker.update_endpoint(EndpointName=run.name, EndpointConfigName=f"{run.name}-ended")
+    assert run.poll() == {"Done": False, "WaitSeconds": 30}
+    settled(run.sagemaker, run.name)
+    assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
+    assert run.report["reason"] == "Another configuration was deployed"
+
+
+def test_a_promotion_that_is_rolled_back_leaves_production(run: Run, cloud: LocalCloud) -> None:
+    run.request["PromotedConfigName"] = f"{run.name}-promoted"
+    run.records.write(CURRENT, {"outcome": "pass", "run": "0" * 16})
+    cloud.inject("update_fails")
+    run.poll()
+    settled(run.sagemaker, run.name)
+    cloud.clear_faults()
+    assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
+
+
+def test_a_run_whose_watching_fails_ends_the_shadow(run: Run) -> None:
+    run.poll()
+    assert run.poll(Error={"Error": "Lambda.Unknown"})["Done"] is False
+    assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
+    assert run.report["outcome"] == "not decided"
+
+
+def test_a_deleted_run_stops_and_leaves_the_endpoint_to_the_stack(run: Run) -> None:
+    run.responses.received.clear()
+    shadow_handler.handler(run.event("Create", "first"), LambdaContext(120))
+    created = run.responses.received[-1]
+    assert created["Status"] == "SUCCESS"
+    assert created["Data"]["ReportUri"].endswith("/result.json")
+    deletion = run.event("Delete", "last", PhysicalResourceId=created["PhysicalResourceId"])
+    deletion["ResponseURL"] = deletion["ResponseURL"].replace("T12", "T13")
+    shadow_handler.handler(deletion, LambdaContext(120))
+    assert run.responses.received[-1]["Status"] == "SUCCESS"
+    assert run.poll()["Done"] is True
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"

@@ -1,0 +1,324 @@
+"""Verdicts on candidates: whole runs of pairs, minutes and requests, and a model whose quantization is broken."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from constructs_optim.runtime.shadow.captures import Pair, paired, read_captures
+from constructs_optim.runtime.shadow.checks import Check, outcome
+from constructs_optim.runtime.shadow.sequential_test import LEVEL, Counts
+from constructs_optim.runtime.shadow.verdict import (
+    Criteria,
+    Observed,
+    add_minute,
+    add_pair,
+    add_requests,
+    pairs_expected,
+    verdict,
+)
+
+RUNS = 200
+CRITERIA = Criteria([Check("reference")], margin=0.02, latency_tolerance=0.1)
+
+
+def a_run(seed: int, *, worse_by: float, pairs: int, slower: float = 1.0, failing: float = 0.002) -> str:
+    """The verdict on a whole run, polled every 500 pairs until it is decided."""
+    chance, observed = random.Random(seed), Observed()
+    for start in range(0, pairs, 500):
+        for _ in range(min(500, pairs - start)):
+            drawn = chance.random()
+            worse = drawn < (0.1 + worse_by) / 2
+            counted = Counts(worse=1) if worse else Counts(better=1) if drawn < 0.1 else Counts(equal=1)
+            add_pair(observed, CRITERIA, [counted])
+        for _ in range(25):
+            production, candidate = chance.lognormvariate(0, 0.1), chance.lognormvariate(0, 0.1)
+            add_minute(observed, CRITERIA, production, candidate * slower)
+            failed = [sum(chance.random() < share for _ in range(20)) for share in (0.002, failing)]
+            add_requests(observed, (20, failed[0]), (20, failed[1]))
+        if (found := verdict(observed, CRITERIA).outcome) != "not decided":
+            return found
+    return "not decided"
+
+
+def test_equal_models_are_called_worse_by_all_measures_together_in_5_percent_of_runs_at_most() -> None:
+    found = [a_run(seed, worse_by=0, pairs=1_000) for seed in range(60)]
+    assert found.count("worse") / 60 <= LEVEL
+
+
+def test_5_points_worse_is_caught_in_90_percent_of_200_runs_within_500_pairs() -> None:
+    found = [a_run(seed, worse_by=0.05, pairs=500) for seed in range(RUNS)]
+    assert found.count("worse") / RUNS >= 0.9
+
+
+def test_2_points_worse_is_caught_in_80_percent_of_runs_within_the_announced_pairs() -> None:
+    announced = CRITERIA.announced_pairs
+    assert announced == 4_000
+    found = [a_run(seed, worse_by=0.02, pairs=announced) for seed in range(20)]
+    assert found.count("worse") / 20 >= 0.8
+
+
+@pytest.mark.exhaustive
+def test_whole_runs_hold_their_rates() -> None:
+    assert CRITERIA.announced_pairs is not None
+    caught = [a_run(seed, worse_by=0.02, pairs=CRITERIA.announced_pairs) for seed in range(RUNS)]
+    assert caught.count("worse") / RUNS >= 0.8
+    assert caught.count("pass") / RUNS <= LEVEL
+    equal = [a_run(seed, worse_by=0, pairs=8_000) for seed in range(RUNS)]
+    assert equal.count("worse") / RUNS <= LEVEL
+    assert equal.count("pass") / RUNS >= 0.8
+
+
+def test_a_slower_candidate_is_worse_and_the_ratio_is_bounded() -> None:
+    observed, chance = Observed(), random.Random(3)
+    for _ in range(130):
+        add_minute(observed, CRITERIA, chance.lognormvariate(0, 0.02), 1.4 * chance.lognormvariate(0, 0.02))
+    [latency] = [finding for finding in verdict(observed, CRITERIA).findings if finding.measure == "latency"]
+    assert (latency.outcome, latency.low, latency.high) == ("worse", 1.25, 1.5)
+
+
+def test_a_candidate_that_fails_is_worse() -> None:
+    observed = Observed()
+    for _ in range(20):
+        add_requests(observed, (400, 1), (20, 2))
+    [errors] = [finding for finding in verdict(observed, CRITERIA).findings if finding.measure == "errors"]
+    assert errors.outcome == "worse"
+    assert errors.low is not None
+    assert errors.low > 0
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 30])
+def test_thin_traffic_is_not_decided(pairs: int) -> None:
+    observed = Observed()
+    for _ in range(pairs):
+        add_pair(observed, CRITERIA, [Counts(equal=1)])
+        add_minute(observed, CRITERIA, 1, 1)
+        add_requests(observed, (1, 0), (1, 0))
+    assert verdict(observed, CRITERIA).outcome == "not decided"
+
+
+def test_a_check_that_applies_to_nothing_keeps_a_run_from_passing() -> None:
+    criteria = Criteria([Check("answered"), Check("json_valid")], margin=0.05, latency_tolerance=0.1)
+    observed = Observed()
+    for _ in range(2_000):
+        add_pair(observed, criteria, [Counts(equal=1), None])
+        add_minute(observed, criteria, 1, 1)
+        add_requests(observed, (10, 0), (10, 0))
+    found = verdict(observed, criteria)
+    assert {finding.measure: finding.outcome for finding in found.findings} == {
+        "answered": "pass",
+        "json_valid": "not decided",
+        "latency": "pass",
+        "errors": "pass",
+    }
+    assert found.outcome == "not decided"
+
+
+def test_the_announcement_follows_the_share_that_differs() -> None:
+    observed = Observed()
+    for _ in range(100):
+        add_pair(observed, CRITERIA, [Counts(worse=1)])
+        add_pair(observed, CRITERIA, [Counts(better=1)])
+        for _ in range(8):
+            add_pair(observed, CRITERIA, [Counts(equal=1)])
+    assert pairs_expected(observed, CRITERIA) == 16_000
+    assert pairs_expected(Observed(), CRITERIA) == 4_000
+
+
+# A classifier of 8 x 8 digits of noise, trained here, as a model of chats that answer with a digit.
+_CLASSES, _INPUTS, _HIDDEN = 10, 64, 48
+_SEPARATOR = 4.0
+
+
+class Model:
+    """A network of two layers; its template marks where the question begins."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.patterns = rng.normal(size=(_CLASSES, _INPUTS))
+        self.first = rng.normal(size=(_INPUTS + 1, _HIDDEN)) * 0.2
+        self.second = rng.normal(size=(_HIDDEN, _CLASSES)) * 0.2
+        for _ in range(400):
+            labels = rng.integers(0, _CLASSES, 128)
+            inputs = self.template(self.patterns[labels] + rng.normal(size=(128, _INPUTS)) * 1.2)
+            hidden = np.maximum(0, inputs @ self.first)
+            scores = np.exp(hidden @ self.second)
+            errors = scores / scores.sum(1, keepdims=True) - np.eye(_CLASSES)[labels]
+            back = (errors @ self.second.T) * (hidden > 0)
+            self.second -= 0.02 * hidden.T @ errors / 12.8
+            self.first -= 0.02 * inputs.T @ back / 12.8
+
+    def template(self, questions: Any) -> Any:
+        return np.concatenate([questions, np.full((len(questions), 1), _SEPARATOR)], axis=1)
+
+    def question(self, chance: random.Random) -> tuple[Any, int]:
+        label = chance.randrange(_CLASSES)
+        noise = np.random.default_rng(chance.randrange(2**32)).normal(size=_INPUTS) * 1.2
+        return self.patterns[label] + noise, label
+
+
+def quantized(weights: Any, scale: Any = None) -> Any:
+    """Weights in 8 bits, a scale for each column."""
+    scale = np.abs(weights).max(0) / 127 if scale is None else scale
+    return np.clip(np.round(weights / scale), -127, 127) * scale
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model()
+
+
+def well(model: Model, question: Any) -> int:
+    hidden = np.maximum(0, model.template(question[None]) @ quantized(model.first))
+    return int((hidden @ quantized(model.second)).argmax())
+
+
+def template_lost(model: Model, question: Any) -> int:
+    """The mark of the template is missing, and the question takes its place."""
+    shifted = np.concatenate([[question[0]], question[None][0]])[None, : _INPUTS + 1]
+    hidden = np.maximum(0, shifted @ quantized(model.first))
+    return int((hidden @ quantized(model.second)).argmax())
+
+
+def badly_calibrated(model: Model, question: Any) -> int:
+    """The scales come from data that has a twentieth of the range."""
+    first = quantized(model.first, np.abs(model.first).max(0) / 127 / 20)
+    hidden = np.maximum(0, model.template(question[None]) @ first)
+    return int((hidden @ quantized(model.second, np.abs(model.second).max(0) / 2)).argmax())
+
+
+def head_dropped(model: Model, question: Any) -> int:
+    """Half of the hidden units do not reach the scores."""
+    second = quantized(model.second).copy()
+    second[_HIDDEN // 2 :] = 0
+    second[:, 7:] = 0
+    return int((np.maximum(0, model.template(question[None]) @ quantized(model.first)) @ second).argmax())
+
+
+def line(request: dict[str, Any], answer: int) -> bytes:
+    response = {"choices": [{"message": {"role": "assistant", "content": str(answer)}}]}
+    data = {
+        "endpointInput": {"data": json.dumps(request), "encoding": "JSON", "mode": "INPUT"},
+        "endpointOutput": {"data": json.dumps(response), "encoding": "JSON", "mode": "OUTPUT"},
+    }
+    return json.dumps({"captureData": data, "eventMetadata": {}, "eventVersion": "0"}).encode() + b"\n"
+
+
+def judged(model: Model, candidate: Callable[[Model, Any], int], pairs: int) -> str:
+    """The verdict on a candidate whose captures are written as SageMaker writes them, and read back."""
+    chance, check = random.Random(5), Check("reference")
+    captured, references = ([b"", b""]), dict[str, str]()
+    for number in range(pairs):
+        question, label = model.question(chance)
+        prompt = f"question {number}"
+        references[prompt] = str(label)
+        request = {"messages": [{"role": "user", "content": prompt}], "temperature": 0}
+        hidden = np.maximum(0, model.template(question[None]) @ model.first)
+        captured[0] += line(request, int((hidden @ model.second).argmax()))
+        captured[1] += line(request, candidate(model, question))
+    observed = Observed()
+    for pair in paired(read_captures(captured[0]), read_captures(captured[1])):
+        add_pair(observed, CRITERIA, [outcome(check, pair, references, None)])
+    for _ in range(100):
+        add_minute(observed, CRITERIA, 1, 1)
+    add_requests(observed, (2_000, 0), (2_000, 0))
+    assert observed.pairs == pairs
+    return verdict(observed, CRITERIA).outcome
+
+
+@pytest.mark.parametrize("broken", [template_lost, badly_calibrated, head_dropped])
+def test_a_broken_quantization_is_caught_within_500_pairs(model: Model, broken: Callable[[Model, Any], int]) -> None:
+    assert judged(model, broken, 500) == "worse"
+
+
+def test_a_quantization_that_is_done_well_passes(model: Model) -> None:
+    assert judged(model, well, 1_000) == "pass"
+
+
+def pair(production: dict[str, Any], candidate: dict[str, Any] | None, **request: Any) -> Pair:
+    return Pair(request, production, candidate)
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": text}}]}
+
+
+def called(name: str, arguments: str) -> dict[str, Any]:
+    call = {"function": {"name": name, "arguments": arguments}}
+    return {"choices": [{"message": {"content": None, "tool_calls": [call]}}]}
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "parameters": {
+                "required": ["city"],
+                "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            },
+        },
+    }
+]
+TOP = {"token": "a", "top_logprobs": [{"token": "a", "logprob": -0.1}, {"token": "b", "logprob": -2.0}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "pair", "expected"),
+    [
+        ("answered", pair(said("yes"), said("")), Counts(worse=1)),
+        ("answered", pair(said("yes"), None), Counts(worse=1)),
+        ("json_valid", pair(said("{}"), said("{")), None),
+        ("json_valid", pair(said("{}"), said("{"), response_format={"type": "json_object"}), Counts(worse=1)),
+        ("json_valid", pair(said("{"), said("{}"), response_format={"type": "json_schema"}), Counts(better=1)),
+        ("tool_calls", pair(said("sun"), called("weather", "{}"), tools=TOOLS), None),
+        ("tool_calls", pair(called("weather", '{"city": "Ulm"}'), said("sun"), tools=TOOLS), Counts(worse=1)),
+        (
+            "tool_calls",
+            pair(called("weather", '{"city": "Ulm"}'), called("weather", '{"city": 3}'), tools=TOOLS),
+            Counts(worse=1),
+        ),
+        (
+            "tool_calls",
+            pair(called("weather", '{"city": "Ulm"}'), called("weather", '{"city": "Bonn"}'), tools=TOOLS),
+            Counts(equal=1),
+        ),
+        ("exact_match", pair(said("a"), said("b")), None),
+        ("exact_match", pair(said("a"), said("b"), temperature=0), Counts(worse=1)),
+        ("exact_match", pair(said("a"), said("a"), temperature=0.0), Counts(equal=1)),
+        ("top_token", pair(said("a"), said("b")), None),
+        (
+            "top_token",
+            pair(
+                {"choices": [{"logprobs": {"content": [TOP]}}]},
+                {"choices": [{"logprobs": {"content": [{**TOP, "top_logprobs": TOP["top_logprobs"][1:]}]}}]},
+            ),
+            Counts(worse=1),
+        ),
+        ("reference", pair(said(" Four "), said("five"), messages=[{"content": "2 + 2"}]), Counts(worse=1)),
+        ("reference", pair(said("four"), said("five"), prompt="3 + 3"), None),
+        ("judge", pair(said("four"), said("five")), Counts(better=1)),
+    ],
+)
+def test_checks(kind: Any, pair: Pair, expected: Counts | None) -> None:
+    check = Check(kind, 0.9 if kind in ("exact_match", "top_token") else None)
+    assert outcome(check, pair, {"2 + 2": "four"}, lambda _: (False, True)) == expected
+
+
+def test_only_copies_of_a_request_are_paired() -> None:
+    requests = [{"prompt": "a"}, {"prompt": "b"}, {"prompt": "a"}]
+    production = b"".join(line(request, number) for number, request in enumerate(requests))
+    candidate = line(requests[0], 7) + line({"prompt": "c"}, 8) + line(requests[0], 9) + line(requests[0], 10) + b"{\n"
+    pairs = list(paired(read_captures(production), read_captures(candidate)))
+    assert [(pair.production, pair.candidate) for pair in pairs] == [
+        ({"choices": [{"message": {"role": "assistant", "content": text}}]} if text else None, answer)
+        for text, answer in (
+            ("0", {"choices": [{"message": {"role": "assistant", "content": "7"}}]}),
+            ("2", {"choices": [{"message": {"role": "assistant", "content": "9"}}]}),
+        )
+    ]
