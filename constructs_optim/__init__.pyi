@@ -34,6 +34,7 @@ from .constructs.evaluation.shadow_run import (
 from .constructs.monitoring.endpoint_dashboard import EvaluatedModel as EvaluatedModel
 from .constructs.monitoring.endpoint_alarms import EndpointAlarms as EndpointAlarms
 from .constructs.monitoring.endpoint_dashboard import EndpointDashboard as EndpointDashboard
+from .constructs.monitoring.endpoint_metrics import PromqlMetric as PromqlMetric
 from .constructs.monitoring.fleet_dashboard import (
     FleetDashboard as FleetDashboard,
     FleetEndpoint as FleetEndpoint,
