@@ -25,6 +25,7 @@ NAMES = {
     "training_writes_nothing": "training jobs complete without writing their output",
     "throttled": "calls of operation answer ThrottlingException, the next count of them",
     "server_error": "calls of operation answer 500, the next count of them",
+    "endpoint_busy": "calls of operation answer that the endpoint is being updated, the next count of them",
     "limit_exceeded": "calls of operation answer ResourceLimitExceeded; reason: the message",
     "hub_unavailable": "DescribeHubContent answers 503",
     "endpoint_fails": "endpoints that are created or updated fail; reason: their FailureReason",
@@ -121,6 +122,8 @@ class Faults:
             raise ApiError("ThrottlingException", "Rate exceeded")
         if self.strikes("server_error", operation):
             raise ApiError("InternalFailure", "We encountered an internal error. Please try again.", 500)
+        if self.strikes("endpoint_busy", operation):
+            raise ApiError("ValidationException", "Cannot update in-progress endpoint.")
         if limit := self.strikes("limit_exceeded", operation):
             raise ApiError("ResourceLimitExceeded", limit.reason or _NO_LIMIT_LEFT)
         if self.strikes("access_denied", operation):

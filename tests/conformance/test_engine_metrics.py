@@ -38,7 +38,13 @@ def users(url: str) -> Iterator[None]:
         while not stop.is_set():
             content = f"Which tables have a column that is named city, and number {number}?"
             messages = [{"role": "user", "content": content}]
-            client.chat.completions.create(model="small", messages=messages, max_tokens=96)  # type: ignore[arg-type]
+            # Without sampling the small model soon repeats itself, and there is something to draft.
+            client.chat.completions.create(
+                model="small",
+                messages=messages,  # type: ignore[arg-type]
+                max_tokens=96,
+                temperature=0,
+            )
 
     with ThreadPoolExecutor(USERS) as pool:
         asked = [pool.submit(ask, number) for number in range(USERS)]

@@ -11,8 +11,9 @@ import pytest
 from aws_cdk import Stack
 from typer.testing import CliRunner, Result
 
-from constructs_optim import Recommendation, RecommendedEndpoint
+from constructs_optim import Recommendation, RecommendedEndpoint, Workload
 from constructs_optim.cli.main import app
+from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.template_stack import ASSETS, endpoint_of, made, physical
@@ -44,7 +45,8 @@ def run(*arguments: str) -> Result:
 
 def serving(path: Path) -> Any:
     def build(scope: Stack) -> None:
-        RecommendedEndpoint(scope, "Chat", recommendation=Recommendation.from_file(path))
+        endpoint = RecommendedEndpoint(scope, "Chat", recommendation=Recommendation.from_file(path))
+        endpoint.evaluate(workload=Workload(concurrency=[1])).require(max_error_rate=0.5)
 
     return build
 
@@ -84,6 +86,10 @@ def test_what_is_recommended_is_reviewed_approved_and_served(in_cloud: LocalClou
         EndpointName=endpoint["EndpointName"], ContentType="application/json", Body=json.dumps({"inputs": "Hello"})
     )
     assert answered["Body"].read()
+    key = physical(served, "Custom::EndpointEvaluation")
+    bucket = physical(served, "AWS::S3::Bucket")
+    stored = cloud.client("s3").get_object(Bucket=bucket, Key=f"evaluations/{key}/result.json")["Body"].read()
+    assert EvaluationResult.model_validate_json(stored).subject.instance_type == content["instance_type"]
     assert served.delete() == "DELETE_COMPLETE", served.reasons
 
     file.write_text(json.dumps({**content, "copies_per_instance": 2, "min_memory_mib": 2048}))

@@ -74,6 +74,12 @@ class Guarantees:
         ]
         return [name for name in names if name not in self._resources()]
 
+    def shadows(self) -> list[str]:
+        """Endpoints that still have a shadow variant: no run of these stacks has anything to wait for."""
+        endpoints = self._sagemaker.list_endpoints()["Endpoints"]
+        described = [self._sagemaker.describe_endpoint(EndpointName=each["EndpointName"]) for each in endpoints]
+        return [each["EndpointName"] for each in described if "ShadowProductionVariants" in each]
+
     def broken(self) -> list[str]:
         """Violated guarantees, one message each."""
         seen = self.seen()
@@ -82,6 +88,7 @@ class Guarantees:
             *(f"artifact {key} is lost" for key in self.lost_artifacts(seen)),
             *(f"stack {stack} is gone and still owns something" for stack in self.dead_owners(seen)),
             *(f"{name} is no stack's resource" for name in self.abandoned()),
+            *(f"endpoint {name} keeps its shadow variant" for name in self.shadows()),
         ]
 
     def broken_for_good(self, known: Collection[str] = ()) -> list[str]:

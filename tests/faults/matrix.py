@@ -14,11 +14,14 @@ from constructs_optim_local.cloud import LocalCloud
 from .stacks import MODELS, STORE
 from .trial import Step, Strike, Trial, Trials, kind_of
 
-_PLACES = ("owners/", "claim.json", "manifest.json", f"/{MODELS}", f"/{STORE}")
+_PLACES = ("owners/", "claim.json", "manifest.json", "/shadows/", f"/{MODELS}", f"/{STORE}")
 _OF_INTEREST = {
     "endpoint": ("Model", "EndpointConfig"),
     "component": ("StackResource", "InferenceComponent"),
     "partition": ("Execution", "Executions", "InferenceComponent"),
+    # CloudFormation describes endpoints as well, and in an update it updates them: faults would strike it.
+    "create shadow": ("Execution", "UpdateEndpoint", "ListObjectsV2"),
+    "shadow": ("Execution", "ListObjectsV2"),
     "copy": ("TrainingJob",),
 }
 # Of the machine's clock: longer than a watcher waits between its polls, as the local cloud shortens these waits.
@@ -80,7 +83,13 @@ def _steps(on: Trials, phase: str) -> list[Step]:
     calls = _all_calls(cloud)[before:]
     # The other calls of such a stack are those of any job.
     only = next((end for end in _OF_INTEREST if phase.endswith(end)), None)
-    return _named(phase, [call for call in calls if only is None or call["operation"].endswith(_OF_INTEREST[only])])
+    return _named(phase, [call for call in calls if only is None or _is_of_interest(call, only)])
+
+
+def _is_of_interest(call: dict[str, Any], kind: str) -> bool:
+    return call["operation"].endswith(_OF_INTEREST[kind]) or (
+        kind.endswith("shadow") and "/shadows/" in call["request"]
+    )
 
 
 def _all_calls(cloud: LocalCloud) -> list[dict[str, Any]]:

@@ -25,8 +25,10 @@ from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
 
 from constructs_optim import (
+    AnswerCheck,
     ArtifactStore,
     ComponentOptions,
+    DataCapture,
     JobOptions,
     Model,
     OptimizationJob,
@@ -34,6 +36,7 @@ from constructs_optim import (
     OptimizedEndpoint,
     Quantization,
     Routing,
+    ShadowCandidate,
     SpeculativeDecoding,
     TrainingCompute,
     UpdatePolicy,
@@ -65,6 +68,7 @@ class Kind:
     endpoint: bool = False
     component: bool = False
     partition: bool = False
+    shadow: bool = False
     refers: bool = False
     copies: bool = False
     function_seconds: int = FUNCTION_SECONDS
@@ -81,6 +85,7 @@ KINDS = {
     "endpoint": Kind(endpoint=True),
     "component": Kind(component=True),
     "partition": Kind(partition=True),
+    "shadow": Kind(shadow=True),
     "reference": Kind(refers=True),
     "copy": Kind(copies=True),
 }
@@ -120,6 +125,8 @@ def _template(name: str, group_size: int) -> str:
         OptimizedArtifact(stack, "Llama", techniques=[quantization], artifact_key=_ANY_KEY, **given)
     elif kind.partition:
         _on_a_partition(stack, [quantization], **given)
+    elif kind.shadow:
+        _with_a_shadow(stack, quantization, **given)
     elif kind.endpoint or kind.component:
         # A file beside the model, and a value of the configuration, that CloudFormation has no property for.
         drafts = [SpeculativeDecoding.custom_draft(uri=f"s3://{MODELS}/draft/")] if kind.endpoint else []
@@ -161,6 +168,20 @@ def _on_a_partition(stack: Stack, techniques: list[Any], **given: Any) -> None:
         inference_component=ComponentOptions(),
         update_policy=UpdatePolicy.all_at_once(bake_time=Duration.seconds(0)),
         variant=VariantOptions(accelerator_partitions=["mig-3g.40gb", "mig-3g.40gb"]),
+    )
+
+
+def _with_a_shadow(stack: Stack, technique: Any, **given: Any) -> None:
+    """An endpoint whose shadow is over as soon as its watcher looks: there is no object with the reference answers."""
+    OptimizedEndpoint(
+        stack,
+        "Llama",
+        **given,
+        update_policy=UpdatePolicy.all_at_once(bake_time=Duration.seconds(0)),
+        data_capture=DataCapture(bucket=s3.Bucket.from_bucket_name(stack, "Captures", MODELS)),
+    ).shadow(
+        candidate=ShadowCandidate(techniques=[technique]),
+        checks=[AnswerCheck.reference(f"s3://{MODELS}/absent.jsonl")],
     )
 
 
@@ -257,8 +278,11 @@ class FaultStack:
     def start(self) -> None:
         """Create the stack, or update it."""
         act = self.cloudformation.update_stack if self.exists else self.cloudformation.create_stack
+        key = f"templates/{self.name}.json"
+        self.cloud.client("s3").put_object(Bucket=STORE, Key=key, Body=self.body.encode())
+        url = f"{self.cloud.endpoint_url}/{STORE}/{key}"
         try:
-            act(StackName=self.name, TemplateBody=self.body, Capabilities=["CAPABILITY_IAM"])
+            act(StackName=self.name, TemplateURL=url, Capabilities=["CAPABILITY_IAM"])
         except ClientError as error:
             if "No updates are to be performed" not in str(error):
                 raise

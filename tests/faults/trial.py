@@ -282,6 +282,9 @@ _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "create partition": Trials.create,
     "update partition": Trials.update,
     "delete partition": Trials.delete,
+    "create shadow": Trials.create,
+    "update shadow": Trials.update,
+    "delete shadow": Trials.delete,
     "create reference": Trials.create,
     "delete reference": Trials.delete,
 }

@@ -23,6 +23,7 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.hosting import make_model, settled
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import BUCKET, Responses, idle_state_machine
+from ..support.notifications import Notifications
 
 ACCOUNT, REGION = "000000000000", "us-west-2"
 _numbers = count()
@@ -162,6 +163,7 @@ def run(cloud: LocalCloud, responses: Responses, machine: str, monkeypatch: pyte
     monkeypatch.setattr(shadow_watcher.time, "time", lambda: real() + shadowed.clock)
     yield shadowed
     cloud.clear_performances()
+    cloud.clear_faults()
 
 
 def test_a_candidate_whose_answers_are_others_is_caught_and_the_shadow_ends(run: Run, cloud: LocalCloud) -> None:
@@ -243,6 +245,37 @@ def test_a_promotion_that_is_rolled_back_leaves_production(run: Run, cloud: Loca
     settled(run.sagemaker, run.name)
     cloud.clear_faults()
     assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
+
+
+@pytest.mark.parametrize("polls", [1, 4])
+def test_an_endpoint_that_is_busy_is_promoted_later(run: Run, cloud: LocalCloud, polls: int) -> None:
+    run.request["PromotedConfigName"] = f"{run.name}-promoted"
+    run.records.write(CURRENT, {"outcome": "pass", "run": "0" * 16})
+    cloud.inject("endpoint_busy", operation="UpdateEndpoint", count=polls)
+    for _ in range(polls):
+        assert run.poll() == {"Done": False, "WaitSeconds": 30}
+    assert run.end()["EndpointConfigName"] == f"{run.name}-promoted"
+
+
+def test_a_promotion_that_a_quota_refuses_ends_the_shadow(run: Run, cloud: LocalCloud) -> None:
+    run.request["PromotedConfigName"] = f"{run.name}-promoted"
+    run.records.write(CURRENT, {"outcome": "pass", "run": "0" * 16})
+    cloud.inject("limit_exceeded", operation="UpdateEndpoint", count=1)
+    assert run.poll()["Done"] is False
+    assert run.end()["EndpointConfigName"] == f"{run.name}-ended"
+
+
+def test_an_end_that_is_refused_for_good_is_told_with_its_reason(run: Run, cloud: LocalCloud) -> None:
+    topic = cloud.client("sns").create_topic(Name=run.name)["TopicArn"]
+    notifications = Notifications.of(cloud, topic)
+    run.request["TopicArn"] = topic
+    run.records.write(CURRENT, {"outcome": "worse", "run": "0" * 16})
+    cloud.inject("limit_exceeded", operation="UpdateEndpoint", reason="the limit is 1 Instances")
+    assert run.end()["EndpointConfigName"] == f"{run.name}-shadow"
+    [message] = notifications.received()
+    assert message["Subject"] == f"Shadow of {run.name}: not ended"
+    assert "could not be ended" in message["Message"]
+    assert "the limit is 1 Instances" in message["Message"]
 
 
 def test_a_run_whose_watching_fails_ends_the_shadow(run: Run) -> None:

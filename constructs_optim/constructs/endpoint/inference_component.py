@@ -15,7 +15,7 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
 from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
+from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluatedSubject, EvaluationTarget
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
@@ -81,7 +81,7 @@ class EndpointResources:
             endpoint_config_name=self.config.attr_endpoint_config_name,
             component_arn=component_arn,
             served=server.served,
-            models=server.models,
+            subjects=[EvaluatedSubject.of(hosted) for hosted in server.models],
             share_of_instance=share_of_instance,
             network=self.network,
             asynchronous=self.hosting.asynchronous,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+import json
+from typing import Any, Unpack
 
 from aws_cdk import Annotations
 from aws_cdk import aws_iam as iam
@@ -10,21 +12,33 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts import model_source
+from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, UserRole
+from constructs_optim.constructs.evaluation.endpoint_evaluation import (
+    EndpointEvaluation,
+    EvaluatedSubject,
+    EvaluationOptions,
+    EvaluationTarget,
+)
+from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import ROLE, refuse, suggests_keywords
+from constructs_optim.constructs.stack.arguments import ROLE, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, physical_name
-from constructs_optim.recipe.catalog import instances
+from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, path_of, physical_name
+from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.evaluation.recommendation import Recommendation, RecommendedDeployment
+from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.plan_data import S3Source
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.tokens import is_token
 
 from .endpoint_base import IOptimizedEndpoint, name_in_arn
+from .options import MonitoringOptions
+from .update_policy import UpdatePolicy, deployment_config, watch_statements
 
 _VARIANT = "AllTraffic"
 
@@ -47,8 +61,10 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         recommendation: Recommendation,
         endpoint_name: str | None = None,
         role: iam.IRole | None = None,
+        monitoring: MonitoringOptions | None = None,
+        artifact_store: IArtifactStore | None = None,
     ) -> None:
-        """Declare model, configuration and endpoint.
+        """Declare model, configuration, endpoint, alarms and dashboard.
 
         Args:
             scope: the construct to create it in.
@@ -57,6 +73,10 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             endpoint_name: the endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
             role: the role that SageMaker assumes for the model; it is granted the model's files. Default: one role for
                 all models of the stack.
+            monitoring: alarms, their actions, and the price for the dashboard. How many requests an instance is sized
+                for is not known: the alarm on saturation has a threshold, or there is none. Default: the alarms that
+                need no threshold, without actions; those on errors and lost capacity roll an update back.
+            artifact_store: where evaluations are kept. Default: the stack's own store.
 
         Raises:
             RecipeError: where the recommendation does not fit the stack; no resource has been added then.
@@ -65,13 +85,18 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         if role is not None:
             ROLE.check("role", role)
         account = context.stack.account
-        deployment = RecommendedDeployment(recommendation, context.known_region, None if is_token(account) else account)
+        monitoring = monitoring or MonitoringOptions()
+        alarms = monitoring.alarms or Alarms(saturation=False)
+        deployment = RecommendedDeployment(
+            recommendation, context.known_region, None if is_token(account) else account, alarms
+        )
         refuse(check(deployment))
         name = endpoint_name_of(scope, id, endpoint_name, "")
         super().__init__(scope, id, physical_name=name)
         for advice in warnings(deployment):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.recommendation: Recommendation = recommendation
+        self._monitoring, self._store = monitoring, artifact_store
         self.variant_name = _VARIANT
         self._role: SageMakerRole = (
             UserRole.of(self, role) if role is not None else OptimizationService.of(self).execution_role
@@ -96,19 +121,56 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             production_variants=[self._variant(in_copies=several)],
         )
         self._role.delay(config)
+        component_name = physical_name(self, "Component", "") if several else None
+        self.alarms: EndpointAlarms = self._declare_alarms(alarms, ServedModel(name, _VARIANT, component_name))
+        # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
+        self.alarms.node.add_dependency(config)
+        self._config = config
         self._endpoint = sagemaker.CfnEndpoint(
-            self, "Resource", endpoint_config_name=config.attr_endpoint_config_name, endpoint_name=name
+            self,
+            "Resource",
+            deployment_config=deployment_config(UpdatePolicy.all_at_once().settings, self.alarms.rollback_alarm_names),
+            endpoint_config_name=config.attr_endpoint_config_name,
+            endpoint_name=name,
         )
         self._endpoint.add_metadata("ConstructsOptim::Recommendation", self._shown())
         self.endpoint_name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         self.endpoint_arn = self._get_resource_arn_attribute(
             self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name_in_arn(name)
         )
-        if several:
-            component = self._declare_component()
+        if component_name is not None:
+            component = self._declare_component(component_name)
             self.inference_component_name = str(component.inference_component_name)
             self._component_arn = component.ref
         self._scaling: EndpointScaling | None = None
+        self.dashboard: EndpointDashboard = EndpointDashboard(
+            self, "Dashboard", served=self.served, instance_types=[recommendation.instance_type]
+        )
+        if monitoring.instance_price_per_hour is not None:
+            self.dashboard.show_costs(
+                instance_price_per_hour=monitoring.instance_price_per_hour, discount=monitoring.discount
+            )
+        self.dashboard.add_alarms(*self.alarms.arns_within_stack)
+        if (seconds := self.alarms.latency_threshold_seconds) is not None:
+            self.dashboard.show_latency_alarm(seconds)
+
+    def _declare_alarms(self, alarms: Alarms, served: ServedModel) -> EndpointAlarms:
+        monitoring = self._monitoring
+        declared = EndpointAlarms(
+            self,
+            "Alarms",
+            served=served,
+            endpoint=path_of(self),
+            capacity=0,
+            alarms=alarms,
+            runs_jobs=False,
+            alarm_actions=monitoring.alarm_actions,
+            ok_actions=monitoring.ok_actions,
+            name_prefix=served.inference_component_name or served.endpoint_name,
+            runbook=monitoring.runbook,
+        )
+        self._role.permit(watch_statements(declared.rollback_alarm_arns))
+        return declared
 
     def _variant(self, *, in_copies: bool) -> dict[str, Any]:
         variant = {
@@ -120,7 +182,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         served = {"initialVariantWeight": 1, "modelName": self._model.attr_model_name}
         return variant if in_copies else {**variant, **served}
 
-    def _declare_component(self) -> sagemaker.CfnInferenceComponent:
+    def _declare_component(self, name: str) -> sagemaker.CfnInferenceComponent:
         """The component whose copies share the instances' accelerators and memory in equal parts."""
         recommendation = self.recommendation
         row = instances.find(recommendation.instance_type)
@@ -130,7 +192,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             self,
             "Component",
             endpoint_name=self._endpoint.attr_endpoint_name,
-            inference_component_name=physical_name(self, "Component", ""),
+            inference_component_name=name,
             runtime_config={"copyCount": recommendation.copies_per_instance * recommendation.instance_count},
             specification={
                 "computeResourceRequirements": {
@@ -159,7 +221,63 @@ class RecommendedEndpoint(IOptimizedEndpoint):
     @property
     def served(self) -> ServedModel:
         """The variant or component, as CloudWatch knows it."""
-        return ServedModel(self.endpoint_name, self.variant_name, self.inference_component_name)
+        recommendation = self.recommendation
+        # The version of a model package has one content: SageMaker changes its approval and metadata alone.
+        package = [recommendation.model_package_arn, recommendation.inference_specification_name]
+        return ServedModel(
+            self.endpoint_name,
+            self.variant_name,
+            self.inference_component_name,
+            recommendation.instance_type,
+            artifact_key=hashlib.sha256(json.dumps(package).encode()).hexdigest(),
+        )
+
+    @unique_ids()
+    def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:
+        """Benchmark the endpoint, as ``OptimizedEndpoint.evaluate`` does.
+
+        What the recommendation expects is of the load that its job sent: give the evaluation the same workload, and
+        ``require(...)`` what is expected of it.
+
+        Args:
+            id: its id in this construct.
+            options: the workload, when it runs, and its prices: see :class:`EvaluationOptions`.
+
+        Raises:
+            RecipeError: with every rule that is broken.
+            ValueError: for a timeout that CloudFormation cannot wait for.
+        """
+        return EndpointEvaluation(self, id, target=self.evaluation_target, options=options)
+
+    @property
+    def evaluation_target(self) -> EvaluationTarget:
+        """The target of evaluations."""
+        recommendation, monitoring = self.recommendation, self._monitoring
+        served, key = self.served, str(self.served.artifact_key)
+        image = (recommendation.image or "").rpartition("/")[2]
+        subject = EvaluatedSubject(
+            self._model.attr_model_name,
+            recommendation.instance_type,
+            key,
+            (key, recommendation.instance_type, str(recommendation.copies_per_instance)),
+            images.uncatalogued(image).server,
+            store=self._store,
+        )
+        return EvaluationTarget(
+            label=path_of(self),
+            endpoint_arn=self._endpoint.ref,
+            endpoint_config_name=self._config.attr_endpoint_config_name,
+            component_arn=self._component_arn,
+            served=served,
+            subjects=[subject],
+            share_of_instance=1 / recommendation.copies_per_instance if self._component_arn is not None else None,
+            network=None,
+            asynchronous=False,
+            discount=monitoring.discount,
+            instance_price_per_hour=monitoring.instance_price_per_hour,
+            alarms=self.alarms,
+            dashboard=self.dashboard,
+        )
 
     def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of instances; an update keeps what it has set.
@@ -187,5 +305,6 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             min_capacity=min_capacity,
             max_capacity=max_capacity,
         )
+        self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         self._endpoint.retain_all_variant_properties = True
         return self._scaling

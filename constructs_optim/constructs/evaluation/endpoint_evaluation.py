@@ -12,7 +12,7 @@ from aws_cdk import Annotations, CfnResource, Duration, ITaggableV2, TagManager,
 from constructs import Construct
 from pydantic.alias_generators import to_pascal
 
-from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, store_statements
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore, store_statements
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.artifacts.roles import running_statements
@@ -45,8 +45,39 @@ _OF_RUNS = ("Concurrency", "ArtifactKey")
 
 
 @dataclass(frozen=True)
+class EvaluatedSubject:
+    """A model that is evaluated, on one instance type.
+
+    ``key`` is what its evaluations are published under, a SHA-256, and ``recipe`` what a measurement depends on.
+    ``server`` is None for one that is not known. ``store`` is where its artifact is; None where it has none.
+    """
+
+    model_name: str
+    instance_type: str
+    key: str
+    recipe: Sequence[str]
+    server: str | None = None
+    lossless: bool = False
+    store: IArtifactStore | None = None
+
+    @classmethod
+    def of(cls, hosted: HostedModel) -> EvaluatedSubject:
+        """A model of a recipe."""
+        plan = hosted.plan
+        return cls(
+            hosted.model_name,
+            plan.instance_type,
+            hosted.evaluation_key,
+            (plan.deployment_hash, plan.container_key, plan.instance_type),
+            plan.container.server,
+            plan.lossless,
+            hosted.artifact.artifact_store,
+        )
+
+
+@dataclass(frozen=True)
 class EvaluationTarget:
-    """An endpoint or component to evaluate, with its models, one for each instance type.
+    """An endpoint or component to evaluate, with what it serves, a subject for each instance type.
 
     ``component_arn`` is None where a variant serves the model. ``share_of_instance`` is what a copy of the component
     takes, ``network`` what the benchmark job reaches the network through, and ``discount`` a share. ``alarms`` watch
@@ -58,7 +89,7 @@ class EvaluationTarget:
     endpoint_config_name: str
     component_arn: str | None
     served: ServedModel
-    models: Sequence[HostedModel]
+    subjects: Sequence[EvaluatedSubject]
     share_of_instance: float | None
     network: Network | None
     asynchronous: bool
@@ -125,7 +156,7 @@ class EndpointEvaluation(Construct):
         for advice in warnings(self._benchmark):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.target: EvaluationTarget = target
-        self._store = ArtifactStore.writable_of(self, (model.artifact.artifact_store for model in target.models))
+        self._store = ArtifactStore.writable_of(self, (subject.store for subject in target.subjects if subject.store))
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
         self._tags = self._tag_manager.rendered_tags
@@ -213,8 +244,7 @@ class EndpointEvaluation(Construct):
             self._service.jobs.watcher.permit(statements_of("send prompts", Targets=self._targets, Prompts=read))
         resource, gate, seconds = self._deployed, _gate(required), self._wait_seconds
         # Text that changes with the measurement, the models, the requirements and how long the deployment waits.
-        plans = [model.plan for model in self.target.models]
-        served = [[plan.deployment_hash, plan.container_key, plan.instance_type] for plan in plans]
+        served = [list(subject.recipe) for subject in self.target.subjects]
         sent = self._stack.resolve([self.workload.spec, gate])
         waits = [seconds] if seconds != _DEFAULT_WAIT_SECONDS else []
         text = json.dumps([served, sent, *waits], sort_keys=True)
@@ -266,18 +296,18 @@ class EndpointEvaluation(Construct):
             EndpointConfigName=target.endpoint_config_name,
             InferenceComponentName=served.inference_component_name,
             VariantName=None if served.is_component else served.variant_name,
-            ModelNames=[model.model_name for model in target.models],
+            ModelNames=[subject.model_name for subject in target.subjects],
             Subjects=[
                 drop_none(
-                    InstanceType=model.plan.instance_type,
-                    ArtifactKey=model.evaluation_key,
+                    InstanceType=subject.instance_type,
+                    ArtifactKey=subject.key,
                     PricePerHour=self._benchmark.instance_price_per_hour,
-                    Server=model.plan.container.server,
+                    Server=subject.server,
                 )
-                for model in target.models
+                for subject in target.subjects
             ],
             ShareOfInstance=target.share_of_instance,
-            Lossless=all(model.plan.lossless for model in target.models),
+            Lossless=all(subject.lossless for subject in target.subjects),
             WorkloadConfigName=self._config_name,
             Workload=self.workload.spec,
             Concurrencies=list(self.workload.concurrency),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 
 from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.errors import Violation
+from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.settings import Settings
 
 JobArn = Annotated[
@@ -160,8 +161,12 @@ class Recommendation(Settings):
 
 @dataclass(frozen=True)
 class RecommendedDeployment:
-    """A recommendation and the stack that serves it; region and account are None where deployment decides them."""
+    """A recommendation and the stack that serves it; region and account are None where deployment decides them.
+
+    ``alarms`` watch the endpoint; the default has none that is sized for a number of requests.
+    """
 
     recommendation: Recommendation
     region: str | None = None
     account: str | None = None
+    alarms: Alarms = field(default_factory=lambda: Alarms(saturation=False))

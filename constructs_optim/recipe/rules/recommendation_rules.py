@@ -54,3 +54,12 @@ def _copies_divide_the_accelerators(deployment: RecommendedDeployment) -> Iterat
     elif recommendation.min_memory_mib is not None and recommendation.min_memory_mib * copies >= row.memory_mib:
         reason = f"{row.name} has {row.memory_mib} MiB for {copies} copies, and its host needs some of it"
         yield Finding("recommendation.min_memory_mib", recommendation.min_memory_mib, "less memory", reason)
+
+
+@rule("OPT217", f"{GUIDE}generative-ai-inference-recommendations-deploy.html")
+def _saturation_has_a_threshold(deployment: RecommendedDeployment) -> Iterator[Finding]:
+    """An alarm on saturation has a threshold: no recommendation says how many requests an instance is sized for."""
+    settings = deployment.alarms.switched_on().get("saturation")
+    if settings is not None and not settings.threshold:
+        fix = "requests in flight of an instance or copy, AlarmSettings(threshold=16), or saturation=False"
+        yield Finding("monitoring.alarms.saturation.threshold", settings.threshold, fix)

@@ -27,6 +27,9 @@ _POLL_SECONDS, _UPDATE_SECONDS = 300, 30
 # Bounds the history of the execution, which has 25,000 events: some 5 a poll.
 _LONGEST_POLLS = 4_000
 _UPDATE_ATTEMPTS = 3
+# What refuses an update for good: "Cannot update in-progress endpoint" is the one ValidationException that passes.
+_REFUSALS = ("ValidationException", "ResourceLimitExceeded")
+_BUSY = "in-progress"
 
 
 @entry_point
@@ -122,10 +125,14 @@ def _conclude(
         outcome=found.outcome,
         pairs=state.observed.pairs,
     )
+    uri = records.uri("report.md", watch.run)
+    _tell(request, found.outcome, f"{reason}. The report: {uri}")
+
+
+def _tell(request: ShadowRequest, what: str, message: str) -> None:
     if request.topic_arn is not None:
-        uri = records.uri("report.md", watch.run)
-        subject = f"Shadow of {request.endpoint_name}: {found.outcome}"[:100]
-        client("sns").publish(TopicArn=request.topic_arn, Subject=subject, Message=f"{reason}. The report: {uri}")
+        subject = f"Shadow of {request.endpoint_name}: {what}"[:100]
+        client("sns").publish(TopicArn=request.topic_arn, Subject=subject, Message=message)
 
 
 def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
@@ -144,12 +151,14 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         log("shadow ended", shadow=records.key, config=endpoint["EndpointConfigName"])
         return DONE
     if state.updates >= _UPDATE_ATTEMPTS:
-        reason = str(endpoint.get("FailureReason", "unknown"))
+        reason = state.refusal or str(endpoint.get("FailureReason", "unknown"))
         log(Counted.job_failed, shadow=records.key, failure=f"the shadow variant could not be ended: {reason}")
+        _tell(request, "not ended", f"The shadow variant could not be ended, and its instances go on: {reason}")
         return DONE
     if state.updates and promotes:
         # Its alarms rolled the promotion back, or the candidate did not start: production goes on.
-        log("promotion failed", shadow=records.key, reason=str(endpoint.get("FailureReason", "")))
+        reason = state.refusal or str(endpoint.get("FailureReason", ""))
+        log("promotion failed", shadow=records.key, reason=reason)
         target = request.ended_config_name
     try:
         client("sagemaker").update_endpoint(
@@ -161,10 +170,16 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
             RetainDeploymentConfig=True,
         )
     except ClientError as error:
-        if code_of(error) != "ValidationException":
+        if code_of(error) not in _REFUSALS:
             raise
-        # CloudFormation may have begun an update meanwhile.
-        log("endpoint is busy", shadow=records.key, reason=message_of(error))
+        if _BUSY in message_of(error):
+            # CloudFormation began an update meanwhile.
+            log("endpoint is busy", shadow=records.key)
+            return again(_UPDATE_SECONDS)
+        state.refusal = message_of(error)
+        log("update refused", shadow=records.key, reason=state.refusal)
+    else:
+        state.refusal = ""
     state.updates += 1
     records.write(RUN, state.model_dump(), watch.run)
     return again(_UPDATE_SECONDS)

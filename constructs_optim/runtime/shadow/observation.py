@@ -53,7 +53,11 @@ class Reading(BaseModel):
 
 
 class RunState(BaseModel):
-    """A run, as its record has it. ``minute`` is how far metrics were read, in seconds since 1970."""
+    """A run, as its record has it.
+
+    ``minute`` is how far metrics were read, in seconds since 1970. ``updates`` counts the attempts to end the shadow,
+    and ``refusal`` is why the last one did not begin.
+    """
 
     began: float
     phase: str = "observing"
@@ -63,6 +67,7 @@ class RunState(BaseModel):
     candidate: Reading = Reading()
     observed: Observed = Observed()
     updates: int = 0
+    refusal: str = ""
 
 
 def criteria_of(request: ShadowRequest) -> Criteria:

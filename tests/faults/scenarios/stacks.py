@@ -51,6 +51,12 @@ def model_files_change_and_the_update_fails(t: Trials) -> None:
 
 
 @scenario
+def endpoint_is_busy_when_its_shadow_ends(t: Trials) -> None:
+    t.cloud.inject("endpoint_busy", operation="UpdateEndpoint", count=4)
+    survives(t, t.stack("shadow"))
+
+
+@scenario
 def rollback_fails(t: Trials) -> None:
     t.cloud.inject("job_never_finishes")
     stack = t.stack("impatient")

@@ -1,0 +1,104 @@
+"""The endpoint of a recommendation in templates: its alarms, dashboard, scaling and evaluations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+
+from constructs_optim import (
+    Alarms,
+    AlarmSettings,
+    ArtifactStore,
+    MonitoringOptions,
+    RecipeError,
+    RecommendedEndpoint,
+    Workload,
+)
+
+from ..recipe.test_recommended_deployment import recommendation
+
+ALARM, COMPONENT, DASHBOARD, ENDPOINT, EVALUATION = (
+    "AWS::CloudWatch::Alarm",
+    "AWS::SageMaker::InferenceComponent",
+    "AWS::CloudWatch::Dashboard",
+    "AWS::SageMaker::Endpoint",
+    "Custom::EndpointEvaluation",
+)
+VLLM = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
+
+
+@pytest.fixture
+def stack() -> Stack:
+    return Stack(App(), "Chat", env={"region": "us-west-2", "account": "111122223333"})
+
+
+def properties(stack: Stack, kind: str) -> list[dict[str, Any]]:
+    found = Template.from_stack(stack).find_resources(kind)
+    return [resource["Properties"] for _, resource in sorted(found.items())]
+
+
+@pytest.mark.parametrize(("copies", "dimension"), [(1, "VariantName"), (2, "InferenceComponentName")])
+def test_its_alarms_watch_what_serves_and_roll_an_update_back(stack: Stack, copies: int, dimension: str) -> None:
+    RecommendedEndpoint(stack, "Served", recommendation=recommendation(copies_per_instance=copies))
+    (endpoint,), alarms = properties(stack, ENDPOINT), properties(stack, ALARM)
+    names = {alarm["AlarmName"].rpartition("-")[2] for alarm in alarms}
+    assert names == {"ErrorRate", "ZeroCapacity"}
+    assert dimension in json.dumps(alarms)
+    watched = endpoint["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
+    assert [alarm["AlarmName"]["Ref"].partition("Alarms")[2][:9] for alarm in watched] == ["ErrorRate", "ZeroCapac"]
+    roles = json.dumps(properties(stack, "AWS::IAM::Role"))
+    assert "cloudwatch:DescribeAlarms" in roles
+
+
+def test_a_threshold_makes_an_alarm_on_saturation(stack: Stack) -> None:
+    with pytest.raises(RecipeError, match="OPT217"):
+        RecommendedEndpoint(
+            stack, "Unsized", recommendation=recommendation(), monitoring=MonitoringOptions(alarms=Alarms())
+        )
+    assert not stack.node.children
+    alarms = Alarms(saturation=AlarmSettings(threshold=16))
+    RecommendedEndpoint(stack, "Sized", recommendation=recommendation(), monitoring=MonitoringOptions(alarms=alarms))
+    (alarm,) = [each for each in properties(stack, ALARM) if each["AlarmName"].endswith("Saturation")]
+    assert alarm["Threshold"] == 16
+
+
+def test_its_dashboard_has_alarms_scaling_and_costs(stack: Stack) -> None:
+    endpoint = RecommendedEndpoint(
+        stack,
+        "Served",
+        recommendation=recommendation(),
+        monitoring=MonitoringOptions(instance_price_per_hour=7.09),
+    )
+    endpoint.auto_scale(max_capacity=4).on_invocations(target=600)
+    (dashboard,) = properties(stack, DASHBOARD)
+    body = json.dumps(dashboard["DashboardBody"])
+    assert "7.09" in body
+    assert "ErrorRate" in body
+    assert "DesiredInstanceCount" in json.dumps(properties(stack, "AWS::ApplicationAutoScaling::ScalableTarget"))
+
+
+def test_an_evaluation_knows_the_package_and_its_server(stack: Stack) -> None:
+    store = ArtifactStore.from_bucket(s3.Bucket.from_bucket_name(stack, "Kept", "evaluations"))
+    endpoint = RecommendedEndpoint(
+        stack, "Served", recommendation=recommendation(image=VLLM, copies_per_instance=2), artifact_store=store
+    )
+    endpoint.evaluate(workload=Workload(concurrency=[4])).require(max_error_rate=0.01)
+    other = RecommendedEndpoint(
+        stack,
+        "Other",
+        recommendation=recommendation(model_package_arn=recommendation().model_package_arn[:-1] + "2"),
+        artifact_store=store,
+    )
+    other.evaluate()
+    required, plain = sorted((each["Request"] for each in properties(stack, EVALUATION)), key=lambda each: -len(each))
+    (subject,) = required["Subjects"]
+    assert (subject["InstanceType"], subject["Server"]) == ("ml.g5.12xlarge", "vllm")
+    assert (required["ShareOfInstance"], required["Lossless"], required["Bucket"]) == (0.5, False, "evaluations")
+    assert required["Gate"]["Limits"]
+    assert "ShareOfInstance" not in plain
+    assert subject["ArtifactKey"] != plain["Subjects"][0]["ArtifactKey"]
