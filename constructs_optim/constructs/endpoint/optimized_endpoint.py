@@ -52,6 +52,7 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.techniques.captured import CapturedEndpoint, CapturedTraffic
 from constructs_optim.runtime.shadow.sequential_test import announced_pairs
 from constructs_optim.templates.resource_types import OPTIMIZED_ENDPOINT_CONFIG
 
@@ -441,6 +442,21 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         url = super().openai_base_url
         warn_of_openai(self, self.models)
         return url
+
+    @property
+    def captured(self) -> CapturedTraffic:
+        """What the endpoint's data capture keeps of its variant, as training data of another endpoint's EAGLE heads.
+
+        ``captured.during("2026-11")`` is what heads are trained on: captures grow, and a period that is over does not.
+        An endpoint that trains on its own captures has them from :meth:`DataCapture.captured`.
+
+        Raises:
+            RecipeError: without data capture.
+        """
+        capture = self._configuration.data_capture
+        refuse(check(CapturedEndpoint(capture.sampling_percentage if capture is not None else None)))
+        assert capture is not None  # noqa: S101 - OPT213
+        return capture.captured(self._literal_name, variant_name=self.variant_name)
 
     @property
     def evaluation_target(self) -> EvaluationTarget:

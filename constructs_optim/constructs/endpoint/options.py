@@ -39,6 +39,7 @@ from constructs_optim.recipe.hosting.options import (
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.techniques.captured import CapturedTraffic
 from constructs_optim.recipe.tokens import is_token
 
 from .update_policy import watch_statements
@@ -264,6 +265,23 @@ class DataCapture(Settings):
         if not (self.requests or self.responses):
             raise ValueError("requests=False and responses=False captures nothing: leave data_capture out")
         return self
+
+    def captured(self, endpoint_name: str, *, variant_name: str = "AllTraffic") -> CapturedTraffic:
+        """What an endpoint with this data capture has captured, as training data of EAGLE heads.
+
+        An endpoint that trains on its own captures names itself here; ``endpoint.captured`` is for all others.
+
+        Args:
+            endpoint_name: the endpoint's name.
+            variant_name: its production variant. Default: ``AllTraffic``.
+        """
+        key = self.encryption_key
+        return CapturedTraffic(
+            uri=f"s3://{self.bucket.bucket_name}/{self.prefix}/{endpoint_name}/{variant_name}",
+            requests=self.requests,
+            responses=self.responses,
+            encryption_key_arn=key.key_arn if key is not None else None,
+        )
 
     @property
     def key_arns(self) -> tuple[str, ...]:

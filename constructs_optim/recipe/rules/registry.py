@@ -18,6 +18,7 @@ from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.techniques.captured import CapturedEndpoint
 
 Subject = (
     Recipe
@@ -26,6 +27,7 @@ Subject = (
     | Shadow
     | Alarms
     | EngineMetricUse
+    | CapturedEndpoint
     | Benchmark
     | RecommendationRequest
     | RecommendedDeployment
