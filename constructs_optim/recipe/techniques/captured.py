@@ -63,7 +63,13 @@ class CapturedTraffic(Settings):
         Raises:
             RecipeError: where it is neither.
         """
-        return CapturedTraffic(**{**dict(self), "period": period})
+        return CapturedTraffic(
+            uri=self.uri,
+            period=period,
+            requests=self.requests,
+            responses=self.responses,
+            encryption_key_arn=self.encryption_key_arn,
+        )
 
     @property
     def prefix(self) -> str:
