@@ -58,7 +58,7 @@ class ServedModel:
         return metric.formula is not None and all(self.publishes(operand) for operand in operands(metric.formula))
 
     def engine_query(
-        self, metric: EngineMetric, *, window_seconds: int = engines.WINDOW_SECONDS, quantile: float | None = None
+        self, metric: EngineMetric, *, window_seconds: int | None = None, quantile: float | None = None
     ) -> str:
         """The PromQL of a metric that the engine publishes."""
         selector = engines.selector(

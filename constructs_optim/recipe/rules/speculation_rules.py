@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
+from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.metrics import engines
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques import SpeculativeDecoding
 from constructs_optim.recipe.techniques.captured import CapturedEndpoint, CapturedTraffic
+from constructs_optim.recipe.tokens import is_known
 
 from .registry import API, Finding, rule
 
@@ -59,3 +62,12 @@ def _captures_are_there(endpoint: CapturedEndpoint) -> Iterator[Finding]:
         location = "data_capture.sampling_percentage" if has_capture else "data_capture"
         fix = "1 to 100" if has_capture else "DataCapture(bucket=...)"
         yield Finding(location, endpoint.sampling_percentage, fix)
+
+
+@rule("OPT214", engines.SOURCE)
+def _decay_is_a_share(alarms: Alarms) -> Iterator[Finding]:
+    """A decay is a share of the acceptance length: 90 is a tenth less than in the last 23 hours, and 100 is always."""
+    settings = alarms.switched_on().get("acceptance_decay")
+    threshold = settings.threshold if settings is not None else None
+    if is_known(threshold) and not 0 < threshold < 100:
+        yield Finding("alarms.acceptance_decay.threshold", threshold, "above 0 and below 100, such as 90")
