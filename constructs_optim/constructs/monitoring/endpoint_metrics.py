@@ -223,6 +223,7 @@ class MeasuredResource(Resource):
     metric_engine_output_tokens_per_second = _engine_method("engine_output_tokens_per_second")
     metric_prefix_cache_hit_rate = _engine_method("prefix_cache_hit_rate")
     metric_acceptance_length = _engine_method("acceptance_length")
+    metric_drafts_per_second = _engine_method("drafts_per_second")
     metric_acceptance_length_kept = _engine_method("acceptance_length_kept")
 
     def metric_cost_per_hour(

@@ -21,7 +21,7 @@ SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/dg/inference-monitoring.h
 """AWS's list of these metrics, of vLLM; those of SGLang are "equivalent counterparts"."""
 WINDOW_SECONDS = 300
 """The range that rates are taken over, unless another is asked for."""
-_OF_SPECULATION = ("acceptance_length", "acceptance_length_kept")
+_OF_SPECULATION = ("acceptance_length", "drafts_per_second", "acceptance_length_kept")
 _SERVERS = ("vllm", "sglang", "text_generation_inference")
 
 
@@ -47,8 +47,12 @@ class EngineMetric:
     ) -> str:
         """Its PromQL for what ``selector`` selects: one value, in ``unit``."""
         window = f"{window_seconds or self.window_seconds}s"
-        text = self.queries[server].replace("<>", selector).replace("$window", window)
+        text = self.windowed(server, selector).replace("$window", window)
         return text.replace("$quantile", f"{quantile or self.quantile:g}") if self.quantile is not None else text
+
+    def windowed(self, server: str, selector: str) -> str:
+        """The same with ``$window`` for the range, which is known only when it is asked."""
+        return self.queries[server].replace("<>", selector)
 
 
 @dataclass(frozen=True)
