@@ -255,8 +255,8 @@ def test_an_evaluation_of_drafts_asks_for_their_acceptance() -> None:
     template = Template.from_stack(scope)
     [evaluation] = template.find_resources("Custom::EndpointEvaluation").values()
     request = evaluation["Properties"]["Request"]
-    assert "vllm:spec_decode_num_accepted_tokens_total" in request["Acceptance"]["Length"]
-    assert request["Acceptance"]["Drafts"].endswith("[$window]))")
+    assert "vllm:spec_decode_num_accepted_tokens_total" in json.dumps(request["Acceptance"]["Length"])
+    assert "[$window]))" in json.dumps(request["Acceptance"]["Drafts"])
     assert {"Metric": "acceptance_length", "Better": "higher"}.items() <= request["Gate"]["Compared"][0].items()
     assert request["Gate"]["Limits"][-1]["AtLeast"] == 1.5
     roles = template.find_resources("AWS::IAM::Role")
