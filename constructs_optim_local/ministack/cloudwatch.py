@@ -291,6 +291,7 @@ class MinistackAlarms:
         def dispatch_alarm_actions(alarm: dict[str, Any], old_state: str, new_state: str, reason: str) -> None:
             if old_state != new_state:
                 dispatch(alarm, old_state, new_state, reason)
+                _publish(alarm, old_state, new_state, reason)
             if not alarm.get("ActionsEnabled", True):
                 return
             # SetAlarmState brings no datapoint: one of an earlier evaluation would mislead.
@@ -307,6 +308,28 @@ class MinistackAlarms:
 
 def _answered(status: int, document: dict[str, Any]) -> Response:
     return status, {"Content-Type": "application/json"}, json.dumps(document).encode()
+
+
+def _publish(alarm: dict[str, Any], old_state: str, new_state: str, reason: str) -> None:
+    """Send EventBridge the change of an alarm's state, whether or not its actions are enabled.
+
+    Source: CloudWatch user guide, "Alarm events and EventBridge".
+    """
+    from ministack.services import eventbridge
+
+    detail = {
+        "alarmName": alarm["AlarmName"],
+        "configuration": {"description": alarm.get("AlarmDescription") or ""},
+        "previousState": {"value": old_state},
+        "state": {"value": new_state, "reason": reason},
+    }
+    entry = {
+        "Source": "aws.cloudwatch",
+        "DetailType": "CloudWatch Alarm State Change",
+        "Resources": [alarm["AlarmArn"]],
+        "Detail": json.dumps(detail),
+    }
+    eventbridge._put_events({"Entries": [entry]}, allow_aws_source=True)
 
 
 def next_fire(expression: str, after: dt.datetime) -> dt.datetime | None:
