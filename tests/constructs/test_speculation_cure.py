@@ -105,7 +105,6 @@ def test_the_alarm_starts_the_restart_of_this_endpoint(stack: Stack) -> None:
     assert statements["RestartEndpoint"]["Resource"] == {"Ref": served}
     assert {each["Ref"] for each in statements["UseTwinConfigs"]["Resource"]} == set(found(stack, CONFIG))
     assert "restarts/chat.json" in json.dumps(statements["Restarts"]["Resource"])
-    assert statements["ReadDecayAlarm"]["Resource"] == {"Fn::GetAtt": [alarm, "Arn"]}
 
 
 def test_the_alarm_compares_each_container_with_itself(stack: Stack) -> None:

@@ -314,7 +314,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             return
         scope = Construct(self, "Restart")
         variant = self._configuration.variant_property(self._hosting, self.models)
-        properties = {**self._configuration.properties(), "production_variants": [variant]}
+        properties: dict[str, Any] = {**self._configuration.properties(), "production_variants": [variant]}
         twin = self._by_api(sagemaker.CfnEndpointConfig(scope, "Config", **properties))
         describe_hosted(twin, self.models)
         # The endpoint may have it when the stack is deleted, and loses it last.
