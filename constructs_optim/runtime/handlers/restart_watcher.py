@@ -27,6 +27,7 @@ from ..telemetry import Counted, LambdaContext, entry_point, log
 
 _BUSY_SECONDS, _UPDATE_SECONDS = 60, 30
 _MOST_UPDATES = 2
+_CHANGING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
 
 
 class _Declined(Exception):
@@ -50,9 +51,11 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     if record.get("run") == watch.run and config == record.get("target") and status == "InService":
         log(Counted.restarted, endpoint_name=request.endpoint_name, config=config)
         return DONE
-    if status != "InService" or _is_deployed(request):
+    if status in _CHANGING or _is_deployed(request):
         # Also while this run's own update is under way.
         return again(_UPDATE_SECONDS if record.get("run") == watch.run else _BUSY_SECONDS)
+    if status != "InService":
+        return _end(request, f"it is {status}")
     if config not in request.config_names:
         return _end(request, f"it serves {config}, which is another deployment's or a shadow's")
     if record.get("run") != watch.run and not _is_alarming(request):
