@@ -79,6 +79,7 @@ from .recipe.hosting.options import (
 )
 from .recipe.hosting.shadow import AnswerCheck as AnswerCheck
 from .recipe.hosting.scaling import ScalingStep as ScalingStep
+from .recipe.hosting.speculation import SpeculationCure as SpeculationCure
 from .recipe.servers import (
     Adapters as Adapters,
     Server as Server,

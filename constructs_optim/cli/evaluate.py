@@ -37,6 +37,7 @@ _COLUMNS = {
     "inter_token_latency_p50": "ITL (ms)",
     "client_latency_p50": "latency (ms)",
     "output_tokens_per_second": "tokens/s",
+    "acceptance_length": "accepted",
     "blended_price_per_million_tokens": "blended $/M",
     "client_invocations": "sent",
     "client_invocation_errors": "failed",
@@ -305,6 +306,8 @@ def _print(folder: Path, results: Sequence[EvaluationResult], completions: Compl
     sides = ["side"] if len(results) > 1 else []
     print_table(["users", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))
     say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole completion.")
+    if "acceptance_length" in known:
+        say("Accepted: tokens that a step of speculative decoding brings on average, by the server's own counters.")
     if completions is not None:
         say(f"{completions.identical} of {completions.compared} prompts have the same completion from both.")
     for note in dict.fromkeys(note for result in results for note in result.notes):

@@ -14,6 +14,7 @@ from .evaluate import evaluate_command
 from .explain import explain_command
 from .medusa import medusa_app
 from .operations.artifacts import artifacts_app
+from .operations.captures import captures_command
 from .operations.dashboard import dashboard_app
 from .operations.endpoint import endpoint_app
 from .operations.jobs import jobs_app
@@ -45,6 +46,7 @@ app.command("catalog", short_help="List supported models, instances, images, rul
 app.command("explain", short_help="Explain what a deployment does to each endpoint.")(explain_command)
 app.command("evaluate", short_help="Measure latency, throughput and price.")(evaluate_command)
 app.command("lock", short_help="Show and update the containers that an app records.")(lock_command)
+app.command("captures", short_help="Write captured traffic as a workload or training data.")(captures_command)
 app.command("adopt", short_help="Declare an existing endpoint, to import it.")(adopt_command)
 app.add_typer(jobs_app, name="jobs", help="List, watch and stop the account's jobs.")
 app.add_typer(artifacts_app, name="artifacts", help="List, show, verify and prune a store's artifacts.")

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from constructs_optim.recipe.evaluation.calculation import errors_by_kind, summarize
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level, Price, Workload
 
+from .drafts import count_drafts
 from .load import MeasuredLevel, Segment
 from .options import FormatName, Load, Options
 from .prompts import digest
@@ -132,8 +133,11 @@ class Evaluation:
                     write(record)
                     progress.request_ended(record)
 
+                before = await count_drafts(side.subject.url)
                 try:
                     await side.sender.run(load, level, recorded)
+                    counted = (await count_drafts(side.subject.url)).since(before)
+                    level.segments[-1].drafts, level.segments[-1].accepted = counted.drafts, counted.accepted
                 except asyncio.CancelledError:
                     # Ctrl-C: the event loop's runner cancels its main task.
                     self.interrupted = True
@@ -156,6 +160,9 @@ def summarize_level(price: Price | None, concurrency: int, level: MeasuredLevel)
         instance_price_per_hour=price.instance_price_per_hour if price else None,
         discount=price.discount if price else 0.0,
     )
+    if drafts := sum(segment.drafts for segment in level.segments):
+        accepted = sum(segment.accepted for segment in level.segments)
+        metrics |= {"acceptance_length": 1 + accepted / drafts, "drafts": drafts}
     return Level(
         concurrency=concurrency,
         seconds=round(level.seconds, 3),

@@ -42,11 +42,14 @@ class Segment:
     """The end of a load, or of a part of it; ``abandoned`` is the reason why it was stopped early.
 
     ``lag_p99`` is the 99th percentile of the event loop's lag in milliseconds, which measured times include.
+    ``drafts`` were verified by the server meanwhile, with ``accepted`` tokens of them.
     """
 
     complete: bool = False
     lag_p99: float = 0.0
     abandoned: str = ""
+    drafts: float = 0.0
+    accepted: float = 0.0
 
 
 @dataclass

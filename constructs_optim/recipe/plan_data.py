@@ -58,6 +58,8 @@ class S3Source(_Data):
     accept_eula: bool = False
     # Excluded from keys and hashes: artifacts do not depend on the encryption of their source.
     encryption_key_arn: str | None = Field(default=None, exclude=True)
+    # Whether the token after s3:// is a bucket's name alone, so that permissions may name the prefix below it.
+    names_bucket: bool = Field(default=False, exclude=True)
     # Without them, plans and hashes are what they were before there was a manifest.
     manifest_uri: str | None = Field(default=None, exclude_if=lambda uri: uri is None)
     manifest_etag: str | None = Field(default=None, exclude_if=lambda etag: etag is None)

@@ -261,7 +261,7 @@ class _Planner:
         elif isinstance(source, HubSource) and source.version is not None:
             # A hub's versions never change: the source's exact bytes are known now.
             key = artifact_key(recipe_key, f"hub:{source.hub_name}/{source.model_id}@{source.version}")
-        reads = tuple(S3Source(uri=uri) for t in members for uri in t.reads())
+        reads = tuple(read for t in members for read in t.reads())
         identities = [recipe_key, declared, *(self.identity(read.uri) for read in reads)]
         return JobPlan(
             name="-".join(t.name.replace("_", "-") for t in members),

@@ -62,6 +62,8 @@ class Counted(Enum):
     gate_closed = "gate closed", "DeploymentStopped"
     shadow_decided = "shadow decided", "ShadowDecided"
     shadow_not_decided = "shadow not decided", "ShadowNotDecided"
+    restarted = "restarted", "EndpointRestarted"
+    restart_failed = "restart failed", "RestartFailed", True
     deployment_failed = "failed", "DeploymentFailed", True
     crashed = "crashed", "InvocationFailed", True
 

@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from .promql import Histogram, Labels, PromqlError, Series, Value, evaluate
 
-_KEPT_SECONDS = 3 * 3600.0
+# As far back as a query reads: CloudWatch user guide, "PromQL limits and restrictions".
+_KEPT_SECONDS = 24 * 3600.0
 _Location = tuple[str, str]
 
 

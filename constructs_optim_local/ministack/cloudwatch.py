@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qs
 
+from constructs_optim_local.access.authorization import Permission
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch import promql_alarms
 from constructs_optim_local.cloudwatch.alarms import Tripped
@@ -25,7 +28,8 @@ from constructs_optim_local.cloudwatch.evaluation import Evaluation, evaluated, 
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
 from constructs_optim_local.cloudwatch.telemetry import PromqlError, Telemetry
 
-from .patches import replace
+from .iam import EnforcedRoles, Handler, Response
+from .patches import replace, table
 
 ScalingAction = Callable[[str, dict[str, Any], float | None], None]
 """Called with a policy's ARN, the alarm, and the datapoint that set it off where there is one."""
@@ -49,13 +53,44 @@ class MinistackAlarms:
         self._history: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
         self._seen: dict[str, Evaluation] = {}
 
-    def install(self, scale: ScalingAction) -> None:
-        """Put alarms right, once, before the first request is served."""
+    def install(self, scale: ScalingAction, roles: EnforcedRoles | None = None) -> None:
+        """Put alarms right, and answer PromQL, once, before the first request; with ``roles``, IAM is enforced."""
+        self._answer_promql(roles)
         self._remember_states()
         self._evaluate_as_aws()
         self._keep_metrics()
         self._carry_out_scaling(scale)
         threading.Thread(target=self._watch_promql, daemon=True).start()
+
+    def _answer_promql(self, roles: EnforcedRoles | None) -> None:
+        """Instant queries, ``/api/v1/query``: CloudWatch user guide, "QueryMetrics", with the two actions it needs.
+
+        Assumed, for no page shows one: errors in the form of Prometheus' HTTP API.
+        """
+        from ministack.core.responses import get_account_id, get_region
+
+        handlers = table("app.SERVICE_HANDLERS")
+        others: Handler = handlers["monitoring"]
+
+        async def monitoring(
+            method: str, path: str, headers: dict[str, str], body: bytes, query_params: dict[str, Any]
+        ) -> Response:
+            if path != "/api/v1/query":
+                return await others(method, path, headers, body, query_params)
+            needed = (Permission(f"cloudwatch:{action}", "*") for action in ("GetMetricData", "ListMetrics"))
+            if roles is not None and (message := roles.refusal(headers, query_params, needed)):
+                return _answered(403, {"status": "error", "errorType": "AccessDenied", "error": message})
+            asked = {**{name: str(values[0]) for name, values in parse_qs(body.decode()).items()}}
+            asked |= {name: str(value[0] if isinstance(value, list) else value) for name, value in query_params.items()}
+            try:
+                at = float(asked.get("time", self._clock.now().timestamp()))
+                found = self.telemetry.query(asked["query"], at, account=get_account_id(), region=get_region())
+            except (KeyError, ValueError) as error:
+                return _answered(400, {"status": "error", "errorType": "bad_data", "error": str(error)})
+            result = [{"metric": dict(labels), "value": [at, f"{value:.17g}"]} for labels, value in found.items()]
+            return _answered(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
+
+        handlers["monitoring"] = monitoring
 
     def missing(self, names: Sequence[str], *, account: str, region: str) -> list[str]:
         """Those of the names that no alarm has, metric or composite."""
@@ -256,6 +291,7 @@ class MinistackAlarms:
         def dispatch_alarm_actions(alarm: dict[str, Any], old_state: str, new_state: str, reason: str) -> None:
             if old_state != new_state:
                 dispatch(alarm, old_state, new_state, reason)
+                _publish(alarm, old_state, new_state, reason)
             if not alarm.get("ActionsEnabled", True):
                 return
             # SetAlarmState brings no datapoint: one of an earlier evaluation would mislead.
@@ -268,6 +304,32 @@ class MinistackAlarms:
                     threading.Thread(target=scale, args=arguments, daemon=True).start()
 
         replace("services.cloudwatch._dispatch_alarm_actions", dispatch_alarm_actions)
+
+
+def _answered(status: int, document: dict[str, Any]) -> Response:
+    return status, {"Content-Type": "application/json"}, json.dumps(document).encode()
+
+
+def _publish(alarm: dict[str, Any], old_state: str, new_state: str, reason: str) -> None:
+    """Send EventBridge the change of an alarm's state, whether or not its actions are enabled.
+
+    Source: CloudWatch user guide, "Alarm events and EventBridge".
+    """
+    from ministack.services import eventbridge
+
+    detail = {
+        "alarmName": alarm["AlarmName"],
+        "configuration": {"description": alarm.get("AlarmDescription") or ""},
+        "previousState": {"value": old_state},
+        "state": {"value": new_state, "reason": reason},
+    }
+    entry = {
+        "Source": "aws.cloudwatch",
+        "DetailType": "CloudWatch Alarm State Change",
+        "Resources": [alarm["AlarmArn"]],
+        "Detail": json.dumps(detail),
+    }
+    eventbridge._put_events({"Entries": [entry]}, allow_aws_source=True)
 
 
 def next_fire(expression: str, after: dt.datetime) -> dt.datetime | None:

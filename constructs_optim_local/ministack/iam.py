@@ -58,6 +58,7 @@ class EnforcedRoles:
         handlers["s3"] = self._checked_s3(handlers["s3"])
         self._trusted_functions()
         self._checked_invocations()
+        self._checked_targets()
 
     def trusts(self, role_arn: str, service: str, source_arn: str) -> bool:
         """Whether the role's trust policy lets ``service`` take it on for ``source_arn`` of the same account.
@@ -242,6 +243,25 @@ class EnforcedRoles:
             return issued | {SECRET_KEY: secret, TOKEN: secret}
 
         replace("core.lambda_runtime.execution_credentials", credentials, lambda_runtime, lambda_svc)
+
+    def _checked_targets(self) -> None:
+        """Source: EventBridge user guide, "Using IAM roles for events in Amazon EventBridge"."""
+        from ministack.services import eventbridge
+
+        invoke = eventbridge._invoke_target
+
+        def invoke_as_role(target: dict[str, Any], event: Any, rule: dict[str, Any], view: Any = None) -> None:
+            role, arn = target.get("RoleArn", ""), target.get("Arn", "")
+            if ":states:" in arn and not (
+                role
+                and self.trusts(role, "events.amazonaws.com", rule["Arn"])
+                and self.allows(role, Permission("states:StartExecution", arn))
+            ):
+                # A failed invocation, which the rule's metric counts, and no caller sees.
+                return
+            invoke(target, event, rule, view)
+
+        replace("services.eventbridge._invoke_target", invoke_as_role)
 
     def _checked_invocations(self) -> None:
         from ministack.services import lambda_svc, stepfunctions

@@ -105,6 +105,10 @@ PATCHES: Mapping[str, Patch] = {
         "4a98d637b506",
         "The link to a layer's code is signed, as every request has to be.",
     ),
+    "services.eventbridge._invoke_target": Patch(
+        "56075a7de85a",
+        "The role of a rule's target has to trust EventBridge, and may start what the target is.",
+    ),
     "services.cloudformation.custom_resource.invoke_custom_resource": Patch(
         "640560d12c3a",
         "Waits for the end of the function, and records creations that failed.",

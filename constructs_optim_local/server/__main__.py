@@ -121,7 +121,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     behave_like_aws(faults)
     limit_history(settings["history_events"])
     Scheduler(settings["time_scale"], next_fire, roles, clock).install()
-    alarms.install(scaling.alarm_fired)
+    alarms.install(scaling.alarm_fired, roles)
     inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
     config = Config()
     config.bind = [f"127.0.0.1:{settings['port']}"]

@@ -62,7 +62,7 @@ def result_of(folder: Path, side: str = "endpoint") -> EvaluationResult:
 
 
 def test_a_server_is_evaluated_at_each_concurrency(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out, server.timing.accepted = tmp_path / "out", 1.5
     target = f"{server.url},instance-price-per-hour=3.6,discount=0.25"
     ran = run(target, "--prompts", prompts, "--concurrency", "4,1", "--requests", 8, "--output", out)
     assert ran.exit_code == 0, ran.output
@@ -71,6 +71,8 @@ def test_a_server_is_evaluated_at_each_concurrency(server: ModelServer, prompts:
     for level in result.levels:
         assert set(level.metrics) == {metric.name for metric in EVALUATION}, "every metric is there"
         assert level.metrics["client_invocations"] == 8
+        # Those of the requests before anything is counted, too.
+        assert (level.metrics["acceptance_length"], level.metrics["drafts"]) == (2.5, 10 * (8 + level.concurrency))
         assert level.metrics["output_tokens"] == TOKENS
         hourly = (
             level.metrics["price_per_million_output_tokens"] * level.metrics["output_tokens_per_second"] * 3600 / 1e6

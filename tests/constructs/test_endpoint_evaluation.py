@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from aws_cdk import Duration, Environment, Stack, Tags
+from aws_cdk import App, Duration, Environment, Stack, Tags
 from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
 
 from constructs_optim import (
     AsyncInference,
+    Model,
     MonitoringOptions,
     OptimizedEndpoint,
     Pool,
@@ -237,3 +239,40 @@ def test_requirements_can_only_be_set_once() -> None:
     evaluation = endpoint(stack()).evaluate().require(quality=QualityRequirement(prompts="s3://prompts/gate.jsonl"))
     with pytest.raises(ValueError, match="call require once"):
         evaluation.require(p50_ttft_ms=100)
+
+
+def test_an_evaluation_of_drafts_asks_for_their_acceptance() -> None:
+    scope = Stack(App(), "Chat", env=Environment(region="us-west-2"))
+    served = OptimizedEndpoint(
+        scope,
+        "Llama",
+        model=Model.s3("s3://models/llama-3-8b/"),
+        techniques=[SpeculativeDecoding.ngram()],
+        instance_type="ml.g5.12xlarge",
+        endpoint_name="chat",
+    )
+    served.evaluate().require(min_acceptance_length=1.5, max_regression=0.1, regression_metrics=["acceptance_length"])
+    template = Template.from_stack(scope)
+    [evaluation] = template.find_resources("Custom::EndpointEvaluation").values()
+    request = evaluation["Properties"]["Request"]
+    assert "vllm:spec_decode_num_accepted_tokens_total" in json.dumps(request["Acceptance"]["Length"])
+    assert "[$window]))" in json.dumps(request["Acceptance"]["Drafts"])
+    assert {"Metric": "acceptance_length", "Better": "higher"}.items() <= request["Gate"]["Compared"][0].items()
+    [least] = [limit["AtLeast"] for limit in request["Gate"]["Limits"] if "AtLeast" in limit]
+    assert least == 1.5
+    roles = template.find_resources("AWS::IAM::Role")
+    [watcher] = [role for name, role in roles.items() if name.startswith("EvaluationServiceWatcher")]
+    statements = watcher["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
+    [asked] = [each for each in statements if each["Sid"] == "QueryEngineMetrics"]
+    assert asked["Action"] == ["cloudwatch:GetMetricData", "cloudwatch:ListMetrics"]
+
+
+def test_an_evaluation_without_drafts_asks_for_none() -> None:
+    scope = Stack(App(), "Chat", env=Environment(region="us-west-2"))
+    served = OptimizedEndpoint(
+        scope, "Llama", model=Model.s3("s3://models/llama-3-8b/"), techniques=[], instance_type="ml.g5.12xlarge"
+    )
+    served.evaluate()
+    text = json.dumps(Template.from_stack(scope).to_json())
+    assert "QueryEngineMetrics" not in text
+    assert "Acceptance" not in text

@@ -14,9 +14,11 @@ from constructs_optim import (
     ArtifactStore,
     DataCapture,
     Model,
+    MonitoringOptions,
     NetworkOptions,
     Quantization,
     ShadowCandidate,
+    SpeculationCure,
     SpeculativeDecoding,
 )
 
@@ -55,10 +57,18 @@ def _shadowed(scope: Stack) -> None:
     )
 
 
+def _restarted(scope: Stack) -> None:
+    store = ArtifactStore(scope, "Store", encryption_key=kms.Key(scope, "Key"))
+    monitoring = MonitoringOptions(speculation_cure=SpeculationCure.restart())
+    techniques = [Quantization.awq(), SpeculativeDecoding.ngram()]
+    drafting = endpoint(scope, techniques=techniques, artifact_store=store, monitoring=monitoring)
+    drafting.evaluate()
+
+
 @pytest.fixture(scope="module")
 def templates() -> list[dict[str, Any]]:
     created: list[dict[str, Any]] = []
-    for build in (*STACKS.values(), _draft_of_my_own, _gated, _shadowed):
+    for build in (*STACKS.values(), _draft_of_my_own, _gated, _shadowed, _restarted):
         stack = Stack(App(), "Chat", env=ENVIRONMENT)
         build(stack)
         created.append(template_of(stack))

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe.evaluation import Workload
+from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.runtime import aws, custom_resource
+from constructs_optim.runtime.evaluation import acceptance
 from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
 from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.run_properties import EvaluationRequest
@@ -272,3 +274,66 @@ def test_a_stack_past_the_deadline_of_its_evaluation_gets_the_reason(evaluation:
     evaluation.poll()
     assert not evaluation.poll(Deadline=1)["Done"]
     assert "is still InProgress after" in evaluation.responses.received[-1]["Reason"]
+
+
+SPECULATING = {
+    "Length": '1 + sum(rate(accepted_total{"aws.sagemaker.endpoint.name"="evaluated"}[$window])) / '
+    'sum(rate(drafts_total{"aws.sagemaker.endpoint.name"="evaluated"}[$window]))',
+    "Drafts": 'sum(rate(drafts_total{"aws.sagemaker.endpoint.name"="evaluated"}[$window]))',
+}
+
+
+def test_an_evaluation_of_drafts_measures_their_acceptance(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptance, "_LATE_SECONDS", 0)
+    for minute in range(-30, 31):
+        # Ten drafts a second, of which 2.2 tokens each are accepted.
+        count = 600 * (minute + 31)
+        text = f"drafts_total {count}\naccepted_total {2.2 * count}\n"
+        evaluation.cloud.collect_engine_metrics(text, endpoint=evaluation.name, seconds_ago=-60 * minute)
+    evaluation.request["Acceptance"] = SPECULATING
+    assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
+    result = evaluation.records.read(RESULT)
+    assert result is not None
+    [level] = result["levels"]
+    assert level["metrics"]["acceptance_length"] == pytest.approx(3.2)
+    assert level["metrics"]["drafts"] == pytest.approx(10 * (level["seconds"] + 120), rel=0.05)
+    # recipe/evaluation/result.py reads it.
+    assert EvaluationResult.model_validate(result).levels[0].metrics["acceptance_length"] == pytest.approx(3.2)
+    s3 = evaluation.cloud.client("s3")
+    key = f"evaluations/{evaluation.records.key}/runs/{evaluation.run}/report.md"
+    report = s3.get_object(Bucket=BUCKET, Key=key)["Body"].read().decode()
+    assert "| acceptance length | drafts |" in report
+    published = evaluation.cloud.client("cloudwatch").list_metrics(
+        Namespace="ConstructsOptim/Evaluation", MetricName="AcceptanceLength"
+    )["Metrics"]
+    assert {"Name": "EndpointName", "Value": evaluation.name} in published[0]["Dimensions"]
+
+
+def test_without_published_metrics_an_evaluation_says_so(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptance, "_LATE_SECONDS", 0)
+    evaluation.request["Acceptance"] = {"Length": "absent"}
+    assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
+    result = evaluation.records.read(RESULT)
+    assert result is not None
+    assert "acceptance_length" not in result["levels"][0]["metrics"]
+    assert "CloudWatch has no acceptance length of the time with 2 users." in result["notes"]
+
+
+def test_a_query_that_is_refused_is_a_note_too(evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptance, "_LATE_SECONDS", 0)
+    evaluation.request["Acceptance"] = {"Length": "sum(drafts"}
+    assert evaluation.poll_to_the_end()["Status"] == "SUCCESS"
+    result = evaluation.records.read(RESULT)
+    assert result is not None
+    assert any("no acceptance length" in note for note in result["notes"])
+
+
+def test_the_watcher_waits_until_the_last_metrics_are_published(evaluation: Evaluation) -> None:
+    evaluation.request["Acceptance"] = SPECULATING
+    output = until(evaluation.poll, lambda found: found["WaitSeconds"] > 60)
+    assert not output["Done"]
+    assert 60 < output["WaitSeconds"] <= 180

@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constructs_optim.recipe.metrics import engines
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.cloudwatch.promql import Histogram, PromqlError, Series, evaluate
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
@@ -184,3 +185,56 @@ def test_an_alarm_on_promql_follows_what_engines_expose(brisk: LocalCloud) -> No
 def test_an_alarm_that_cloudwatch_refuses_is_refused(brisk: LocalCloud, alarm: dict[str, Any], message: str) -> None:
     with pytest.raises(ClientError, match=message):
         brisk.client("cloudwatch").put_metric_alarm(AlarmName="refused", **alarm)
+
+
+def drafts(seconds: float, accepted_a_draft: float) -> str:
+    """What vLLM exposes after so many seconds in which ten drafts a second were verified."""
+    return (
+        f"vllm:spec_decode_num_drafts_total {10 * seconds}\n"
+        f"vllm:spec_decode_num_accepted_tokens_total {10 * accepted_a_draft * seconds}\n"
+    )
+
+
+def kept(telemetry: Telemetry, at: float) -> float:
+    selector = '{"aws.sagemaker.endpoint.name"="chat"}'
+    query = engines.find("acceptance_length_kept").query("vllm", selector)
+    (value,) = telemetry.query(query, at, **LOCATION).values() or (math.nan,)
+    return value
+
+
+def test_a_container_whose_drafts_are_accepted_less_has_not_kept_its_acceptance_length() -> None:
+    telemetry, accepted = Telemetry(), 0.0
+    labels = {"aws.sagemaker.endpoint.name": "chat", "@resource.host.id": "i-1", "aws.sagemaker.container.id": "a"}
+    for minute in range(20 * 60 + 1):
+        # Two of each draft are accepted for nineteen hours, then one.
+        accepted += 600 * (2 if minute <= 19 * 60 else 1)
+        text = f"vllm:spec_decode_num_drafts_total {600 * (minute + 1)}\n"
+        telemetry.collect(
+            f"{text}vllm:spec_decode_num_accepted_tokens_total {accepted}\n", labels, 60 * minute, **LOCATION
+        )
+    assert kept(telemetry, 19 * 3600) == pytest.approx(100, abs=0.5)
+    # Two tokens a step in the last half hour, and 1 + (19 * 2 + 1) / 20 over all of it.
+    assert kept(telemetry, 20 * 3600) == pytest.approx(100 * 2 / (1 + 39 / 20), abs=0.5)
+    # Another container that is new has kept all of its own, whatever its drafts are like.
+    fresh = labels | {"@resource.host.id": "i-2", "aws.sagemaker.container.id": "b"}
+    for minute in range(10):
+        telemetry.collect(drafts(60 * minute, 0.5), fresh, 20 * 3600 + 60 * minute, **LOCATION)
+    assert kept(telemetry, 20 * 3600 + 540) == pytest.approx((100 + 100 * 2 / (1 + 39 / 20)) / 2, abs=1)
+    # Of the first, nothing comes any more: it was replaced.
+    for minute in range(10, 50):
+        telemetry.collect(drafts(60 * minute, 0.5), fresh, 20 * 3600 + 60 * minute, **LOCATION)
+    assert kept(telemetry, 20 * 3600 + 49 * 60) == pytest.approx(100, abs=0.5)
+
+
+def test_a_container_without_drafts_says_nothing_about_the_others() -> None:
+    telemetry = Telemetry()
+    for minute in range(40):
+        for name, rate in (("busy", 1.0), ("idle", 0.0)):
+            labels = {
+                "aws.sagemaker.endpoint.name": "chat",
+                "@resource.host.id": name,
+                "aws.sagemaker.container.id": name,
+            }
+            telemetry.collect(drafts(60 * minute * rate, 2), labels, 60 * minute, **LOCATION)
+    assert kept(telemetry, 39 * 60) == pytest.approx(100)
+    assert math.isnan(kept(Telemetry(), 39 * 60))

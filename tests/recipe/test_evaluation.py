@@ -61,7 +61,8 @@ BY_HAND = {
 def test_every_evaluation_metric_matches_the_manual_calculation() -> None:
     values = summarize([FAST, SLOW], 2.0, 2, instance_price_per_hour=7.2, discount=0.25)
     assert values == pytest.approx(BY_HAND)
-    assert list(values) == [metric.name for metric in EVALUATION], "all metrics, in the order of their definitions"
+    of_requests = [metric.name for metric in EVALUATION if metric.name not in ("acceptance_length", "drafts")]
+    assert list(values) == of_requests, "all of them, in the order of their definitions"
 
 
 def test_the_blended_price_matches_the_formula_of_the_aws_blog() -> None:

@@ -30,6 +30,7 @@ from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.rules import all_rules, check, warnings
 from constructs_optim.recipe.servers import Adapters, Server
+from constructs_optim.recipe.techniques.captured import CapturedTraffic
 
 from .recipes import LLAMA_70B, recipe
 
@@ -39,6 +40,7 @@ _TRN1: dict[str, Any] = {"instance_type": "ml.trn1.32xlarge"}
 _DRAFT = SpeculativeDecoding.sagemaker_draft()
 _EAGLE = SpeculativeDecoding.eagle()
 _DATA = "s3://data/train/"
+_CAPTURED = CapturedTraffic(uri="s3://captures/captures/chat/AllTraffic", period="2026-10")
 _MISTRAL = Model.jumpstart("huggingface-llm-mistral-7b", version="2.0.0")
 _MISTRAL_ON_G5: dict[str, Any] = {"model": _MISTRAL, "instance_type": "ml.g5.12xlarge"}
 
@@ -47,6 +49,11 @@ _FALCON_7B: dict[str, Any] = {
     "model": Model.jumpstart("huggingface-llm-falcon-7b-bf16"),
     "instance_type": "ml.g5.12xlarge",
 }
+
+
+def _trained_on(captured: CapturedTraffic) -> dict[str, Any]:
+    """A recipe of EAGLE heads that are trained on captured traffic."""
+    return {"techniques": [SpeculativeDecoding.eagle(training_data=captured)]}
 
 
 def _medusa(**changed: Any) -> dict[str, Any]:
@@ -328,6 +335,8 @@ GOOD: dict[str, list[dict[str, Any]]] = {
         {"techniques": [SpeculativeDecoding.eagle(training_data="s3://prompts/mine")]},
     ],
     "OPT067": [{"techniques": [PreOptimized(config="lmi-optimized")]}],
+    "OPT211": [_trained_on(_CAPTURED), _trained_on(_CAPTURED.during("2026-10-31"))],
+    "OPT212": [_trained_on(_CAPTURED)],
     "OPT068": [
         {
             "techniques": [
@@ -572,6 +581,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("OPT164", _on(environment={"A-B": "c"}), "techniques[0].compute.environment", "PIP_INDEX_URL"),
     ("OPT167", {"techniques": [Quantization.nvfp4()]}, "techniques[0].calibration_data", "a ready-made checkpoint"),
     ("OPT168", {"techniques": [_w4a16(compute=TrainingCompute(instance_count=2))]}, "techniques[0].compute.instance_count", "1"),
+    ("OPT211", _trained_on(CapturedTraffic(uri=_CAPTURED.uri)), "techniques[0].training_data.period", "train anew"),
+    ("OPT211", _trained_on(_CAPTURED.during("2999-12-31")), "techniques[0].training_data.period", "that is over"),
+    ("OPT212", _trained_on(CapturedTraffic(uri=_CAPTURED.uri, period="2026-10", responses=False)), "techniques[0].training_data", "no responses"),
+    ("OPT212", _trained_on(CapturedTraffic(uri=_CAPTURED.uri, period="2026-10", encryption_key_arn="arn:aws:kms:us-west-2:111122223333:key/a")), "techniques[0].training_data.encryption_key", "constructs-optim captures"),
     ("OPT165", _on(spot=True, keep_alive_seconds=600), "techniques[0].compute.keep_alive_seconds", "one of the two"),
 ]  # fmt: skip
 

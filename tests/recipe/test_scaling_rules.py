@@ -91,10 +91,17 @@ GOOD: dict[str, list[Scaling | Alarms]] = {
         alarms(),
         alarms(time_to_first_token=AlarmSettings(threshold=2), acceptance_length=AlarmSettings(threshold=2.2)),
     ],
+    "OPT214": [alarms(acceptance_decay=True), alarms(acceptance_decay=AlarmSettings(threshold=80))],
     "OPT089": [alarms(), alarms(stale_evaluation=AlarmSettings(threshold=1)), alarms(stale_evaluation=False)],
 }
 # rule, request, location of the violation, part of the reason or suggestion
 BAD: list[tuple[str, Scaling | Alarms, str, str]] = [
+    (
+        "OPT214",
+        alarms(acceptance_decay=AlarmSettings(threshold=100)),
+        "alarms.acceptance_decay.threshold",
+        "such as 90",
+    ),
     ("OPT080", scaling(min_capacity=5), "max_capacity", "5 or more"),
     ("OPT080", scaling(min_capacity=-1), "min_capacity", "from 0 on"),
     ("OPT080", scaling(min_capacity=True), "min_capacity", "from 0 on"),

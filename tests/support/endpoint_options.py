@@ -28,6 +28,8 @@ from constructs_optim import (
     Routing,
     ScaleIn,
     Server,
+    SpeculationCure,
+    SpeculativeDecoding,
     UpdatePolicy,
     VariantOptions,
 )
@@ -103,6 +105,10 @@ ON: dict[str, Callable[[Stack], Props]] = {
     "network.isolation": lambda _: {"network.isolation": False},
     "monitoring.observability": lambda _: {
         "monitoring.observability": Observability(frequency_seconds=10, enhanced=True, detailed=True)
+    },
+    "monitoring.speculation_cure": lambda _: {
+        "monitoring.speculation_cure": SpeculationCure.restart(),
+        "techniques": [Quantization.awq(), SpeculativeDecoding.ngram()],
     },
     "monitoring.ok_actions": lambda _: {"monitoring.ok_actions": ()},
     "removal_policy": lambda _: {"removal_policy": RemovalPolicy.RETAIN},

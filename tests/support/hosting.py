@@ -18,7 +18,7 @@ def make_model(sagemaker: Any, name: str) -> None:
     )
 
 
-def make_config(sagemaker: Any, name: str, model: str | None, count: int = 1) -> None:
+def make_config(sagemaker: Any, name: str, model: str | None, count: int = 1, **more: Any) -> None:
     variant: dict[str, Any] = {
         "VariantName": "AllTraffic",
         "InstanceType": "ml.g5.12xlarge",
@@ -27,11 +27,17 @@ def make_config(sagemaker: Any, name: str, model: str | None, count: int = 1) ->
     if model is None:
         # The models that components use are isolated, as make_model makes them.
         sagemaker.create_endpoint_config(
-            EndpointConfigName=name, ExecutionRoleArn=ROLE, ProductionVariants=[variant], EnableNetworkIsolation=True
+            EndpointConfigName=name,
+            ExecutionRoleArn=ROLE,
+            ProductionVariants=[variant],
+            EnableNetworkIsolation=True,
+            **more,
         )
     else:
         sagemaker.create_endpoint_config(
-            EndpointConfigName=name, ProductionVariants=[{**variant, "ModelName": model, "InitialVariantWeight": 1}]
+            EndpointConfigName=name,
+            ProductionVariants=[{**variant, "ModelName": model, "InitialVariantWeight": 1}],
+            **more,
         )
 
 

@@ -42,6 +42,7 @@ class Timing:
         inter_token: seconds from a token to the next.
         tokens: of an answer, where a request sets no lower limit.
         together: tokens that arrive in one piece, as with speculative decoding.
+        accepted: tokens that each of ten drafts a request has accepted, counted as vLLM does; None without drafts.
         closes_next: whether the next request meets a connection that is being closed.
         breaks_after: requests, after which every one is answered with 500.
         variation: what the words of other answers begin with, for prompts with ``vary`` in them.
@@ -52,6 +53,7 @@ class Timing:
     tokens: int = 50
     together: int = 1
     variation: str = ""
+    accepted: float | None = None
     closes_next: bool = False
     breaks_after: int | None = None
     lateness: list[float] = field(default_factory=list)
@@ -87,6 +89,17 @@ class _Connection(asyncio.Protocol):
             self._answer(method, path, headers, body)
 
     def _answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> None:
+        if method == "GET" and path == "/metrics" and self._timing.accepted is not None:
+            drafts = 10.0 * self._timing.requests
+            labels = '{engine="0",model_name="timed"}'
+            page = (
+                "# TYPE vllm:spec_decode_num_drafts_total counter\n"
+                f"vllm:spec_decode_num_drafts_total{labels} {drafts}\n"
+                f"vllm:spec_decode_num_drafts_created{labels} 1.79e+09\n"
+                f"vllm:spec_decode_num_accepted_tokens_total{labels} {self._timing.accepted * drafts}\n"
+            )
+            self.plain("200 OK", page.encode())
+            return
         if method == "GET":
             late = sorted(self._timing.lateness) or [0.0]
             told = {

@@ -23,16 +23,19 @@ from constructs_optim.recipe.plan_data import (
     Source,
     TokenSecret,
 )
-from constructs_optim.recipe.tokens import is_token
+from constructs_optim.recipe.tokens import is_token, without_tokens
 
 _ENDS_AS_SECRETS_DO = re.compile(r"-[A-Za-z0-9]{6}$")
 
 
 class S3Location:
-    """The bucket and the key or prefix of an S3 URI; of a token, whose key is not known, the whole bucket."""
+    """The bucket and the key or prefix of an S3 URI; of a token, whose key is not known, the whole bucket.
 
-    def __init__(self, uri: str) -> None:
-        self._uri, self._is_token = uri, is_token(uri)
+    ``names_bucket``: what stands before the first slash is the bucket's name, also where it is a token.
+    """
+
+    def __init__(self, uri: str, *, names_bucket: bool = False) -> None:
+        self._uri, self._is_token = uri, is_token(uri) and not names_bucket
         bucket, _, key = uri.removeprefix("s3://").partition("/")
         self.bucket: str = Fn.select(2, Fn.split("/", uri)) if self._is_token else bucket
         self.key: str = "" if self._is_token else key
@@ -52,7 +55,7 @@ class S3Location:
         """List the keys that begin with ``prefix``; without one, all of the bucket."""
         if not prefix:
             return Statement(sid, ("s3:ListBucket",), (_s3_arn(self.bucket),))
-        name = f"{sid}{sha256(self.bucket)[:8]}"
+        name = f"{sid}{sha256(without_tokens(self.bucket))[:8]}"
         return Statement(name, ("s3:ListBucket",), (_s3_arn(self.bucket),), prefixes=(f"{prefix}*",))
 
 
@@ -108,7 +111,7 @@ def lookup_statements(*sources: Source) -> list[Statement]:
     statements: list[Statement] = []
     for source in sources:
         if isinstance(source, S3Source):
-            location = S3Location(source.uri)
+            location = S3Location(source.uri, names_bucket=source.names_bucket)
             statements.append(location.list_statement("ListSource", location.folder))
         elif isinstance(source, HubSource | HubDraftSource):
             statements += statements_of("resolve hub content", Hub=source.hub_name, Model=source.model_id)
@@ -122,7 +125,8 @@ def read_statements(*sources: HubSource | HubDraftSource | S3Source) -> list[Sta
         if not isinstance(source, S3Source):
             statements += statements_of("read hub models" if isinstance(source, HubSource) else "read hub drafts")
             continue
-        location, reason = S3Location(source.uri), "the model is all the files under the prefix"
+        location = S3Location(source.uri, names_bucket=source.names_bucket)
+        reason = "the model is all the files under the prefix"
         files = _s3_arn(f"{location.bucket}/{location.folder}*")
         statements.append(Statement("ReadSource", ("s3:GetObject",), (files,), wildcard=reason))
         statements.append(location.list_statement("ListSource", location.folder))

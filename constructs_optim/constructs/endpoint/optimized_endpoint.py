@@ -37,6 +37,7 @@ from constructs_optim.constructs.evaluation.shadow_run import (
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.monitoring.speculation_restart import RestartedEndpoint, SpeculationRestart
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import DURATION, collected, refuse, suggests_keywords, unique_ids
@@ -48,10 +49,12 @@ from constructs_optim.recipe import Model, Plan, Violation
 from constructs_optim.recipe.hosting import Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.hosting.shadow import AnswerCheck, Shadow
+from constructs_optim.recipe.hosting.speculation import Speculation
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.techniques.captured import CapturedEndpoint, CapturedTraffic
 from constructs_optim.runtime.shadow.sequential_test import announced_pairs
 from constructs_optim.templates.resource_types import OPTIMIZED_ENDPOINT_CONFIG
 
@@ -197,6 +200,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             **(self._containers(scope, recipes) if not violations else {}),
             region=StackContext.of(scope).known_region,
         )
+        self._cure = self._configuration.monitoring.speculation_cure
+        self._drafting = next((each for each in self._hosting.techniques if each.kind == "speculative_decoding"), None)
+        if self._cure is not None:
+            alarms = self._configuration.monitoring.chosen_alarms
+            violations += check(Speculation(self._hosting, self._cure, self._drafting, alarms))
         refuse([*violations, *check(self._hosting)])
         self._recipes, self._shadow = tuple(recipes), cast("ShadowRun | None", None)
         self._asynchronous = self._hosting.asynchronous
@@ -229,6 +237,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self.endpoint_arn = self._get_resource_arn_attribute(
             self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name_in_arn(self._literal_name)
         )
+        self._declare_restart()
         self._resources = EndpointResources(
             self._endpoint, self._config, self._literal_name, self._configuration, self._hosting, self._network
         )
@@ -257,6 +266,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         properties = self._configuration.properties()
         # A resource cannot change its type: what a custom resource makes has another id.
         name = "Config" if self._configuration.is_native else "OptimizedConfig"
+        if self._restarts:
+            # Another id, so that an endpoint without the cure goes back to the configuration that is left.
+            name = f"Restartable{name}"
         if not self._hosting.serves_components:
             properties["production_variants"] = [self._configuration.variant_property(self._hosting, self.models)]
             return self._by_api(sagemaker.CfnEndpointConfig(self, name, **properties))
@@ -292,6 +304,34 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 config.add_property_override("ProductionVariants.0.AcceleratorPartitionLayouts", layouts)
         return config
 
+    @property
+    def _restarts(self) -> bool:
+        return self._cure is not None and self._cure.kind == "restart"
+
+    def _declare_restart(self) -> None:
+        """A second configuration with the same content, and what moves the endpoint between the two."""
+        if self._cure is None or self._cure.at_most_every_hours is None or self.alarms is None:
+            return
+        scope = Construct(self, "Restart")
+        variant = self._configuration.variant_property(self._hosting, self.models)
+        properties: dict[str, Any] = {**self._configuration.properties(), "production_variants": [variant]}
+        twin = self._by_api(sagemaker.CfnEndpointConfig(scope, "Config", **properties))
+        describe_hosted(twin, self.models)
+        # The endpoint may have it when the stack is deleted, and loses it last.
+        self._endpoint.add_resource_dependency(twin)
+        SpeculationRestart(
+            scope,
+            "OnDecay",
+            restarted=RestartedEndpoint(
+                self._endpoint,
+                self._literal_name,
+                (self._config, twin),
+                ArtifactStore.writable_of(self, (model.artifact.artifact_store for model in self.models)),
+            ),
+            alarm=self.alarms.alarms["acceptance_decay"],
+            at_most_every_seconds=3_600 * self._cure.at_most_every_hours,
+        )
+
     def _declare_alarms(self) -> EndpointAlarms | None:
         """The alarms of the variant's own model; components have alarms of their own."""
         if not self.models or self._hosting.serves_components:
@@ -303,6 +343,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self.models,
             label=path_of(self),
             is_asynchronous=self._hosting.asynchronous,
+            cure=self._cure.advice(self._drafting) if self._cure is not None and self._drafting is not None else None,
         )
         # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
         alarms.node.add_dependency(self._config)
@@ -443,6 +484,21 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return url
 
     @property
+    def captured(self) -> CapturedTraffic:
+        """What the endpoint's data capture keeps of its variant, as training data of another endpoint's EAGLE heads.
+
+        ``captured.during("2026-11")`` is what heads are trained on: captures grow, and a period that is over does not.
+        An endpoint that trains on its own captures has them from :meth:`DataCapture.captured`.
+
+        Raises:
+            RecipeError: without data capture.
+        """
+        capture = self._configuration.data_capture
+        refuse(check(CapturedEndpoint(capture.sampling_percentage if capture is not None else None)))
+        assert capture is not None  # noqa: S101 - OPT213
+        return capture.captured(self._literal_name, variant_name=self.variant_name)
+
+    @property
     def evaluation_target(self) -> EvaluationTarget:
         """The target of evaluations."""
         if self.component is not None:
@@ -579,6 +635,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             raise ValueError(f"{self.node.path} has a shadow already: SageMaker has one shadow variant an endpoint")
         if not self.models:
             raise ValueError(f"{self.node.path} has no model of its own, which a shadow would be compared with")
+        if self._restarts:
+            raise ValueError(
+                f"{self.node.path} has SpeculationCure.restart(), which would take the shadow variant away: leave the "
+                "cure out while a candidate is compared"
+            )
         capture, production = self._configuration.data_capture, self.models[0]
         declared, first = self._recipes[0], production.plan
         instance_type = candidate.instance_type or first.instance_type

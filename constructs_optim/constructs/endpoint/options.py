@@ -37,8 +37,10 @@ from constructs_optim.recipe.hosting.options import (
     ScaleIn,
 )
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
+from constructs_optim.recipe.hosting.speculation import SpeculationCure
 from constructs_optim.recipe.keys import canonical, sha256
 from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.techniques.captured import CapturedTraffic
 from constructs_optim.recipe.tokens import is_token
 
 from .update_policy import watch_statements
@@ -221,6 +223,8 @@ class MonitoringOptions(Settings):
         instance_price_per_hour: what one instance costs in an hour, in US dollars, for the dashboard's costs. Default:
             no live costs, and the prices that an evaluation published.
         discount: what a savings plan takes off that price, as a share. Default: 0.
+        speculation_cure: what is done when drafts are accepted less often than they were; the alarm on it is on then.
+            Default: nothing.
         runbook: the page with a section on each alarm that alarms link to. Default: ``docs/alarms.md`` of this library.
     """
 
@@ -230,7 +234,16 @@ class MonitoringOptions(Settings):
     observability: Observability | None = None
     instance_price_per_hour: float | None = Field(default=None, gt=0)
     discount: float = Field(default=0, ge=0, lt=1)
+    speculation_cure: SpeculationCure | None = None
     runbook: str = RUNBOOK
+
+    @property
+    def chosen_alarms(self) -> Alarms:
+        """The alarms, with the one that calls for the cure."""
+        alarms = self.alarms or Alarms()
+        if self.speculation_cure is None or "acceptance_decay" in alarms.model_fields_set:
+            return alarms
+        return alarms.model_copy(update={"acceptance_decay": True})
 
 
 class DataCapture(Settings):
@@ -264,6 +277,23 @@ class DataCapture(Settings):
         if not (self.requests or self.responses):
             raise ValueError("requests=False and responses=False captures nothing: leave data_capture out")
         return self
+
+    def captured(self, endpoint_name: str, *, variant_name: str = "AllTraffic") -> CapturedTraffic:
+        """What an endpoint with this data capture has captured, as training data of EAGLE heads.
+
+        An endpoint that trains on its own captures names itself here; ``endpoint.captured`` is for all others.
+
+        Args:
+            endpoint_name: the endpoint's name.
+            variant_name: its production variant. Default: ``AllTraffic``.
+        """
+        key = self.encryption_key
+        return CapturedTraffic(
+            uri=f"s3://{self.bucket.bucket_name}/{self.prefix}/{endpoint_name}/{variant_name}",
+            requests=self.requests,
+            responses=self.responses,
+            encryption_key_arn=key.key_arn if key is not None else None,
+        )
 
     @property
     def key_arns(self) -> tuple[str, ...]:
@@ -387,10 +417,12 @@ def declare_alarms(
     label: str,
     accelerators: int | None = None,
     is_asynchronous: bool = False,
+    cure: str | None = None,
 ) -> EndpointAlarms:
     """The alarms of a variant or component; of several models, the one that is sized for the fewest requests decides.
 
-    ``served`` has names that are known before its resources exist. ``accelerators`` are those of a copy.
+    ``served`` has names that are known before its resources exist. ``accelerators`` are those of a copy, and ``cure``
+    is what the alarm on decaying drafts says of their cure.
     """
     alarms = EndpointAlarms(
         scope,
@@ -398,7 +430,8 @@ def declare_alarms(
         served=served,
         endpoint=label,
         capacity=min(scaling_defaults(model.plan, accelerators=accelerators).capacity for model in models),
-        alarms=options.alarms,
+        alarms=options.chosen_alarms if cure is not None else options.alarms,
+        cure=cure,
         runbook=options.runbook,
         is_asynchronous=is_asynchronous,
         runs_jobs=any(model.artifact.job_role is not None for model in models),

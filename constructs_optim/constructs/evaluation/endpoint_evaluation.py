@@ -278,7 +278,8 @@ class EndpointEvaluation(Construct):
         results = store_statements(store, "keep evaluations")
         service.jobs.handler.permit(results)
         use = Statement("UseWorkloads", ("sagemaker:CreateAIBenchmarkJob",), (workload_config_arn,))
-        service.jobs.watcher.permit([*results, *describe, use])
+        asked = statements_of("query engine metrics") if self._acceptance is not None else []
+        service.jobs.watcher.permit([*results, *describe, use, *asked])
 
     @property
     def _deployed(self) -> CfnResource:
@@ -317,9 +318,18 @@ class EndpointEvaluation(Construct):
             VpcConfig=target.network.to_property("SecurityGroupIds") if target.network is not None else None,
             Bucket=self._store.bucket_name,
             KmsKeyArn=self._store.encryption_key_arn,
+            Acceptance=self._acceptance,
             Gate=_gate(self._requirements) if self._requirements is not None else None,
             Tags=self._tags,
         )
+
+    @property
+    def _acceptance(self) -> dict[str, str] | None:
+        """How the acceptance length is asked for, where the recipe speculates and its engine publishes it."""
+        length = self.target.served.windowed_engine_query("acceptance_length")
+        if length is None:
+            return None
+        return drop_none(Length=length, Drafts=self.target.served.windowed_engine_query("drafts_per_second"))
 
     def _scheduled(self, schedule: str) -> CfnResource:
         # Not aws_scheduler.CfnSchedule: most stacks have none, and importing its module takes a while.

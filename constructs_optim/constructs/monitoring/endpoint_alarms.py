@@ -141,6 +141,7 @@ class EndpointAlarms(Construct):
         ok_actions: Sequence[AlarmAction] = (),
         name_prefix: str | None = None,
         runbook: str = RUNBOOK,
+        cure: str | None = None,
     ) -> None:
         """Declare the alarms.
 
@@ -158,6 +159,7 @@ class EndpointAlarms(Construct):
             name_prefix: what the alarms' names begin with. With one, the names are known before the endpoint is: the
                 endpoint's own updates may then be rolled back by its alarms. Default: CloudFormation generates them.
             runbook: the page that has a section on each alarm. Default: ``docs/alarms.md``.
+            cure: what the alarm on decaying drafts says of their cure. Default: nothing.
 
         Raises:
             RecipeError: when an alarm has settings that CloudWatch does not support.
@@ -171,7 +173,7 @@ class EndpointAlarms(Construct):
         ]
         refuse([*check(self._settings), *(violation for use in of_engine for violation in check(use))])
         super().__init__(scope, id)
-        self._served, self._endpoint, self._runbook = served, endpoint, runbook
+        self._served, self._endpoint, self._runbook, self._cure = served, endpoint, runbook, cure
         self._concurrency: int | None = None
         self._name_prefix = name_prefix
         self._watched = Watched(served.is_component, capacity, False, False, is_asynchronous)
@@ -251,6 +253,8 @@ class EndpointAlarms(Construct):
         for alarm in endpoint_alarms(self._settings, self._watched):
             acting = self._alarms.get(alarm.name)
             description = alarm.description(self._endpoint, self._runbook)
+            if alarm.name == "acceptance_decay" and self._cure is not None:
+                description = f"{description} {self._cure}"
             if acting is None:
                 name = self._name_of(alarm)
                 acting = _ActingAlarm(self, alarm.id, alarm, description, self._series, name, self._promql(alarm))

@@ -43,8 +43,8 @@ class MetricOptions(TypedDict, total=False):
 class PromqlOptions(TypedDict, total=False):
     """The options of a metric that PromQL reads.
 
-    ``window`` is the range that rates and latencies are taken over (default: 5 minutes), and ``quantile`` that of a
-    latency (default: 0.9).
+    ``window`` is the range that rates and latencies are taken over (default: 5 minutes, as docs/metrics.md has it
+    otherwise), and ``quantile`` that of a latency (default: 0.9).
     """
 
     window: Duration
@@ -223,6 +223,8 @@ class MeasuredResource(Resource):
     metric_engine_output_tokens_per_second = _engine_method("engine_output_tokens_per_second")
     metric_prefix_cache_hit_rate = _engine_method("prefix_cache_hit_rate")
     metric_acceptance_length = _engine_method("acceptance_length")
+    metric_drafts_per_second = _engine_method("drafts_per_second")
+    metric_acceptance_length_kept = _engine_method("acceptance_length_kept")
 
     def metric_cost_per_hour(
         self, *, instance_price_per_hour: float, discount: float = 0, **options: Unpack[MetricOptions]
@@ -246,7 +248,7 @@ class MeasuredResource(Resource):
         location = f"{self.node.path}.metric_{definition.name}"
         DURATION.check(f"{location}.window", window)
         refuse(check(EngineMetricUse(location, (definition.name,), served.engine, quantile)))
-        seconds = int(window.to_seconds()) if window is not None else engines.WINDOW_SECONDS
+        seconds = int(window.to_seconds()) if window is not None else None
         query = served.engine_query(definition, window_seconds=seconds, quantile=quantile)
         return PromqlMetric(definition.name, definition.title, definition.unit.value, query)
 

@@ -58,15 +58,26 @@ class ServedModel:
         return metric.formula is not None and all(self.publishes(operand) for operand in operands(metric.formula))
 
     def engine_query(
-        self, metric: EngineMetric, *, window_seconds: int = engines.WINDOW_SECONDS, quantile: float | None = None
+        self, metric: EngineMetric, *, window_seconds: int | None = None, quantile: float | None = None
     ) -> str:
         """The PromQL of a metric that the engine publishes."""
-        selector = engines.selector(
+        server = self.engine.server or ""
+        return metric.query(server, self._selector, window_seconds=window_seconds, quantile=quantile)
+
+    def windowed_engine_query(self, name: str) -> str | None:
+        """The PromQL of a metric with ``$window`` for its range; None where the engine does not publish it."""
+        metric = engines.find(name)
+        if self.engine.lack_of(metric) is not None:
+            return None
+        return metric.windowed(self.engine.server or "", self._selector)
+
+    @property
+    def _selector(self) -> str:
+        return engines.selector(
             endpoint_name=self.endpoint_name,
             variant_name=self.variant_name,
             component_name=self.inference_component_name,
         )
-        return metric.query(self.engine.server or "", selector, window_seconds=window_seconds, quantile=quantile)
 
     def series(self, metric: MetricDefinition) -> Series:
         """Where CloudWatch has ``metric`` of this; a ``ValueError`` where SageMaker does not publish it."""

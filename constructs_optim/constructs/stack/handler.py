@@ -205,7 +205,7 @@ class JobRunner:
             responds_to_cloudformation=False,
         )
         self.watcher.permit(statements)
-        self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
+        self.state_machine: stepfunctions.CfnStateMachine = watching_machine(scope, self.watcher, job)
         description, statements = handler
         self.handler: Handler = Handler(scope, "Handler", code=code, module=f"{name}_handler", description=description)
         start = Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))
@@ -228,7 +228,7 @@ class JobRunner:
         """Properties of every custom resource that runs such a job."""
 
 
-def _state_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:
+def watching_machine(scope: Construct, watcher: Handler, job: str) -> stepfunctions.CfnStateMachine:
     """A state machine that calls ``watcher`` until it returns ``{"Done": true}``, not ``{"WaitSeconds": n}``."""
     scope = Construct(scope, "StateMachine")
     # Step Functions writes each log group of another name into a resource policy of the account, which has room for

@@ -157,11 +157,21 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[below] + (ordered[below + 1] - ordered[below]) * (rank - below)
 
 
+_OF_THE_LOAD = (
+    "concurrency",
+    "client_invocations",
+    "input_tokens",
+    "output_tokens",
+    "drafts",
+    "instance_price_per_hour",
+)
+
+
 def direction(metric: MetricDefinition) -> int:
     """Whether higher values of a metric are better (1), worse (-1), or neither (0)."""
-    if metric.name in ("concurrency", "client_invocations", "input_tokens", "output_tokens", "instance_price_per_hour"):
+    if metric.name in _OF_THE_LOAD:
         return 0
-    if metric.shown_unit is Unit.COUNT_PER_SECOND:
+    if metric.shown_unit is Unit.COUNT_PER_SECOND or metric.name == "acceptance_length":
         # Input tokens arrive as fast as requests are completed: both rates measure the endpoint.
         return 1
     return -1

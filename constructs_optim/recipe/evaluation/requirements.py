@@ -45,6 +45,7 @@ class Limits(TypedDict, total=False):
     p99_client_latency_ms: float
     min_output_tokens_per_second: float
     min_total_throughput: float
+    min_acceptance_length: float
     max_error_rate: float
     max_price_per_million_input_tokens: float
     max_price_per_million_output_tokens: float

@@ -64,6 +64,8 @@ class Alarms(Settings):
             95.
         acceptance_length: tokens that a step of speculative decoding brings, for half an hour. It depends on the draft
             and the prompts: off by default, and it needs a threshold, below which it goes off.
+        acceptance_decay: acceptance length of the last half hour, in percent of that of the last 23 hours of the same
+            containers, for half an hour. Default: off, and on with a ``speculation_cure``; with True, below 90.
         saturation: requests in flight for each instance or copy, for 15 minutes. Default: above what the plan is sized
             for.
         zero_capacity: no instance or copy serves requests. Default: on.
@@ -78,6 +80,7 @@ class Alarms(Settings):
     queue: AlarmSettings | bool | None = False
     kv_cache: AlarmSettings | bool | None = False
     acceptance_length: AlarmSettings | bool | None = False
+    acceptance_decay: AlarmSettings | bool | None = False
     saturation: AlarmSettings | bool | None = True
     zero_capacity: AlarmSettings | bool | None = True
     disk: AlarmSettings | bool | None = False

@@ -21,6 +21,7 @@ SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/dg/inference-monitoring.h
 """AWS's list of these metrics, of vLLM; those of SGLang are "equivalent counterparts"."""
 WINDOW_SECONDS = 300
 """The range that rates are taken over, unless another is asked for."""
+_OF_SPECULATION = ("acceptance_length", "drafts_per_second", "acceptance_length_kept")
 _SERVERS = ("vllm", "sglang", "text_generation_inference")
 
 
@@ -28,7 +29,8 @@ _SERVERS = ("vllm", "sglang", "text_generation_inference")
 class EngineMetric:
     """One metric of the engines; ``queries`` are those of the servers that publish it, by their names.
 
-    ``quantile`` is the default of a latency, of which any may be asked for; None for a number.
+    ``quantile`` is the default of a latency, of which any may be asked for; None for a number. ``window_seconds`` is
+    the default of the range that rates are taken over.
     """
 
     name: str
@@ -38,13 +40,19 @@ class EngineMetric:
     unit: Unit
     queries: Mapping[str, str]
     quantile: float | None = None
+    window_seconds: int = WINDOW_SECONDS
 
     def query(
-        self, server: str, selector: str, *, window_seconds: int = WINDOW_SECONDS, quantile: float | None = None
+        self, server: str, selector: str, *, window_seconds: int | None = None, quantile: float | None = None
     ) -> str:
         """Its PromQL for what ``selector`` selects: one value, in ``unit``."""
-        text = self.queries[server].replace("<>", selector).replace("$window", f"{window_seconds}s")
+        window = f"{window_seconds or self.window_seconds}s"
+        text = self.windowed(server, selector).replace("$window", window)
         return text.replace("$quantile", f"{quantile or self.quantile:g}") if self.quantile is not None else text
+
+    def windowed(self, server: str, selector: str) -> str:
+        """The same with ``$window`` for the range, which is known only when it is asked."""
+        return self.queries[server].replace("<>", selector)
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class Engine:
             return "no server is known that serves the model"
         if self.server not in metric.queries:
             return f"{self.title or self.server} publishes no such metric"
-        if metric.name == "acceptance_length" and not self.speculates:
+        if metric.name in _OF_SPECULATION and not self.speculates:
             return "the recipe has no speculative decoding"
         return None
 

@@ -97,9 +97,9 @@ def _sources_are_prefixes(recipe: Recipe) -> Iterator[Finding]:
         if draft.uri is not None and not is_prefix(draft.uri):
             yield Finding(f"{location}.uri", draft.uri, "a URI such as 's3://my-bucket/drafts/llama-1b/'")
     for location, heads in recipe.techniques_of(SpeculativeDecoding.eagle):
-        if heads.training_data is not None and not is_prefix(heads.training_data):
+        if heads.data_uri is not None and not is_prefix(heads.data_uri):
             fix = "a URI such as 's3://my-bucket/prompts/'"
-            yield Finding(f"{location}.training_data", heads.training_data, fix)
+            yield Finding(f"{location}.training_data", heads.data_uri, fix)
 
 
 @rule("OPT066", f"{GUIDE}model-optimize-eagle.html", advisory=True)

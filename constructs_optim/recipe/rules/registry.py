@@ -15,9 +15,11 @@ from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.options import API as API
 from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
+from constructs_optim.recipe.hosting.speculation import Speculation
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.techniques.captured import CapturedEndpoint
 
 Subject = (
     Recipe
@@ -26,6 +28,8 @@ Subject = (
     | Shadow
     | Alarms
     | EngineMetricUse
+    | CapturedEndpoint
+    | Speculation
     | Benchmark
     | RecommendationRequest
     | RecommendedDeployment

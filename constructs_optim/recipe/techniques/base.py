@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from constructs_optim.recipe.model import Model
-from constructs_optim.recipe.plan_data import ChannelPlan, ModelSource
+from constructs_optim.recipe.plan_data import ChannelPlan, ModelSource, S3Source
 from constructs_optim.recipe.settings import Settings, as_text
 
 Names = Annotated[Sequence[str], AfterValidator(tuple)]
@@ -160,8 +160,8 @@ class Technique(Settings):
         """The other members of its part of the job."""
         return {}
 
-    def reads(self) -> tuple[str, ...]:
-        """S3 prefixes that its job reads besides the model."""
+    def reads(self) -> tuple[S3Source, ...]:
+        """What its job reads besides the model."""
         return ()
 
     def engine_arguments(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from constructs_optim.recipe.servers import DRAFTED_TOKENS
 from constructs_optim.recipe.settings import Group
 
 from .base import Stage, Technique
+from .captured import CapturedTraffic
 
 _CHANNELS = "/opt/ml/additional-model-data-sources"
 _GEMMA_ASSISTANT = re.compile(r"gemma-4-.*assistant", re.IGNORECASE)
@@ -161,7 +162,8 @@ class EagleHeads(_Speculation):
     Training takes hours to days; give the job time with ``max_runtime``.
 
     Attributes:
-        training_data: S3 prefix of prompts of your own; may hold tokens. Default: SageMaker's data.
+        training_data: S3 prefix of prompts of your own, which may hold tokens, or what an endpoint has captured in a
+            day or a month, ``endpoint.captured.during("2026-11")``. Default: SageMaker's data.
         speculative_tokens: tokens they propose at once. Default: 5.
     """
 
@@ -175,17 +177,23 @@ class EagleHeads(_Speculation):
     recommended = ("",)
     draft_provider = "custom"
 
-    training_data: str | None = None
+    training_data: str | CapturedTraffic | None = None
     speculative_tokens: int = Field(default=5, ge=1, le=32)
 
     def job_details(self) -> dict[str, Any]:
         """The technique, and the training data where it is the user's own."""
-        data = {"S3Uri": self.training_data, "S3DataType": "S3Prefix"} if self.training_data else None
+        data = {"S3Uri": self.data_uri, "S3DataType": "S3Prefix"} if self.data_uri else None
         return {"Technique": "EAGLE", **({"TrainingDataSource": data} if data else {})}
 
-    def reads(self) -> tuple[str, ...]:
+    def reads(self) -> tuple[S3Source, ...]:
         """The training data, where it is the user's own."""
-        return (self.training_data,) if self.training_data else ()
+        is_captured = isinstance(self.training_data, CapturedTraffic)
+        return (S3Source(uri=self.data_uri, names_bucket=is_captured),) if self.data_uri else ()
+
+    @property
+    def data_uri(self) -> str | None:
+        """The S3 prefix of the training data."""
+        return self.training_data.prefix if isinstance(self.training_data, CapturedTraffic) else self.training_data
 
     def engine_arguments(self) -> dict[str, Any]:
         """The heads beside the model."""

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.compute import TrainingCompute
+from constructs_optim.recipe.plan_data import S3Source
 from constructs_optim.training.job_log import MetricDefinition
 from constructs_optim.training.settings import CODE_VERSION
 
@@ -70,9 +71,9 @@ class TrainedTechnique(Technique):
         """The least storage of the job, in GB, by the size of the model."""
         return 0
 
-    def reads(self) -> tuple[str, ...]:
+    def reads(self) -> tuple[S3Source, ...]:
         """Its data."""
-        return tuple(self.channels.values())
+        return tuple(S3Source(uri=uri) for uri in self.channels.values())
 
     def deciding_settings(self) -> dict[str, object]:
         """The hyperparameters. The data's content is read at deployment."""

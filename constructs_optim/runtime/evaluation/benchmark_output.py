@@ -11,7 +11,7 @@ import json
 import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, TypedDict, cast
 
@@ -54,17 +54,26 @@ DEFINITIONS: list[MetricDefinition] = json.loads(
 
 @dataclass(frozen=True)
 class Level:
-    """The measurements at one concurrency: values by the names of ``evaluation_metrics.json``."""
+    """The measurements at one concurrency: values by the names of ``evaluation_metrics.json``.
+
+    ``ended`` is in seconds since 1970; None where aiperf did not write it.
+    """
 
     concurrency: int
     seconds: float
     metrics: Mapping[str, float]
     errors: Mapping[str, int]
+    ended: float | None = None
 
     def priced(self, instance_price_per_hour: float, discount: float) -> Level:
         """A copy with the metrics that depend on a price."""
         known = {**self.metrics, "instance_price_per_hour": instance_price_per_hour}
-        return Level(self.concurrency, self.seconds, _with_formulas(known, discount), self.errors)
+        return replace(self, metrics=_with_formulas(known, discount))
+
+    def accepting(self, length: float, drafts: float | None) -> Level:
+        """A copy with what speculative decoding came to."""
+        counted = {"drafts": drafts} if drafts is not None else {}
+        return replace(self, metrics={**self.metrics, "acceptance_length": length, **counted})
 
 
 def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int]) -> list[Level]:
@@ -117,7 +126,16 @@ def _level(export: Mapping[str, object], concurrency: int) -> Level:
         value = calculate(definition["aiperf"], measured) if definition["aiperf"] else None
         if value is not None:
             metrics[definition["name"]] = value
-    return Level(concurrency, measured.get("benchmark_duration.avg", 0.0) / 1e3, _with_formulas(metrics), errors)
+    seconds = measured.get("benchmark_duration.avg", 0.0) / 1e3
+    return Level(concurrency, seconds, _with_formulas(metrics), errors, _time(export.get("end_time")))
+
+
+def _time(written: object) -> float | None:
+    """A time of aiperf's, which has none of a zone: its container's is UTC."""
+    try:
+        return dt.datetime.fromisoformat(str(written)).replace(tzinfo=dt.UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def _values(export: Mapping[str, object]) -> Iterator[tuple[str, float]]:

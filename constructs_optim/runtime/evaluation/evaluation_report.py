@@ -18,16 +18,25 @@ _SHOWN = (
     ("inter_token_latency_p99", "ITL p99 (ms)"),
     ("client_latency_p90", "client latency p90 (ms)"),
     ("output_tokens_per_second", "output tokens/s"),
+    ("acceptance_length", "acceptance length"),
+    ("drafts", "drafts"),
     ("client_invocations", "requests"),
     ("client_invocation_errors", "errors"),
     ("blended_price_per_million_tokens", "blended price per million tokens ($)"),
 )
 
 
+_OF_SPECULATION = ("acceptance_length", "drafts")
+
+
 def result(
-    request: EvaluationRequest, evaluated: Fleet, levels: Sequence[Level], job: Mapping[str, Any]
+    request: EvaluationRequest,
+    evaluated: Fleet,
+    levels: Sequence[Level],
+    job: Mapping[str, Any],
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The document."""
+    """The document; ``notes`` are further ones."""
     parameters = object_in(request.workload.get("parameters"))
     requests, seconds = parameters.get("request_count"), parameters.get("benchmark_duration")
     price = {
@@ -61,14 +70,20 @@ def result(
         "started": (job.get("StartTime") or job["CreationTime"]).isoformat(),
         "levels": [asdict(level) for level in levels],
         **({"price": price} if evaluated.price_per_hour is not None else {}),
-        "notes": list(evaluated.notes),
+        "notes": [*evaluated.notes, *notes],
     }
 
 
 def markdown(document: Mapping[str, Any]) -> str:
     """The document as a table."""
     subject = document["subject"]
-    columns = [title for _, title in _SHOWN]
+    # Columns of what this recipe does not do are left out.
+    shown = [
+        (name, title)
+        for name, title in _SHOWN
+        if name not in _OF_SPECULATION or any(name in level["metrics"] for level in document["levels"])
+    ]
+    columns = [title for _, title in shown]
     lines = [
         f"# Evaluation of {subject['label']}",
         "",
@@ -79,7 +94,7 @@ def markdown(document: Mapping[str, Any]) -> str:
         f"| ---: |{' ---: |' * len(columns)}",
     ]
     for level in document["levels"]:
-        values = [level["metrics"].get(name) for name, _ in _SHOWN]
+        values = [level["metrics"].get(name) for name, _ in shown]
         cells = ["" if value is None else f"{value:.4g}" for value in values]
         lines.append(f"| {level['concurrency']} | {' | '.join(cells)} |")
     if price := document.get("price"):

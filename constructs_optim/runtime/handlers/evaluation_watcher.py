@@ -10,6 +10,7 @@ from ..aws import client
 from ..custom_resource import DONE, Output, again, end, poll, send_signal
 from ..errors import DeploymentError
 from ..evaluation import evaluation_report
+from ..evaluation.acceptance import seconds_until_published, with_acceptance
 from ..evaluation.benchmark_output import ARCHIVE, publish, read_levels
 from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import fleet
@@ -53,13 +54,16 @@ def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: 
         return waiting
     if not complete_prompts(request, records, watch.run, context):
         return again(1)
+    if request.acceptance is not None and (seconds := seconds_until_published(job.get("EndTime"))) > 0:
+        return again(seconds)
     output = records.open_output(job["OutputConfig"]["S3OutputLocation"], ARCHIVE)
     levels = read_levels(output, request.concurrencies)
+    levels, unaccepted = with_acceptance(request, levels)
     evaluated = fleet(request, client("sagemaker"), region, context.invoked_function_arn)
     if evaluated.price_per_hour is not None:
         levels = [level.priced(evaluated.price_per_hour, request.discount) for level in levels]
     publish(request.dimensions, evaluated.artifact_key, levels, at=job.get("EndTime") or dt.datetime.now(dt.UTC))
-    result = evaluation_report.result(request, evaluated, levels, job)
+    result = evaluation_report.result(request, evaluated, levels, job, notes=unaccepted)
     records.write_report(watch.run, evaluation_report.markdown(result))
     records.write(RESULT, result)
     # Written last, as it marks the end of the run.

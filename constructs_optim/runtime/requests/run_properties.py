@@ -30,6 +30,7 @@ from .properties import (
 
 _Text = Annotated[str, pattern(r"[^\x00-\x1f\x7f]{1,200}")]
 _Formula = Annotated[str, pattern("[a-z0-9_ +*/().-]{1,200}")]
+_Promql = Annotated[str, Field(min_length=1, max_length=5_000)]
 _Metric = Annotated[str, pattern("[a-z][a-z0-9_]{1,80}")]
 _Dimension = Annotated[str, pattern("[A-Za-z]{1,64}")]
 _Users = Annotated[int, Field(ge=1, le=999_999)]
@@ -111,6 +112,13 @@ class Gate(Properties):
     quality: Quality | None = None
 
 
+class Acceptance(Properties):
+    """PromQL of the acceptance length, and of the drafts a second that it is the mean of, over ``$window``."""
+
+    length: _Promql
+    drafts: _Promql | None = None
+
+
 class EvaluationRequest(RunRequest):
     """An endpoint to evaluate, the workload, and the requirements."""
 
@@ -134,6 +142,8 @@ class EvaluationRequest(RunRequest):
     # Of its metrics, except concurrency and artifact key.
     dimensions: dict[_Dimension, _Text] = Field(default_factory=dict)
     vpc_config: VpcConfig | None = None
+    # None where the recipe does not speculate, or its engine publishes no such metrics.
+    acceptance: Acceptance | None = None
     # None if the deployment does not depend on the results.
     gate: Gate | None = None
     tags: Tags = Field(default_factory=list[Tag])

@@ -36,11 +36,16 @@ _Captured = TypeVar("_Captured", bound=Captured)
 
 @dataclass(frozen=True)
 class Capture:
-    """A request and what a variant answered; ``response`` is None where it is no JSON object."""
+    """A request and what a variant answered; ``response`` is None where it is no JSON object.
+
+    ``event_id`` and ``inference_time`` (ISO 8601) are SageMaker's, empty where the record has none.
+    """
 
     digest: str
     request: Document
     response: Document | None
+    event_id: str = ""
+    inference_time: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,20 +57,25 @@ class Pair:
     candidate: Document | None
 
 
-def read_captures(content: bytes) -> Iterator[Capture]:
-    """The captures of a file; lines and requests that are no JSON objects are left out."""
+def read_captures(content: bytes, *, answered: bool = True) -> Iterator[Capture]:
+    """The captures of a file; lines and requests that are no JSON objects are left out.
+
+    ``answered``: so are those whose response was not captured.
+    """
     for line in content.splitlines():
         try:
             record: object = json.loads(line)
         except ValueError:
             continue
         data = nested(record, "captureData")
-        sent, answered = _text(data, "endpointInput"), _text(data, "endpointOutput")
+        sent, answer = _text(data, "endpointInput"), _text(data, "endpointOutput")
         request = _parsed(sent)
-        if sent is None or answered is None or request is None:
+        if sent is None or request is None or (answered and answer is None):
             continue
         digest = hashlib.sha256(sent.encode()).hexdigest()[:24]
-        yield Capture(digest, request, _parsed(answered))
+        event, at = nested(record, "eventMetadata", "eventId"), nested(record, "eventMetadata", "inferenceTime")
+        known = [text if isinstance(text, str) else "" for text in (event, at)]
+        yield Capture(digest, request, _parsed(answer), *known)
 
 
 def paired(

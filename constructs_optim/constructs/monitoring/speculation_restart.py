@@ -1,0 +1,126 @@
+"""The restart of an endpoint's instances when an alarm says that its drafts are accepted less often than they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aws_cdk import CfnResource
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
+from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.handler import Handler, watching_machine
+from constructs_optim.constructs.stack.permissions import ServiceRole, Statement, statements_of
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
+
+_ALARM_EVENT = "CloudWatch Alarm State Change"
+
+
+@dataclass(frozen=True)
+class RestartedEndpoint:
+    """An endpoint that is moved between two configurations with the same content; the store keeps the last restart."""
+
+    endpoint: sagemaker.CfnEndpoint
+    endpoint_name: str
+    configs: Sequence[sagemaker.CfnEndpointConfig]
+    store: IArtifactStore
+
+
+class RestartService(Construct):
+    """Watcher and state machine of a stack's restarts. Use :meth:`of`."""
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        self.watcher: Handler = Handler(
+            self,
+            "Watcher",
+            code=OptimizationService.of(scope).code,
+            module="restart_watcher",
+            description="Restarts instances whose drafts are accepted less often than they were",
+            responds_to_cloudformation=False,
+        )
+        self.state_machine = watching_machine(self, self.watcher, "restart")
+        self.role = ServiceRole(
+            self,
+            "RuleRole",
+            "events.amazonaws.com",
+            source_arn="arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:rule/*",
+            description="Starts restarts when alarms go off",
+            statements=[Statement("StartRestarts", ("states:StartExecution",), (self.state_machine.ref,))],
+        )
+
+    @staticmethod
+    def of(scope: Construct) -> RestartService:
+        """The service of ``scope``'s stack, created on first use."""
+        context = StackContext.of(scope)
+        return context.once(RestartService, lambda: RestartService(context.stack, "RestartService"))
+
+
+class SpeculationRestart(Construct):
+    """The rule that starts a restart; use ``MonitoringOptions(speculation_cure=SpeculationCure.restart())``."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        restarted: RestartedEndpoint,
+        alarm: cloudwatch.CfnAlarm,
+        at_most_every_seconds: int,
+    ) -> None:
+        """Declare the rule, and let the watcher move this endpoint."""
+        super().__init__(scope, id)
+        service, store, name = RestartService.of(scope), restarted.store, restarted.endpoint_name
+        request = drop_none(
+            EndpointName=name,
+            ConfigNames=[config.attr_endpoint_config_name for config in restarted.configs],
+            AlarmName=alarm.ref,
+            AtMostEverySeconds=at_most_every_seconds,
+            StackId=PSEUDO.stack_id,
+            Bucket=store.bucket_name,
+            KmsKeyArn=store.encryption_key_arn,
+        )
+        document = {"Request": request, "Run": "<run>"}
+        CfnResource(
+            self,
+            "Rule",
+            type="AWS::Events::Rule",
+            properties={
+                "Description": "Restarts instances whose drafts are accepted less often than they were",
+                "EventPattern": {
+                    "source": ["aws.cloudwatch"],
+                    "detail-type": [_ALARM_EVENT],
+                    "resources": [alarm.attr_arn],
+                    "detail": {"state": {"value": ["ALARM"]}},
+                },
+                "State": "ENABLED",
+                "Targets": [
+                    {
+                        "Arn": service.state_machine.ref,
+                        "Id": "Restart",
+                        "InputTransformer": {
+                            "InputPathsMap": {"run": "$.id"},
+                            "InputTemplate": StackContext.of(scope).stack.to_json_string(document),
+                        },
+                        "RoleArn": service.role.arn,
+                    }
+                ],
+            },
+        )
+        service.watcher.permit(
+            [
+                *statements_of(
+                    "keep restarts", Store=store.bucket_arn, Key=store.encryption_key_arn, EndpointName=name
+                ),
+                *statements_of(
+                    "restart an endpoint",
+                    Endpoint=restarted.endpoint.ref,
+                    Configs=tuple(config.ref for config in restarted.configs),
+                    Stack=PSEUDO.stack_id,
+                ),
+            ]
+        )

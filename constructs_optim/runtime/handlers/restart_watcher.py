@@ -1,0 +1,127 @@
+"""One poll of a restart by the state machine, which an alarm on decaying drafts starts.
+
+SageMaker restarts no instances. UpdateEndpoint "deploys the EndpointConfig specified in the request to a new fleet of
+instances" (API reference), as the endpoint's deployment configuration says, with its alarms: so the endpoint is moved
+to a second configuration that has the same content, and by the next restart back again. Both are CloudFormation's.
+
+There is one restart at a time, and none sooner after another than the request says: a record in the store says which
+run has the endpoint, and is changed by compare-and-swap. None begins while the stack is deployed or the endpoint is
+updated, or when it serves another configuration than these two.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from ..aws import client
+from ..custom_resource import DONE, Output, again
+from ..errors import code_of, message_of
+from ..requests.properties import validate
+from ..requests.restart_properties import RestartRequest, RestartWatch
+from ..store.json_records import JsonRecords, Record
+from ..telemetry import Counted, LambdaContext, entry_point, log
+
+_BUSY_SECONDS, _UPDATE_SECONDS = 60, 30
+_MOST_UPDATES = 2
+_CHANGING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
+
+
+class _Declined(Exception):
+    """Another run has the endpoint, or had it lately."""
+
+
+@entry_point
+def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
+    """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
+    watch = validate(RestartWatch, event)
+    request, name = watch.request, f"restarts/{watch.request.endpoint_name}.json"
+    if watch.error:
+        log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=str(watch.error))
+        return DONE
+    records = JsonRecords(client("s3"), request.bucket, request.kms_key_arn)
+    endpoint = _endpoint(request)
+    if endpoint is None:
+        return _end(request, "the endpoint is gone")
+    status, config = endpoint["EndpointStatus"], endpoint["EndpointConfigName"]
+    record = records.read(name) or {}
+    if record.get("run") == watch.run and config == record.get("target") and status == "InService":
+        log(Counted.restarted, endpoint_name=request.endpoint_name, config=config)
+        return DONE
+    if status in _CHANGING or _is_deployed(request):
+        # Also while this run's own update is under way.
+        return again(_UPDATE_SECONDS if record.get("run") == watch.run else _BUSY_SECONDS)
+    if status != "InService":
+        return _end(request, f"it is {status}")
+    if config not in request.config_names:
+        return _end(request, f"it serves {config}, which is another deployment's or a shadow's")
+    if record.get("run") != watch.run and not _is_alarming(request):
+        return _end(request, "the alarm is off again")
+    return _restart(watch, records, name, config, endpoint)
+
+
+def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, endpoint: Mapping[str, Any]) -> Output:
+    """Take the endpoint, and move it to the other configuration."""
+    request, now = watch.request, time.time()
+    first, second = request.config_names
+    target = second if config == first else first
+
+    def taken(before: Record | None) -> Record:
+        if before is not None and before["run"] == watch.run:
+            if before["updates"] >= _MOST_UPDATES:
+                raise _Declined(str(endpoint.get("FailureReason", "the endpoint went back to its instances")))
+            return {**before, "updates": before["updates"] + 1}
+        if before is not None and now - before["restarted"] < request.at_most_every_seconds:
+            raise _Declined(f"it was restarted {int(now - before['restarted'])} s ago")
+        return {"schema": 1, "run": watch.run, "restarted": int(now), "target": target, "updates": 1}
+
+    try:
+        records.swap(name, taken)
+        client("sagemaker").update_endpoint(
+            EndpointName=request.endpoint_name,
+            EndpointConfigName=target,
+            # Instances as they were scaled to, and the deployment configuration with its alarms.
+            RetainAllVariantProperties=True,
+            RetainDeploymentConfig=True,
+        )
+    except _Declined as declined:
+        record = records.read(name) or {}
+        if record.get("run") == watch.run:
+            log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=str(declined))
+            return DONE
+        return _end(request, str(declined))
+    except ClientError as error:
+        if code_of(error) != "ValidationException":
+            raise
+        # CloudFormation, or scaling, may have begun an update meanwhile.
+        log("endpoint is busy", endpoint_name=request.endpoint_name, reason=message_of(error))
+    else:
+        log("restart started", endpoint_name=request.endpoint_name, config=target)
+    return again(_UPDATE_SECONDS)
+
+
+def _end(request: RestartRequest, reason: str) -> Output:
+    log("not restarted", endpoint_name=request.endpoint_name, reason=reason)
+    return DONE
+
+
+def _endpoint(request: RestartRequest) -> Mapping[str, Any] | None:
+    try:
+        return client("sagemaker").describe_endpoint(EndpointName=request.endpoint_name)
+    except ClientError as error:
+        if code_of(error) == "ValidationException" and "Could not find" in message_of(error):
+            return None
+        raise
+
+
+def _is_deployed(request: RestartRequest) -> bool:
+    stacks = client("cloudformation").describe_stacks(StackName=request.stack_id)["Stacks"]
+    return any(stack["StackStatus"].endswith("_IN_PROGRESS") for stack in stacks)
+
+
+def _is_alarming(request: RestartRequest) -> bool:
+    alarms = client("cloudwatch").describe_alarms(AlarmNames=[request.alarm_name]).get("MetricAlarms", [])
+    return any(alarm.get("StateValue") == "ALARM" for alarm in alarms)

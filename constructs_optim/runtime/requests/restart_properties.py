@@ -1,0 +1,34 @@
+"""The input of a restart's execution, which EventBridge writes when an alarm goes off."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from .properties import Bucket, KeyArn, Properties, ResourceName, Watch, pattern
+
+_StackId = Annotated[
+    str, pattern(r"arn:aws[a-z-]*:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/[A-Za-z0-9-]{1,128}/[A-Za-z0-9-]{1,64}")
+]
+
+
+class RestartRequest(Properties):
+    """An endpoint to restart: it is moved to the other one of two configurations with the same content."""
+
+    endpoint_name: ResourceName
+    config_names: Annotated[tuple[ResourceName, ResourceName], Field(min_length=2, max_length=2)]
+    # The alarm that calls for the restart, and has to go on doing so.
+    alarm_name: Annotated[str, pattern(r"[^\x00-\x1f\x7f]{1,255}")]
+    at_most_every_seconds: Annotated[int, Field(ge=3_600, le=2_592_000)]
+    # No restart while it is being deployed.
+    stack_id: _StackId
+    bucket: Bucket
+    kms_key_arn: KeyArn | None = None
+
+
+class RestartWatch(Watch):
+    """The input; ``run`` is the id of the alarm's event."""
+
+    request: RestartRequest
+    run: Annotated[str, pattern("[a-zA-Z0-9-]{1,64}")]

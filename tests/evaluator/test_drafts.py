@@ -1,0 +1,30 @@
+"""Drafts that a server counts at /metrics."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from constructs_optim.evaluator.drafts import Drafts, count_drafts
+
+from ..support.model_server import ModelServer
+
+
+def test_a_server_that_speculates_is_asked_for_its_counters(server: ModelServer) -> None:
+    server.timing.accepted, server.timing.requests = 2.0, 7
+    assert asyncio.run(count_drafts(server.url)) == Drafts(70, 140)
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:9/v1"])
+def test_who_has_no_counters_says_nothing(url: str | None) -> None:
+    assert asyncio.run(count_drafts(url)) == Drafts()
+
+
+def test_another_page_says_nothing(server: ModelServer) -> None:
+    assert asyncio.run(count_drafts(server.url)) == Drafts()
+
+
+def test_a_server_that_began_anew_counts_from_zero() -> None:
+    assert Drafts(110, 200).since(Drafts(100, 180)) == Drafts(10, 20)
+    assert Drafts(5, 9).since(Drafts(100, 180)) == Drafts(5, 9)

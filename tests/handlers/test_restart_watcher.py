@@ -1,0 +1,167 @@
+"""Restarts against the local cloud: an endpoint moves between two configurations with the same content.
+
+The tests play the part of the state machine.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from constructs_optim.runtime.handlers import restart_watcher
+from constructs_optim_local.cloud import LocalCloud
+
+from ..support.endpoint_updates import make_alarm, serving, trip
+from ..support.hosting import settled
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import BUCKET, Responses
+from ..support.waiting import until
+
+STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Chat/1"
+HOUR = 3_600
+_numbers = count()
+
+
+class Restarted:
+    """An endpoint with two configurations, and an alarm that is on."""
+
+    def __init__(self, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.name = f"restarted-{next(_numbers)}"
+        self.sagemaker, self.cloudwatch = cloud.client("sagemaker"), cloud.client("cloudwatch")
+        self.now, self.deploys = 1_000_000.0, False
+        serving(self.sagemaker, self.name, count=2)
+        make_alarm(self.cloudwatch, self.name)
+        trip(self.cloudwatch, self.name)
+        monkeypatch.setattr(restart_watcher, "time", SimpleNamespace(time=lambda: self.now))
+        monkeypatch.setattr(restart_watcher, "_is_deployed", lambda request: self.deploys)
+
+    @property
+    def config(self) -> str:
+        return self.sagemaker.describe_endpoint(EndpointName=self.name)["EndpointConfigName"]
+
+    def poll(self, run: str, **more: Any) -> dict[str, Any]:
+        request = {
+            "EndpointName": self.name,
+            "ConfigNames": [self.name, f"{self.name}-2"],
+            "AlarmName": self.name,
+            "AtMostEverySeconds": 12 * HOUR,
+            "StackId": STACK,
+            "Bucket": BUCKET,
+        }
+        return restart_watcher.handler({"Request": request, "Run": run, **more}, LambdaContext(120))
+
+    def restart(self, run: str) -> None:
+        until(lambda: self.poll(run), lambda output: output["Done"])
+
+
+@pytest.fixture
+def restarted(cloud: LocalCloud, responses: Responses, monkeypatch: pytest.MonkeyPatch) -> Restarted:
+    return Restarted(cloud, monkeypatch)
+
+
+def test_a_restart_moves_the_endpoint_to_the_other_configuration_and_the_next_one_back(restarted: Restarted) -> None:
+    restarted.restart("a")
+    endpoint = settled(restarted.sagemaker, restarted.name)
+    assert endpoint["EndpointConfigName"] == f"{restarted.name}-2"
+    assert endpoint["ProductionVariants"][0]["CurrentInstanceCount"] == 2
+    restarted.now += 12 * HOUR
+    restarted.restart("b")
+    assert restarted.config == restarted.name
+
+
+def test_the_number_of_instances_is_what_scaling_has_set(restarted: Restarted) -> None:
+    restarted.sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName=restarted.name,
+        DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}],
+    )
+    restarted.restart("a")
+    assert settled(restarted.sagemaker, restarted.name)["ProductionVariants"][0]["CurrentInstanceCount"] == 3
+
+
+def test_no_restart_follows_another_too_soon(restarted: Restarted) -> None:
+    restarted.restart("a")
+    restarted.now += 12 * HOUR - 1
+    assert restarted.poll("b")["Done"]
+    assert restarted.config == f"{restarted.name}-2"
+
+
+def test_of_two_that_begin_at_once_one_restarts(restarted: Restarted) -> None:
+    assert not restarted.poll("a")["Done"]
+    outputs = [restarted.poll("b"), until(lambda: restarted.poll("b"), lambda output: output["Done"])]
+    assert outputs[-1]["Done"]
+    restarted.restart("a")
+    assert restarted.config == f"{restarted.name}-2"
+
+
+def test_no_restart_while_the_stack_is_deployed(restarted: Restarted) -> None:
+    restarted.deploys = True
+    assert restarted.poll("a") == {"Done": False, "WaitSeconds": 60}
+    assert restarted.config == restarted.name
+    restarted.deploys = False
+    restarted.restart("a")
+    assert restarted.config == f"{restarted.name}-2"
+
+
+def test_no_restart_of_another_deployments_configuration(restarted: Restarted) -> None:
+    config = restarted.sagemaker.describe_endpoint_config(EndpointConfigName=restarted.name)
+    other = f"{restarted.name}-other"
+    variants = config["ProductionVariants"]
+    restarted.sagemaker.create_endpoint_config(EndpointConfigName=other, ProductionVariants=variants)
+    restarted.sagemaker.update_endpoint(EndpointName=restarted.name, EndpointConfigName=other)
+    settled(restarted.sagemaker, restarted.name)
+    assert restarted.poll("a")["Done"]
+    assert restarted.config == other
+
+
+def test_no_restart_when_the_alarm_is_off_again(restarted: Restarted) -> None:
+    trip(restarted.cloudwatch, restarted.name, "OK")
+    assert restarted.poll("a")["Done"]
+    assert restarted.config == restarted.name
+
+
+def test_a_restart_that_fails_twice_is_given_up(restarted: Restarted, cloud: LocalCloud) -> None:
+    cloud.inject("update_fails", count=2)
+    restarted.restart("a")
+    cloud.clear_faults()
+    endpoint = settled(restarted.sagemaker, restarted.name)
+    assert (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) == ("InService", restarted.name)
+    # And the next one waits as after any other.
+    assert restarted.poll("b")["Done"]
+
+
+def test_an_endpoint_that_is_gone_is_not_restarted(restarted: Restarted) -> None:
+    restarted.sagemaker.delete_endpoint(EndpointName=restarted.name)
+    assert restarted.poll("a")["Done"]
+
+
+def test_a_state_machine_that_failed_ends(restarted: Restarted) -> None:
+    assert restarted.poll("a", Error={"Cause": "timed out"})["Done"]
+    assert restarted.config == restarted.name
+
+
+def test_an_update_that_is_refused_is_tried_again(restarted: Restarted, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = restart_watcher.client, list[str]()
+
+    class Busy:
+        def __init__(self) -> None:
+            self.inner: Any = real("sagemaker")
+
+        def describe_endpoint(self, **request: Any) -> Any:
+            return self.inner.describe_endpoint(**request)
+
+        def update_endpoint(self, **request: Any) -> Any:
+            calls.append(request["EndpointConfigName"])
+            if len(calls) == 1:
+                message = "Cannot update in-progress endpoint"
+                raise ClientError({"Error": {"Code": "ValidationException", "Message": message}}, "UpdateEndpoint")
+            return self.inner.update_endpoint(**request)
+
+    busy = Busy()
+    monkeypatch.setattr(restart_watcher, "client", lambda name: busy if name == "sagemaker" else real(name))
+    restarted.restart("a")
+    assert calls == [f"{restarted.name}-2"] * 2
+    assert restarted.config == f"{restarted.name}-2"

@@ -1,0 +1,163 @@
+"""Captured traffic as prompts, as a workload for AIPerf, and as training data."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constructs_optim.evaluator.prompts import read_prompts
+from constructs_optim.operations.captures import CaptureFormat, Written, exported, files_of
+from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.evaluation.completions import read_prompts as read_gate_prompts
+from constructs_optim.runtime.shadow.captures import read_captures
+
+CHAT = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}], "max_tokens": 9}
+ANSWER = {"choices": [{"message": {"role": "assistant", "content": "Hi."}}], "usage": {"prompt_tokens": 12}}
+CAPTURES, PROMPTS, TEXT = CaptureFormat.CAPTURES, CaptureFormat.PROMPTS, CaptureFormat.TEXT
+
+
+def record(request: Any, answer: Any = ANSWER, *, number: int = 1, encoding: str = "JSON") -> dict[str, Any]:
+    """A record as data capture writes it."""
+
+    def data(body: Any) -> str:
+        text = json.dumps(body)
+        return text if encoding == "JSON" else base64.b64encode(text.encode()).decode()
+
+    parts = {"endpointInput": ("INPUT", request), "endpointOutput": ("OUTPUT", answer)}
+    return {
+        "captureData": {
+            name: {
+                "observedContentType": "application/json",
+                "mode": mode,
+                "data": data(body),
+                "encoding": encoding,
+            }
+            for name, (mode, body) in parts.items()
+            if body is not None
+        },
+        "eventMetadata": {"eventId": f"event-{number}", "inferenceTime": f"2026-11-07T10:00:{number % 60:02}Z"},
+        "eventVersion": "0",
+    }
+
+
+def file(*records: Any) -> bytes:
+    return "".join(json.dumps(each) + "\n" for each in records).encode()
+
+
+def lines(content: bytes, form: CaptureFormat, **options: Any) -> tuple[list[dict[str, Any]], Written]:
+    counts = Written()
+    return [json.loads(line) for line in exported([content], form, counts, **options)], counts
+
+
+def test_captures_are_written_as_records_that_aiperf_and_the_reader_of_captures_take() -> None:
+    found, counts = lines(file(record(CHAT), record(CHAT, number=2, encoding="BASE64")), CAPTURES)
+    assert (counts.read, counts.written) == (2, 2)
+    # aiperf 0.13, sagemaker_data_capture.py: inferenceTime in ISO 8601, and JSON with messages.
+    for each in found:
+        dt.datetime.fromisoformat(each["eventMetadata"]["inferenceTime"])
+        sent = each["captureData"]["endpointInput"]
+        assert (sent["encoding"], json.loads(sent["data"])) == ("JSON", CHAT)
+        assert json.loads(each["captureData"]["endpointOutput"]["data"])["usage"] == {"prompt_tokens": 12}
+    [first, second] = read_captures(file(*found))
+    assert (first.request, first.response, first.event_id) == (CHAT, ANSWER, "event-1")
+    assert second.inference_time == "2026-11-07T10:00:02Z"
+
+
+def test_prompts_are_those_that_evaluations_read(tmp_path: Path) -> None:
+    completion = {"prompt": "Once", "max_tokens": 5}
+    text = {"inputs": "Once upon", "parameters": {"max_new_tokens": 5}}
+    found, _ = lines(file(record(CHAT), record(completion), record(text, answer=None)), PROMPTS)
+    written = tmp_path / "prompts.jsonl"
+    written.write_bytes(file(*found))
+    chat, plain, last = read_prompts(written)
+    assert (chat.as_messages(), chat.max_tokens) == (CHAT["messages"], 9)
+    assert (plain.inputs, plain.max_tokens, last.inputs) == ("Once", 5, "Once upon")
+    assert len(read_gate_prompts(file(*found), "s3://b/k", most=9, max_tokens=5, form="prompt")) == 3
+
+
+def test_text_is_what_a_workload_of_the_cloud_reads() -> None:
+    found, counts = lines(file(record(CHAT), record({"inputs": "Once"}), record({"messages": []})), TEXT)
+    assert found == [{"text": "Be brief.\nHello"}, {"text": "Once"}]
+    assert (counts.read, counts.written, counts.unusable) == (3, 2, 1)
+
+
+def test_what_has_no_chat_is_left_out_of_captures_and_counted() -> None:
+    # aiperf fails at the first record without messages.
+    found, counts = lines(file(record({"inputs": "Once"}), record(CHAT)), CAPTURES)
+    assert (len(found), counts.unusable) == (1, 1)
+
+
+def test_lines_that_are_no_captures_are_left_out() -> None:
+    content = b"not json\n" + json.dumps({"captureData": {}}).encode() + b"\n" + file(record("no object"), record(CHAT))
+    found, counts = lines(content, PROMPTS)
+    assert (len(found), counts.read) == (1, 1)
+
+
+@settings(max_examples=10)
+@given(share=st.floats(0.05, 0.95))
+def test_a_sample_is_a_share_and_the_same_each_time(share: float) -> None:
+    content = file(*(record(CHAT, number=number) for number in range(400)))
+    first, counts = lines(content, CAPTURES, sample=share)
+    again, _ = lines(content, CAPTURES, sample=share)
+    assert first == again
+    assert counts.written + counts.sampled_out == counts.read == 400
+    # Six standard deviations.
+    assert abs(counts.written - 400 * share) < 6 * (400 * share * (1 - share)) ** 0.5 + 1
+    larger, _ = lines(content, CAPTURES, sample=min(1.0, share + 0.05))
+    events = {each["eventMetadata"]["eventId"] for each in larger}
+    assert {each["eventMetadata"]["eventId"] for each in first} <= events
+
+
+PERSONAL = [
+    ("Write to jane.doe+x@example.co.uk today", "jane.doe", "[EMAIL 1]"),
+    ("Call +49 (30) 1234-5678 now", "1234", "[NUMBER 1]"),
+    ("Card 4111 1111 1111 1111.", "4111", "[NUMBER 1]"),
+    ("From 192.168.10.20, twice", "192.168", "[IP 1]"),
+    ("IBAN DE89 3704 0044 0532 0130 00 please", "3704", "[IBAN 1]"),
+    ("Key AKIAIOSFODNN7EXAMPLE here", "AKIA", "***"),
+    ("password=hunter22 and more", "hunter22", "***"),
+]
+
+
+@pytest.mark.parametrize(("text", "gone", "replacement"), PERSONAL)
+def test_redaction_replaces_what_looks_like_personal_data(text: str, gone: str, replacement: str) -> None:
+    request = {"messages": [{"role": "user", "content": [{"type": "text", "text": text}]}], "max_tokens": 9}
+    answer = {"choices": [{"message": {"content": f"You said: {text}"}}]}
+    [found], _ = lines(file(record(request, answer)), CAPTURES, redact=True)
+    for part in found["captureData"].values():
+        assert gone not in part["data"]
+        assert replacement in part["data"]
+    assert json.loads(found["captureData"]["endpointInput"]["data"])["max_tokens"] == 9
+
+
+ORDINARY = ["What is 2 + 2?", "In 2026, 15 of 100", "Version 3.11.7 of Python", "12.5 % of 1,000"]
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_redaction_leaves_ordinary_text_alone(text: str) -> None:
+    [found], _ = lines(file(record({"prompt": text})), PROMPTS, redact=True)
+    assert found["inputs"] == text
+
+
+def test_the_same_text_has_the_same_replacement_everywhere() -> None:
+    texts = ["a@example.com and b@example.com", "b@example.com"]
+    found, _ = lines(file(*(record({"prompt": text}) for text in texts)), PROMPTS, redact=True)
+    assert [each["inputs"] for each in found] == ["[EMAIL 1] and [EMAIL 2]", "[EMAIL 2]"]
+
+
+def test_files_of_a_folder_are_read_by_their_names(tmp_path: Path) -> None:
+    for hour in ("11", "09", "10"):
+        folder = tmp_path / "2026" / "11" / "07" / hour
+        folder.mkdir(parents=True)
+        (folder / "a.jsonl").write_text(hour)
+    (tmp_path / "notes.txt").write_text("no captures")
+    assert [*files_of(str(tmp_path), pytest.fail)] == [b"09", b"10", b"11"]
+    with pytest.raises(DeploymentError, match="there are no captures below"):
+        list(files_of(str(tmp_path / "2025"), pytest.fail))
