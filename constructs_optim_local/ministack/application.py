@@ -19,6 +19,7 @@ from constructs_optim_local.sagemaker.service import to_json
 
 from .accounts import share_as_aws
 from .cloudformation import keep_properties
+from .ecr import serve_registries_of_aws
 from .iam import EnforcedRoles
 from .imports import allow_imports
 from .patches import replace, table
@@ -128,6 +129,7 @@ def application(
     allow_imports(providers)
     keep_properties()
     limit_policies()
+    serve_registries_of_aws()
     share_as_aws()
     sign_links()
     if roles is not None:
