@@ -72,7 +72,7 @@ def explain_command(
     needs_aws = against == DEPLOYED or store is not None or prices == LISTED
     stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
     stacks = read_assembly(assembly)
-    after = [template for template in stacks if _is_chosen(template, stack)]
+    after = [template for template in stacks if is_chosen(template, stack)]
     if not after:
         names = ", ".join(template.path for template in stacks) or "none"
         raise ExplanationError(f"{assembly} has no stack {' or '.join(stack or ())}; its stacks are: {names}")
@@ -81,7 +81,7 @@ def explain_command(
     if aws is not None and against == DEPLOYED:
         before, name = aws.deployed(after), "what is deployed"
     elif against is not None:
-        before = [deployed for deployed in read_assembly(Path(against)) if _is_chosen(deployed, stack)]
+        before = [deployed for deployed in read_assembly(Path(against)) if is_chosen(deployed, stack)]
     evidence = {
         template.path: StackEvidence(
             prices=aws.prices(template) if aws is not None and prices == LISTED else stated,
@@ -115,7 +115,7 @@ def explain_command(
         raise typer.Exit(1)
 
 
-def _is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:
+def is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:
     """Whether a stack, or the outermost one it is nested in, matches one of the patterns, if there are any."""
     outermost = stack.path
     for _ in stack.parents:

@@ -24,6 +24,7 @@ from .iam import EnforcedRoles
 from .imports import allow_imports
 from .patches import replace, table
 from .policies import limit_policies
+from .resource_arns import name_resources
 from .signatures import sign_links
 
 _SERVED = (
@@ -130,6 +131,7 @@ def application(
     keep_properties()
     limit_policies()
     serve_registries_of_aws()
+    name_resources()
     share_as_aws()
     sign_links()
     if roles is not None:

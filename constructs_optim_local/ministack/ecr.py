@@ -9,7 +9,7 @@ from typing import Any
 from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.sagemaker.images import has_image, is_registry_of_aws, repositories
 
-from .patches import replace, table
+from .patches import table
 
 Response = tuple[int, dict[str, str], bytes]
 Handler = Callable[[str, str, dict[str, str], bytes, dict[str, Any]], Awaitable[Response]]
@@ -24,21 +24,6 @@ def serve_registries_of_aws() -> None:
     """
     handlers = table("app.SERVICE_HANDLERS")
     handlers["ecr"] = _with_aws(handlers["ecr"])
-    _name_registries()
-
-
-def _name_registries() -> None:
-    from ministack.core import iam_actions
-
-    arn_of = iam_actions.extract_resource_arn
-
-    def with_registry(service: str, method: str, path: str, headers: dict[str, str], body: bytes, *more: Any) -> str:
-        arn = arn_of(service, method, path, headers, body, *more)
-        if service == "ecr" and arn.startswith("arn:") and (registry := json.loads(body).get("registryId")):
-            return ":".join([*arn.split(":")[:4], registry, *arn.split(":")[5:]])
-        return arn
-
-    replace("core.iam_actions.extract_resource_arn", with_registry)
 
 
 def _with_aws(handler: Handler) -> Handler:
