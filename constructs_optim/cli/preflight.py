@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,16 +12,16 @@ from constructs_optim.explanation.assembly import ExplanationError, StackTemplat
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.operations.preflight import StackPreflight
 from constructs_optim.operations.stacks import DeployedTemplates
-from constructs_optim.runtime.preflight.report import PreflightFinding, Report
+from constructs_optim.runtime.preflight.report import Report
+from constructs_optim.templates.resource_types import PREFLIGHT
+from constructs_optim.templates.template import Template
 
 from .aws import Account, Profile, Region
-from .explain import is_chosen
+from .explain import is_chosen, refuse_other_accounts
 from .presentation import FormatOption, print_json, say
 
-_ASK_FOR_IT = (
-    "ask for it with the context key constructs-optim:preflight, for instance `cdk synth --context "
-    "constructs-optim:preflight=true`"
-)
+_FIELDS = ("check", "text", "fix")
+_SWITCHED_OFF = "leave the context key constructs-optim:preflight out, or set it to true"
 
 
 def preflight_command(
@@ -39,18 +39,16 @@ def preflight_command(
     """
     account = Account(profile, region)
     stacks = [found for found in read_assembly(assembly) if is_chosen(found, stack)]
-    preflights = {found.path: _preflight(found, account) for found in stacks}
-    asking = {path: preflight for path, preflight in preflights.items() if preflight.is_asked_for}
+    asking = [found for found in stacks if Template(found.template).of_type(PREFLIGHT)]
     if not asking:
-        raise ExplanationError(f"{assembly} has no stack with a preflight: {_ASK_FOR_IT}")
-    elsewhere = [f"{found.path} ({found.account})" for found in stacks if found.path in asking and found.account]
-    if elsewhere := [name for name in elsewhere if f"({account.id})" not in name]:
-        raise ExplanationError(
-            f"the credentials are of account {account.id}, and these stacks are of other accounts: "
-            f"{', '.join(elsewhere)}. Choose stacks of one account with --stack, and its credentials with --profile"
-        )
+        raise ExplanationError(f"{assembly} has no stack with a preflight: {_SWITCHED_OFF}")
+    refuse_other_accounts(asking, account)
+    preflights = {found.path: _preflight(found, account) for found in asking}
     deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
-    reports = {path: _report(preflight, account, deployed) for path, preflight in asking.items()}
+    reports = {
+        path: preflight.report(partial(account.client, region=preflight.region), deployed)
+        for path, preflight in preflights.items()
+    }
     if format == "json":
         print_json([_as_json(path, report) for path, report in reports.items()])
     else:
@@ -67,21 +65,12 @@ def _preflight(stack: StackTemplate, account: Account) -> StackPreflight:
     return StackPreflight(stack.stack_name, stack.template, stack.account or account.id, region, stack.parents)
 
 
-def _report(preflight: StackPreflight, account: Account, deployed: DeployedTemplates) -> Report:
-    return preflight.report(lambda service: account.client(service, preflight.region), deployed)
-
-
 def _as_json(path: str, report: Report) -> dict[str, object]:
     return {
         "stack": path,
-        "problems": [_fields(finding) for finding in report.problems],
-        "advice": [_fields(finding) for finding in report.advice],
+        "problems": [{name: getattr(finding, name) for name in _FIELDS} for finding in report.problems],
+        "advice": [{name: getattr(finding, name) for name in _FIELDS} for finding in report.advice],
     }
-
-
-def _fields(finding: PreflightFinding) -> dict[str, str]:
-    fields = asdict(finding)
-    return {name: fields[name] for name in ("check", "text", "fix")}
 
 
 def _say(path: str, report: Report) -> None:

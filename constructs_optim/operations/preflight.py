@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botocore.session import get_session
 
 from constructs_optim.runtime.preflight.checks import run
 from constructs_optim.runtime.preflight.context import Context
-from constructs_optim.runtime.preflight.report import PreflightFinding, Report
+from constructs_optim.runtime.preflight.report import Report, advice
 from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
 from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.templates.references import Reference
 from constructs_optim.templates.resolution import KnownLater, Resolver
-from constructs_optim.templates.resource_types import PREFLIGHT
+from constructs_optim.templates.resource_types import ENDPOINT, JOBS, PREFLIGHT
 from constructs_optim.templates.template import Template
 
 from .stacks import DeployedTemplates
@@ -36,33 +35,28 @@ class StackPreflight:
     region: str
     parents: Sequence[str] = ()
 
-    @cached_property
-    def is_asked_for(self) -> bool:
-        """Whether the template has a preflight."""
-        return bool(Template(self.template).of_type(PREFLIGHT))
-
     def report(self, create_client: Callable[[str], Any], deployed: DeployedTemplates) -> Report:
-        """All that its checks find; what only its deployment knows is advice."""
-        findings: list[PreflightFinding] = []
-        asked = 0
-        resolver = self._resolver(deployed)
-        for resource in Template(self.template).of_type(PREFLIGHT):
-            known, unknown = _known(resource.properties, resolver)
-            report = run(validate(PreflightProperties, known), Context(create_client, self.region))
-            findings += report.findings
-            asked += report.asked
-            if unknown:
-                findings.append(
-                    PreflightFinding(
-                        "template",
-                        "advice",
-                        f"not checked, for only the deployment knows them: {', '.join(unknown)}",
-                        "the deployment's own preflight looks at them",
-                    )
-                )
-        return Report(tuple(findings), asked)
+        """All that its checks find of what the deployment adds; what only the deployment knows is advice."""
+        needs, unknown = self._needs(self.template, deployed)
+        before = deployed.template(self.stack_name, self.region, self.parents)
+        is_update = runs_already = False
+        if before is not None:
+            is_update = bool(Template(before).of_type(PREFLIGHT))
+            runs_already = any(map(Template(before).of_type, (*JOBS, ENDPOINT)))
+            needs = needs.since(self._needs(before, deployed)[0]) if is_update else needs
+        report = run(needs, Context(create_client, self.region, is_update=is_update))
+        if unknown:
+            text = f"not checked, for only the deployment knows them: {', '.join(unknown)}"
+            later = advice("template", text, "the deployment's own preflight looks at them")
+            report = replace(report, findings=(*report.findings, later))
+        return report.as_advice() if runs_already and not is_update else report
 
-    def _resolver(self, deployed: DeployedTemplates) -> Resolver:
+    def _needs(self, template: Mapping[str, Any], deployed: DeployedTemplates) -> tuple[PreflightProperties, list[str]]:
+        (resource,) = Template(template).of_type(PREFLIGHT)
+        known, unknown = _known(resource.properties, self._resolver(template, deployed))
+        return validate(PreflightProperties, known), unknown
+
+    def _resolver(self, described: Mapping[str, Any], deployed: DeployedTemplates) -> Resolver:
         partition = get_session().get_partition_for_region(self.region)
         suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
         pseudo = {
@@ -72,7 +66,7 @@ class StackPreflight:
             "AWS::StackName": self.stack_name,
             "AWS::URLSuffix": suffix,
         }
-        template = Template(self.template)
+        template = Template(described)
 
         def look_up(reference: Reference) -> str | None:
             if reference.target in pseudo:
@@ -89,7 +83,7 @@ class StackPreflight:
                 return name
             return f"arn:{partition}:{form.format(account=self.account, region=self.region, name=name)}"
 
-        return Resolver(self.template, look_up, lambda name: deployed.exported(name, self.region))
+        return Resolver(described, look_up, lambda name: deployed.exported(name, self.region))
 
 
 def _known(properties: Mapping[str, Any], resolver: Resolver) -> tuple[dict[str, Any], list[str]]:

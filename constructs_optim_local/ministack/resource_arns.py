@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from .patches import replace
@@ -20,7 +19,7 @@ def name_resources() -> None:
     arn_of = iam_actions.extract_resource_arn
 
     def named(
-        service: str, method: str, path: str, headers: dict[str, str], body: bytes, query: Mapping[str, Any], *more: str
+        service: str, method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, Any], *more: str
     ) -> str:
         arn = arn_of(service, method, path, headers, body, query, *more)
         if service == "ecr" and arn.startswith("arn:") and (registry := json.loads(body).get("registryId")):

@@ -9,7 +9,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
 from constructs_optim import ArtifactStore, JobOptions, Model, OptimizationJob, OptimizedEndpoint, Quantization
-from constructs_optim.constructs.artifacts.preflight import PREFLIGHT_CONTEXT
 
 MODELS, STORE = "models-of-preflight", "store-of-preflight"
 LLAMA = "meta-textgeneration-llama-3-70b-instruct"
@@ -24,7 +23,6 @@ def sound(group_size: int = 128, instances: str = G5) -> Any:
     """An endpoint with nothing wrong."""
 
     def build(scope: Stack) -> None:
-        scope.node.set_context(PREFLIGHT_CONTEXT, True)
         OptimizedEndpoint(
             scope,
             "Sound",
@@ -39,7 +37,6 @@ def sound(group_size: int = 128, instances: str = G5) -> Any:
 
 def wrong(scope: Stack) -> None:
     """A quota that is too small, a version that there is not, no files, and a role without permissions."""
-    scope.node.set_context(PREFLIGHT_CONTEXT, True)
     store = _store(scope)
     bare = iam.Role.from_role_arn(scope, "Bare", f"arn:aws:iam::{scope.account}:role/bare", mutable=False)
     OptimizationJob(

@@ -41,5 +41,5 @@ class Answers:
             return self._stubbed[service]
         return self._cloud.client(service)
 
-    def context(self, changed: frozenset[str] | None = None) -> Context:
-        return Context(self.client, REGION, changed)
+    def context(self, *, is_update: bool = False) -> Context:
+        return Context(self.client, REGION, is_update)

@@ -130,22 +130,45 @@ def test_what_a_bucket_policy_may_allow_is_not_certain(decision: str, policy: An
     assert all("s3:PutObject on s3://store/artifacts/" in text for _, text in findings)
 
 
-def test_an_image_of_another_account_needs_the_roles_own_permission() -> None:
+def test_a_pull_that_a_repository_s_policy_may_allow_is_not_certain() -> None:
     denied = decided(ecr_BatchGetImage="implicitDeny")
-    iam = [denied, decided(ecr_GetAuthorizationToken="allowed")]
-    ((level, text),) = found(Answers(iam=iam), Roles=[{"RoleArn": ROLE, "Images": [IMAGE]}])
+    may_sign_in = decided(ecr_GetAuthorizationToken="allowed")
+    needs = {"Roles": [{"RoleArn": ROLE, "Images": [IMAGE]}]}
+    ((level, text),) = found(Answers(iam=[denied, may_sign_in]), **needs)
+    assert (level, text) == ("advice", "jobs is not allowed ecr:BatchGetImage on vllm by its own policies")
+    by_role = {"IAM Policy": "allowed", "Resource Policy": "implicitDeny"}
+    across: Any = {
+        "EvalActionName": "ecr:BatchGetImage",
+        "EvalDecision": "implicitDeny",
+        "EvalDecisionDetails": by_role,
+    }
+    iam = [("simulate_principal_policy", {"EvaluationResults": [across]}), may_sign_in]
+    assert found(Answers(iam=iam), **needs) == []
+    refused = decided(ecr_BatchGetImage="explicitDeny")
+    ((level, text),) = found(Answers(iam=[refused, may_sign_in]), **needs)
     assert (level, text) == ("problem", "jobs may not ecr:BatchGetImage on vllm")
-    own = IMAGE.replace("763104351884", "111122223333")
-    ((level, _),) = found(Answers(iam=iam), Roles=[{"RoleArn": ROLE, "Images": [own]}])
-    assert level == "advice", "a repository's policy may allow it within the account"
 
 
 def test_conditions_that_a_simulation_cannot_fill_decide_nothing() -> None:
-    results = [
-        {"EvalActionName": "s3:GetObject", "EvalDecision": "implicitDeny", "MissingContextValues": ["aws:SourceVpce"]}
-    ]
-    answers = Answers(iam=[("simulate_principal_policy", {"EvaluationResults": results})])
+    missing = {
+        "EvalResourceName": "x",
+        "EvalResourceDecision": "implicitDeny",
+        "MissingContextValues": ["aws:SourceVpce"],
+    }
+    result = {"EvalActionName": "s3:GetObject", "EvalDecision": "implicitDeny", "ResourceSpecificResults": [missing]}
+    answers = Answers(iam=[("simulate_principal_policy", {"EvaluationResults": [result]})])
     assert found(answers, Roles=[{"RoleArn": ROLE, "Reads": ["s3://models/mine/"]}]) == []
+
+
+def test_a_refusal_of_the_organization_is_not_certain() -> None:
+    result = {
+        "EvalActionName": "s3:GetObject",
+        "EvalDecision": "explicitDeny",
+        "OrganizationsDecisionDetail": {"AllowedByOrganizations": False},
+    }
+    answers = Answers(iam=[("simulate_principal_policy", {"EvaluationResults": [result]})])
+    ((level, _),) = found(answers, Roles=[{"RoleArn": ROLE, "Reads": ["s3://models/mine/"]}])
+    assert level == "advice"
 
 
 def test_a_role_that_there_is_not_is_a_problem() -> None:
@@ -166,6 +189,13 @@ def objects(*names: str) -> tuple[str, Any]:
         (objects(), "problem", "there are no model files under s3://models/mine/"),
         (objects("mine/model.tar.gz"), "problem", "is an archive"),
         (objects("mine/config.json", "mine/pytorch_model.bin"), "advice", "pickle files only"),
+        (objects(*(f"mine/model-0000{number}-of-00002.safetensors" for number in (1, 2))), None, ""),
+        (
+            objects("mine/model-00002-of-00006.safetensors"),
+            "problem",
+            "is incomplete: it lacks model-00001-of-00006.safetensors, model-00003-of-00006.safetensors, "
+            "model-00004-of-00006.safetensors and 2 more",
+        ),
         (("list_objects_v2", "NoSuchBucket"), "problem", "there is no bucket models"),
         (("list_objects_v2", "AccessDenied"), "advice", "ListObjectsV2 may not be asked"),
     ],
@@ -323,3 +353,15 @@ def test_a_model_of_hugging_face_is_there_open_and_in_a_form_that_is_copied(
     assert [found_level for found_level, _ in findings] == ([level] if level else [])
     assert all(text in found_text for _, found_text in findings)
     assert hub.downloads == []
+
+
+def test_what_a_mirror_answers_is_advice() -> None:
+    with serving({}) as hub:
+        copy = {"ModelId": "owner/model", "Revision": COMMIT, "Endpoint": hub.url}
+        ((level, text),) = found(Answers(), Copies=[copy])
+    assert (level, "has no model owner/model" in text) == ("advice", True)
+
+
+def test_a_check_that_fails_itself_is_advice() -> None:
+    ((level, text),) = found(Answers(ecr=[("describe_images", {})]), Images=[IMAGE, IMAGE])
+    assert (level, "not checked" in text) == ("advice", True)

@@ -36,11 +36,9 @@ def fleet(name: str = "chat", count: int = 1, **changed: Any) -> dict[str, Any]:
     }
 
 
-def levels(
-    cloud: InProcessCloud, *, changed: frozenset[str] | None = None, s3: Any = None, **needs: Any
-) -> list[tuple[str, str]]:
+def levels(cloud: InProcessCloud, *, is_update: bool = False, s3: Any = None, **needs: Any) -> list[tuple[str, str]]:
     answers = Answers(cloud, **({"s3": s3} if s3 is not None else {}))
-    report = run(validate(PreflightProperties, needs), answers.context(changed))
+    report = run(validate(PreflightProperties, needs), answers.context(is_update=is_update))
     return [(finding.level, finding.text) for finding in report.findings]
 
 
@@ -66,16 +64,13 @@ def test_the_endpoints_of_a_stack_count_together(cloud: InProcessCloud) -> None:
     assert (level, "one, two needs 4 instances" in text) == ("problem", True)
 
 
-def test_an_update_needs_both_fleets_and_one_that_leaves_them_alone_needs_nothing(cloud: InProcessCloud) -> None:
+def test_an_update_needs_both_fleets_and_a_rolling_one_a_batch(cloud: InProcessCloud) -> None:
     serve(cloud, "chat", 2)
     cloud.set_quota(QUOTA, 3)
-    needs = {"Fleets": [fleet(count=2)]}
-    ((level, text),) = levels(cloud, changed=frozenset({"chat"}), **needs)
+    ((level, text),) = levels(cloud, is_update=True, Fleets=[fleet(count=2)])
     assert level == "problem"
     assert "an update launches new instances before the old ones end" in text
-    assert levels(cloud, changed=frozenset(), **needs) == []
-    rolling = {"Fleets": [fleet(count=2, BatchSize="1")]}
-    assert levels(cloud, changed=frozenset({"chat"}), **rolling) == []
+    assert levels(cloud, is_update=True, Fleets=[fleet(count=2, BatchSize="1")]) == []
 
 
 def test_what_a_shell_cannot_know_of_an_update_is_advice(cloud: InProcessCloud) -> None:

@@ -1,7 +1,7 @@
 """The preflight of a stack: what its jobs, models and endpoints need, looked at before any of them is started.
 
-An app asks for it with a context key. The checks are in ``runtime/preflight``; this states what they look at, in the
-order in which constructs are declared.
+A stack has one unless its context says otherwise. The checks are in ``runtime/preflight``; this states what they look
+at, in the order in which constructs are declared.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from aws_cdk import CfnResource
+from aws_cdk import CfnOutput, CfnResource
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry, repositories_of, sub_account
@@ -31,7 +31,11 @@ from .optimization_service import OptimizationService
 from .roles import SageMakerRole
 
 PREFLIGHT_CONTEXT = "constructs-optim:preflight"
-"""Context key: whether stacks have a preflight. Default: they have none."""
+"""Context key: whether stacks have a preflight. Default: true."""
+
+
+# The setting of huggingface_hub for another hub than the public one.
+_HUB_VARIABLE = "HF_ENDPOINT"
 
 
 class Preflight(Construct):
@@ -46,7 +50,7 @@ class Preflight(Construct):
             module="preflight_handler",
             description="Looks at quotas, models, images and permissions before anything is started",
         )
-        self._handler.permit(statements_of("see rollbacks", Stack={"Ref": "AWS::StackId"}))
+        self._handler.permit(statements_of("see deployment", Stack={"Ref": "AWS::StackId"}))
         self._needs: dict[str, list[dict[str, Any]]] = {}
         self._images: dict[str, None] = {}
         self._optimization_jobs: list[str] = []
@@ -63,10 +67,12 @@ class Preflight(Construct):
                 "OptimizationJobs": late_value(lambda: self._optimization_jobs or None),
             },
         )
+        description = "What may fail, and what could not be asked, before anything was started"
+        CfnOutput(self, "Advice", value=self._resource.get_att("Advice").to_string(), description=description)
 
     @staticmethod
     def of(scope: Construct) -> Preflight | None:
-        """The preflight of ``scope``'s stack; None where the app asks for none.
+        """The preflight of ``scope``'s stack; None where its context says so.
 
         Raises:
             ValueError: where the context key is neither true nor false.
@@ -76,7 +82,7 @@ class Preflight(Construct):
         # The command line of the CDK gives text.
         if asked not in (None, True, False, "true", "false"):
             raise ValueError(f"the context key {PREFLIGHT_CONTEXT} is {asked!r}: use true or false")
-        if asked not in (True, "true"):
+        if asked in (False, "false"):
             return None
         return context.once(Preflight, lambda: Preflight(OptimizationService.of(scope)))
 
@@ -120,7 +126,7 @@ class Preflight(Construct):
         bucket = store.bucket_name
         writes = [f"s3://{bucket}/artifacts/preflight/model/", *([f"s3://{bucket}/checkpoints/"] if job.trains else [])]
         self._add_role(role, [job.source, *job.reads], _images_of(job), writes=writes)
-        self._add_common(resource, store, role, network, count)
+        self._add_common(resource, store, network, count)
 
     def add_model(
         self, resource: CfnResource, plan: Plan, store: IArtifactStore, role: SageMakerRole, network: Network | None
@@ -130,7 +136,7 @@ class Preflight(Construct):
         self._add_sources(container.sources)
         reads = [f"s3://{store.bucket_name}/artifacts/"] if container.artifacts else []
         self._add_role(role, container.sources, [container.image], reads=reads)
-        self._add_common(resource, store, role, network, 0)
+        self._add_common(resource, store, network, 0)
 
     def add_fleet(
         self,
@@ -170,13 +176,12 @@ class Preflight(Construct):
         self,
         resource: CfnResource,
         store: IArtifactStore,
-        role: SageMakerRole,
         network: Network | None,
         instance_count: int,
     ) -> None:
         self._add("Stores", drop_none(Bucket=store.bucket_name, KmsKeyArn=store.encryption_key_arn))
         self._handler.permit(store_statements(store, "preflight stores"))
-        if network is not None:
+        if network is not None and network.is_there_before:
             subnets = list(network.subnet_ids)
             known = [need for need in self._needs.setdefault("Networks", []) if need["SubnetIds"] == subnets]
             if known:
@@ -184,7 +189,6 @@ class Preflight(Construct):
             else:
                 self._add("Networks", {"SubnetIds": subnets, "InstanceCount": instance_count})
             self._handler.permit(statements_of("preflight networks"))
-        role.delay(self._resource)
         resource.add_resource_dependency(self._resource)
 
     def _add_sources(self, sources: Sequence[Source]) -> None:
@@ -195,10 +199,11 @@ class Preflight(Construct):
             self._handler.permit(model_source.lookup_statements(source))
 
     def _add_copy(self, job: JobPlan, source: HuggingFaceSource) -> None:
-        token = job.request.get("Environment", {}).get(TOKEN_VARIABLE)
+        environment = job.request.get("Environment", {})
+        token, hub = environment.get(TOKEN_VARIABLE), environment.get(_HUB_VARIABLE)
         pickles = job.request.get("HyperParameters", {}).get("allow_pickle") == "true"
         properties = {name: value for name, value in model_source.properties(source).items() if name != "Kind"}
-        self._add("Copies", drop_none(**properties, AllowPickle=pickles or None, TokenSecretArn=token))
+        self._add("Copies", drop_none(**properties, Endpoint=hub, AllowPickle=pickles or None, TokenSecretArn=token))
         if job.token is not None:
             self._handler.permit(model_source.describe_secret_statements(job.token))
 
@@ -211,8 +216,13 @@ class Preflight(Construct):
         reads: Sequence[str] = (),
         writes: Sequence[str] = (),
     ) -> None:
-        of_sources = [each.uri for each in sources if isinstance(each, S3Source) and self._is_there_before(each)]
         named = [image for image in images if image is not None]
+        self._add_images(named)
+        if not all(map(self._is_there_before, sources)):
+            # The role's policy may refer to what waits for this preflight.
+            return
+        role.delay(self._resource)
+        of_sources = [each.uri for each in sources if isinstance(each, S3Source)]
         additions = {"Reads": [*of_sources, *reads], "Writes": list(writes), "Images": named}
         needs = self._needs.setdefault("Roles", [])
         own: dict[str, Any] | None = next((need for need in needs if need["RoleArn"] == role.role_arn), None)
@@ -222,6 +232,8 @@ class Preflight(Construct):
             if merged := list(dict.fromkeys([*own.get(name, ()), *items])):
                 own[name] = merged
         self._handler.permit(statements_of("preflight roles", Role=role.role_arn))
+
+    def _add_images(self, named: Sequence[str]) -> None:
         if not named:
             return
         self._images |= dict.fromkeys(named)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from ..errors import code_of, message_of
 from ..requests.preflight_properties import PreflightProperties
@@ -15,7 +15,7 @@ from .images import check_image
 from .models import check_copy, check_data, check_model
 from .networks import check_network
 from .quotas import advise_on_optimization_jobs, check_quotas
-from .report import PreflightFinding, Report
+from .report import PreflightFinding, Report, advice
 from .reservations import check_reservation
 from .roles import check_role
 from .stores import check_store
@@ -44,10 +44,9 @@ class Check:
                     "allow the call where the answer is wanted (docs/preflight.md)" if denied else "ask again later",
                     is_early=denied,
                 )
-            except BotoCoreError as error:
-                yield PreflightFinding(
-                    self.name, "advice", f"not checked: {error}", "see that the service is reachable"
-                )
+            except Exception as error:
+                # A service that cannot be reached, or answers otherwise than documented, stops no deployment.
+                yield advice(self.name, f"not checked: {error!r}", "see that the service is reachable")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from ..errors import code_of
-
-_DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+from ..errors import DENIED, code_of
 
 
 @dataclass(frozen=True)
@@ -20,12 +18,12 @@ class Context:
     Attributes:
         create_client: creates the client of a service by botocore's name.
         region: the region.
-        changed: the endpoints whose instances this deployment replaces; None where that is not known.
+        is_update: whether an endpoint that exists gets new instances for certain; it may keep them otherwise.
     """
 
     create_client: Callable[[str], Any]
     region: str
-    changed: Collection[str] | None = None
+    is_update: bool = False
     _clients: dict[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
 
     def client(self, service: str) -> Any:
@@ -37,4 +35,4 @@ class Context:
 
 def is_denied(error: ClientError) -> bool:
     """Whether a permission is missing."""
-    return code_of(error) in _DENIED
+    return code_of(error) in DENIED

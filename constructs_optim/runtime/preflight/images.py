@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from ..errors import code_of
 from .context import Context
-from .report import PreflightFinding
+from .report import PreflightFinding, advice, problem
 
 IMAGE = re.compile(
     r"(?P<account>[0-9]{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.[a-z.-]+/(?P<repository>[^:@]+)"
@@ -29,11 +29,11 @@ def check_image(image: str, context: Context) -> Iterator[PreflightFinding]:
     """An image, which has to be in the registry of this region."""
     parts = IMAGE.fullmatch(image)
     if parts is None:
-        yield PreflightFinding("image", "advice", f"{image} is not in Amazon ECR", "see that it can be pulled")
+        yield advice("image", f"{image} is not in Amazon ECR", "see that it can be pulled")
         return
     if parts["region"] != context.region:
         # Neither jobs nor models are refused for it by their documentation.
-        yield PreflightFinding("image", "advice", f"{image} is in another region", "see that it can be pulled")
+        yield advice("image", f"{image} is in another region", "see that it can be pulled")
         return
     identified = {"imageDigest": parts["digest"]} if parts["digest"] else {"imageTag": parts["tag"] or "latest"}
     try:
@@ -43,9 +43,8 @@ def check_image(image: str, context: Context) -> Iterator[PreflightFinding]:
     except ClientError as error:
         if code_of(error) not in _ABSENT:
             raise
-        yield PreflightFinding(
+        yield problem(
             "image",
-            "problem",
             f"{image} does not exist in {context.region}",
             "name one that does: optim.lock.json and server settings have the app's images",
         )

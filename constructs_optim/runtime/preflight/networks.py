@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from ..errors import code_of
 from ..requests.preflight_properties import NetworkNeed
 from .context import Context
-from .report import PreflightFinding
+from .report import PreflightFinding, advice, problem
 
 _NAME = "network"
 
@@ -28,13 +28,16 @@ def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFind
     except ClientError as error:
         if code_of(error) != "InvalidSubnetID.NotFound":
             raise
-        yield _problem(f"of {names}, one does not exist in {context.region}", "name subnets of the stack's region")
+        yield problem(
+            _NAME, f"of {names}, one does not exist in {context.region}", "name subnets of the stack's region"
+        )
         return
     free = sum(subnet.get("AvailableIpAddressCount", 0) for subnet in subnets)
     if free == 0:
-        yield _problem(f"{names} have no free address", "use larger subnets, or end what is in them")
+        yield problem(_NAME, f"{names} have no free address", "use larger subnets, or end what is in them")
     elif free < need.instance_count:
-        yield _advice(
+        yield advice(
+            _NAME,
             f"{names} have {free} free addresses for {need.instance_count} instances of jobs and endpoints",
             "use larger subnets",
         )
@@ -42,7 +45,8 @@ def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFind
         own = [subnet["SubnetId"] for subnet in subnets if subnet["VpcId"] == vpc]
         lost = _without_a_way(ec2, vpc, own, context.region)
         if lost:
-            yield _problem(
+            yield problem(
+                _NAME,
                 f"{', '.join(lost)} of {vpc} have no route out of the VPC, and it has no endpoint of S3: jobs and "
                 "models cannot read or write there",
                 "vpc.add_gateway_endpoint(..., service=GatewayVpcEndpointAwsService.S3), or a NAT gateway",
@@ -66,11 +70,3 @@ def _without_a_way(ec2: Any, vpc: str, subnets: list[str], region: str) -> list[
         if routes and all(route.get("GatewayId") == "local" for route in routes):
             lost.append(subnet)
     return lost
-
-
-def _problem(text: str, fix: str) -> PreflightFinding:
-    return PreflightFinding(_NAME, "problem", text, fix)
-
-
-def _advice(text: str, fix: str) -> PreflightFinding:
-    return PreflightFinding(_NAME, "advice", text, fix)

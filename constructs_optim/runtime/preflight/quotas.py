@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -22,11 +23,14 @@ from ..jobs.sagemaker_jobs import is_not_found
 from ..requests.preflight_properties import FleetNeed, PreflightProperties, TrainingNeed
 from ..store.json_records import in_threads
 from .context import Context
-from .report import PreflightFinding
+from .report import PreflightFinding, advice, problem
 
 _NAME = "quota"
 _SERVICE = "sagemaker"
 _PAGE = 100
+# Of endpoints, and of jobs that run: their instances are a lower bound where an account has more, so that a function's
+# time is enough.
+_MOST_LOOKED_AT = 500
 
 
 def check_quotas(needs: PreflightProperties, context: Context) -> Iterator[PreflightFinding]:
@@ -40,7 +44,9 @@ def check_quotas(needs: PreflightProperties, context: Context) -> Iterator[Prefl
         return
     quotas = _quotas(names, context)
     for name in sorted(names - quotas.keys()):
-        yield _advice(f"Service Quotas lists no {name!r}", "look it up in the console, where the service's list is")
+        yield advice(
+            _NAME, f"Service Quotas lists no {name!r}", "look it up in the console, where the service's list is"
+        )
     yield from _endpoints(fleets, quotas, context)
     yield from _trainings(jobs, quotas, context)
 
@@ -49,7 +55,8 @@ def advise_on_optimization_jobs(needs: PreflightProperties, context: Context) ->
     """What nobody can ask about optimization jobs."""
     del context
     counts = "an optimization job counts" if len(needs.optimization_jobs) == 1 else "optimization jobs count"
-    yield _advice(
+    yield advice(
+        _NAME,
         f"no document says which quota {counts} against, and SageMaker chooses the instances",
         "if a job fails with ResourceLimitExceeded, its message names the quota: ask for more in Service Quotas",
     )
@@ -60,15 +67,16 @@ def _endpoints(
 ) -> Iterator[PreflightFinding]:
     used: Counter[str] | None = None
     for types, own in _grouped(fleets).items():
-        certain = possible = 0
+        certain, possible, updated = 0, 0, False
         for fleet in own:
             exists = _exists(fleet.endpoint_name, context)
             if not exists:
                 certain += fleet.instance_count
-            elif context.changed is None:
-                possible += fleet.batch_size
-            elif fleet.endpoint_name in context.changed:
+            elif context.is_update:
                 certain += fleet.batch_size
+                updated = True
+            else:
+                possible += fleet.batch_size
         if not certain + possible or not any(_quota(name) in quotas for name in types):
             continue
         if used is None:
@@ -76,23 +84,25 @@ def _endpoints(
         # Of several types, the next takes over where one has no capacity: only where none has room, all fails.
         room = {name: quotas[_quota(name)] - used[name] for name in types if _quota(name) in quotas}
         fits = [name for name, free in room.items() if free >= certain]
-        described = ", ".join(f"{_quota(name)!r} is {quotas[_quota(name)]:g} with {used[name]} in use" for name in room)
+        described = ", ".join(_described(_quota(name), quotas, used[name]) for name in room)
         names = ", ".join(fleet.endpoint_name for fleet in own)
         both = " (an update launches new instances before the old ones end)" if len(fits) < len(room) else ""
         if len(room) == len(types) and not fits:
-            updated = any(context.changed and fleet.endpoint_name in context.changed for fleet in own)
-            yield _problem(
+            yield problem(
+                _NAME,
                 f"{names} needs {_instances(certain)}{both if updated else ''}, and {described}",
                 f"ask for at least {max(used[name] for name in room) + certain} in Service Quotas, or use "
                 + ("UpdatePolicy.rolling(...)" if updated else "another instance type or fewer instances"),
             )
         elif len(fits) < len(room):
-            yield _advice(
+            yield advice(
+                _NAME,
                 f"{names} needs {_instances(certain)}, and {described}: only {', '.join(fits)} has room",
                 "ask for more in Service Quotas where these types are wanted",
             )
         elif all(free < certain + possible for free in room.values()):
-            yield _advice(
+            yield advice(
+                _NAME,
                 f"if this deployment changes what {names} serves, the update needs {_instances(certain + possible)} "
                 f"beside the old ones, and {described}",
                 "ask for more in Service Quotas before such an update, or use UpdatePolicy.rolling(...)",
@@ -109,8 +119,9 @@ def _trainings(
         most = max(job.instance_count for job, _ in own)
         certain = max((job.instance_count for job, runs in own if runs), default=0)
         if most > quotas[name]:
-            finding = _problem if certain > quotas[name] else _advice
+            finding = problem if certain > quotas[name] else advice
             yield finding(
+                _NAME,
                 f"a training job needs {_instances(most)}, and {name!r} is {quotas[name]:g}",
                 f"ask for {most} in Service Quotas, or train on another instance type (TrainingCompute)",
             )
@@ -119,9 +130,10 @@ def _trainings(
             used = _training_instances(context)
         if used[name] + most > quotas[name]:
             # Jobs end: it may have room by the time it is started.
-            yield _advice(
-                f"a training job needs {_instances(most)}, and {name!r} is {quotas[name]:g} with {used[name]} in use "
-                "by jobs that run now",
+            yield advice(
+                _NAME,
+                f"a training job needs {_instances(most)}, and {_described(name, quotas, used[name])} by jobs that run "
+                "now",
                 "wait until they have ended, or ask for more in Service Quotas",
             )
 
@@ -167,8 +179,12 @@ def _exists(endpoint_name: str, context: Context) -> bool:
 def _endpoint_instances(context: Context) -> Counter[str]:
     """The instances of all endpoints of account and region, by their types."""
     sagemaker = context.client("sagemaker")
-    pages = sagemaker.get_paginator("list_endpoints").paginate()
-    names = [each["EndpointName"] for page in pages for each in page["Endpoints"]]
+    pages = sagemaker.get_paginator("list_endpoints").paginate(PaginationConfig={"PageSize": _PAGE})
+    endpoints = (endpoint for page in pages for endpoint in page["Endpoints"])
+    # Instances of an endpoint that is being deleted are gone in minutes.
+    names = [
+        each["EndpointName"] for each in islice(endpoints, _MOST_LOOKED_AT) if each["EndpointStatus"] != "Deleting"
+    ]
     used: Counter[str] = Counter()
     for counted in in_threads(lambda name: _instances_of(sagemaker, name), names):
         used.update(counted)
@@ -213,8 +229,10 @@ def _types_of(sagemaker: Any, config: str) -> dict[str, str]:
 def _training_instances(context: Context) -> Counter[str]:
     """The instances of the training jobs that run, by the quotas they count against."""
     sagemaker = context.client("sagemaker")
-    pages = sagemaker.get_paginator("list_training_jobs").paginate(StatusEquals="InProgress")
-    names = [each["TrainingJobName"] for page in pages for each in page["TrainingJobSummaries"]]
+    paginator = sagemaker.get_paginator("list_training_jobs")
+    pages = paginator.paginate(StatusEquals="InProgress", PaginationConfig={"PageSize": _PAGE})
+    summaries = (summary for page in pages for summary in page["TrainingJobSummaries"])
+    names = [each["TrainingJobName"] for each in islice(summaries, _MOST_LOOKED_AT)]
     used: Counter[str] = Counter()
     for job in in_threads(lambda name: sagemaker.describe_training_job(TrainingJobName=name), names):
         resources = job.get("ResourceConfig", {})
@@ -243,13 +261,9 @@ def _quota(instance_type: str, usage: str = "endpoint usage") -> str:
     return f"{instance_type} for {usage}"
 
 
+def _described(name: str, quotas: Mapping[str, float], used: int) -> str:
+    return f"{name!r} is {quotas[name]:g}" + (f" with {used} in use" if used else "")
+
+
 def _instances(count: int) -> str:
     return f"{count} instance{'s' if count != 1 else ''}"
-
-
-def _problem(text: str, fix: str) -> PreflightFinding:
-    return PreflightFinding(_NAME, "problem", text, fix)
-
-
-def _advice(text: str, fix: str) -> PreflightFinding:
-    return PreflightFinding(_NAME, "advice", text, fix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Level = Literal["problem", "advice"]
@@ -32,6 +32,16 @@ class PreflightFinding:
         return f"{self.check}: {self.text}. Next: {self.fix}"
 
 
+def problem(check: str, text: str, fix: str, *, is_early: bool = False) -> PreflightFinding:
+    """What the deployment certainly fails with."""
+    return PreflightFinding(check, "problem", text, fix, is_early)
+
+
+def advice(check: str, text: str, fix: str) -> PreflightFinding:
+    """What may fail, or could not be asked."""
+    return PreflightFinding(check, "advice", text, fix)
+
+
 @dataclass(frozen=True)
 class Report:
     """All findings, in the order of the checks; ``asked`` is how many questions were asked."""
@@ -53,6 +63,10 @@ class Report:
     def is_early(self) -> bool:
         """Whether another answer may come when permissions are effective."""
         return any(finding.is_early for finding in self.findings)
+
+    def as_advice(self) -> Report:
+        """The same where nobody can be sure that the deployment starts what a problem is about."""
+        return replace(self, findings=tuple(replace(finding, level="advice") for finding in self.findings))
 
     def reason(self, log_group: str) -> str:
         """The problems as the reason of a failure: as many as fit, and where the others are."""

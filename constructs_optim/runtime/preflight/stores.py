@@ -10,7 +10,7 @@ from ..errors import DeploymentError, code_of
 from ..requests.preflight_properties import StoreNeed
 from ..store.artifact_store import ArtifactStore
 from .context import Context
-from .report import PreflightFinding
+from .report import PreflightFinding, problem
 
 _DISABLED_FIX = "enable it, or cancel its deletion, then deploy again"
 
@@ -25,13 +25,11 @@ def check_store(store: StoreNeed, context: Context) -> Iterator[PreflightFinding
         s3.list_objects_v2(Bucket=store.bucket, Prefix="artifacts/", MaxKeys=1)
         ArtifactStore(s3, store.bucket).check_region(context.region)
     except DeploymentError as error:
-        yield PreflightFinding("store", "problem", str(error).partition(". Use")[0], f"use a store of {context.region}")
+        yield problem("store", str(error).partition(". Use")[0], f"use a store of {context.region}")
     except ClientError as error:
         if code_of(error) != "NoSuchBucket":
             raise
-        yield PreflightFinding(
-            "store", "problem", f"there is no bucket {store.bucket}", "create it, or name another store"
-        )
+        yield problem("store", f"there is no bucket {store.bucket}", "create it, or name another store")
 
 
 def _key(arn: str, context: Context) -> Iterator[PreflightFinding]:
@@ -40,7 +38,7 @@ def _key(arn: str, context: Context) -> Iterator[PreflightFinding]:
     except ClientError as error:
         if code_of(error) != "NotFoundException":
             raise
-        yield PreflightFinding("store", "problem", f"there is no KMS key {arn}", "name another key")
+        yield problem("store", f"there is no KMS key {arn}", "name another key")
         return
     if state not in ("Enabled", "Updating"):
-        yield PreflightFinding("store", "problem", f"the KMS key {arn} is {state}", _DISABLED_FIX)
+        yield problem("store", f"the KMS key {arn} is {state}", _DISABLED_FIX)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from .properties import (
     HuggingFaceSource,
     InstanceType,
     KeyArn,
+    NetworkId,
     Properties,
     ResourceName,
     RoleArn,
@@ -27,7 +28,6 @@ _SecretArn = Annotated[
     str, pattern(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+", 2048)
 ]
 _ImageUri = Annotated[str, Field(min_length=1, max_length=255)]
-_SubnetId = Annotated[str, pattern("[-0-9a-zA-Z]{1,32}")]
 
 
 class FleetNeed(Properties):
@@ -47,8 +47,8 @@ class FleetNeed(Properties):
 class TrainingNeed(Properties):
     """The instances of a training job, which runs only where the store has no such artifact.
 
-    Without ``artifact_key``, the key is known only when the job's source has been looked up. ``definition`` changes with
-    the artifact.
+    Without ``artifact_key``, the key is known only when the job's source has been looked up. ``definition`` changes
+    with the artifact.
     """
 
     definition: str = ""
@@ -60,8 +60,9 @@ class TrainingNeed(Properties):
 
 
 class CopyNeed(HuggingFaceSource):
-    """A model that a job copies from Hugging Face."""
+    """A model that a job copies from Hugging Face, or from the hub at ``endpoint``."""
 
+    endpoint: Annotated[str, pattern(r"https?://[^\s]+", 2048)] | None = None
     allow_pickle: bool = False
     token_secret_arn: _SecretArn | None = None
 
@@ -81,11 +82,16 @@ class RoleNeed(Properties):
     writes: tuple[S3Uri, ...] = ()
     images: tuple[_ImageUri, ...] = ()
 
+    def since(self, before: RoleNeed) -> RoleNeed:
+        """What is new."""
+        lists = {name: _new(getattr(self, name), getattr(before, name)) for name in ("reads", "writes", "images")}
+        return self.model_copy(update=lists)
+
 
 class NetworkNeed(Properties):
     """The subnets that jobs and models have network interfaces in, and for how many instances at least."""
 
-    subnet_ids: Annotated[tuple[_SubnetId, ...], Field(min_length=1, max_length=16)]
+    subnet_ids: Annotated[tuple[NetworkId, ...], Field(min_length=1, max_length=16)]
     instance_count: _Count
 
 
@@ -113,3 +119,20 @@ class PreflightProperties(Properties):
     roles: tuple[RoleNeed, ...] = ()
     networks: tuple[NetworkNeed, ...] = ()
     reservations: tuple[ReservationNeed, ...] = ()
+
+    def since(self, before: PreflightProperties) -> PreflightProperties:
+        """What is new or changed: what an earlier deployment has started is not looked at again."""
+        changes = {name: _new(getattr(self, name), getattr(before, name)) for name in type(self).model_fields}
+        launched = {(fleet.endpoint_name, fleet.definition) for fleet in before.fleets}
+        changes["fleets"] = tuple(
+            fleet for fleet in self.fleets if (fleet.endpoint_name, fleet.definition) not in launched
+        )
+        roles = {need.role_arn: need for need in before.roles}
+        changes["roles"] = tuple(
+            need.since(roles[need.role_arn]) if need.role_arn in roles else need for need in changes["roles"]
+        )
+        return self.model_copy(update=changes)
+
+
+def _new(items: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(item for item in items if item not in before)
