@@ -119,6 +119,11 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": running.region})
         for key in ("mine/model.safetensors", "draft/model.safetensors", "prompts/prompts.jsonl"):
             s3.put_object(Bucket=MODELS, Key=key, Body=key.encode())
+        ec2 = running.client("ec2")
+        (gateway,) = ec2.describe_internet_gateways()["InternetGateways"]
+        # As in AWS's default VPC.
+        route = {"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": gateway["InternetGatewayId"]}
+        ec2.create_route(RouteTableId="rtb-00000001", **route)
         yield running
 
 

@@ -20,7 +20,7 @@ _OF_INTEREST = {
     "component": ("StackResource", "InferenceComponent"),
     "partition": ("Execution", "Executions", "InferenceComponent"),
     "copy": ("TrainingJob",),
-    "preflight": ("PrincipalPolicy", "Images", "DescribeStacks"),
+    "preflight": ("PrincipalPolicy", "Images", "DescribeStacks", "ListStackResources"),
 }
 # Of the machine's clock: longer than a watcher waits between its polls, as the local cloud shortens these waits.
 _QUIET_SECONDS = 3.0
