@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -66,6 +66,7 @@ class LocalCloud:
         training_path: Path | None = None,
         training_stop_seconds: float = 120.0,
         sdk_lacks: Sequence[str] = (),
+        quotas: Mapping[str, float] | None = None,
         log_file: Path | None = None,
     ) -> None:
         """Prepare a local cloud.
@@ -92,6 +93,7 @@ class LocalCloud:
             sdk_lacks: operations of SageMaker that the SDK of functions does not have, for instance
                 ``CreateAIBenchmarkJob``: the SDK of Lambda's runtimes is months behind. Default: none, it is that of
                 this Python.
+            quotas: as of :meth:`set_quota`, by name. Default: none is set.
             log_file: where its log goes. Default: nowhere.
         """
         self.region = region
@@ -110,6 +112,7 @@ class LocalCloud:
             "training_path": str((training_path or Path(sys.executable).parent).absolute()),
             "training_stop_seconds": training_stop_seconds,
             "sdk_lacks": list(sdk_lacks),
+            "quotas": dict(quotas or {}),
         }
         self._log_file = log_file
         self._secret = new_secret()
@@ -353,6 +356,24 @@ class LocalCloud:
             "answers_differently": answers_differently,
         }
         self._control("POST", "performances", {"match": match, **numbers})
+
+    def set_quota(self, name: str, value: float) -> None:
+        """Set a quota of SageMaker's, which refuses what exceeds it from now on.
+
+        Args:
+            name: as Service Quotas has it: ``ml.g5.12xlarge for endpoint usage``, ``... for training job usage`` or
+                ``... for spot training job usage``.
+            value: how many instances an account may have in a region.
+        """
+        self._control("POST", "quotas", {name: value})
+
+    def quotas(self) -> dict[str, float]:
+        """The quotas that were set."""
+        return self._control("GET", "quotas")
+
+    def clear_quotas(self) -> None:
+        """Let every quota be as it was at first: Service Quotas says 20, and nothing is refused."""
+        self._control("DELETE", "quotas")
 
     def performances(self) -> list[dict[str, Any]]:
         """What was said of performance, in its order."""

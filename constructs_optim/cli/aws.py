@@ -19,14 +19,11 @@ from constructs_optim.evaluator.options import EvaluationError
 from constructs_optim.explanation.assembly import ExplanationError
 from constructs_optim.operations.artifacts import REQUESTS_AT_ONCE, ArtifactInventory
 from constructs_optim.operations.dashboard_preview import PreviewError
-from constructs_optim.runtime.errors import DeploymentError, code_of, message_of
+from constructs_optim.runtime.errors import DENIED, DeploymentError, code_of, message_of
 from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 from constructs_optim.runtime.store.artifact_store import region_of
 
 from .presentation import printable
-
-DENIED = ("403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-"""The error codes of missing permissions."""
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # One pooled connection per concurrent request of an inventory.

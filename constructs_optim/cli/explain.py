@@ -72,7 +72,7 @@ def explain_command(
     needs_aws = against == DEPLOYED or store is not None or prices == LISTED
     stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
     stacks = read_assembly(assembly)
-    after = [template for template in stacks if _is_chosen(template, stack)]
+    after = [template for template in stacks if is_chosen(template, stack)]
     if not after:
         names = ", ".join(template.path for template in stacks) or "none"
         raise ExplanationError(f"{assembly} has no stack {' or '.join(stack or ())}; its stacks are: {names}")
@@ -81,7 +81,7 @@ def explain_command(
     if aws is not None and against == DEPLOYED:
         before, name = aws.deployed(after), "what is deployed"
     elif against is not None:
-        before = [deployed for deployed in read_assembly(Path(against)) if _is_chosen(deployed, stack)]
+        before = [deployed for deployed in read_assembly(Path(against)) if is_chosen(deployed, stack)]
     evidence = {
         template.path: StackEvidence(
             prices=aws.prices(template) if aws is not None and prices == LISTED else stated,
@@ -115,7 +115,26 @@ def explain_command(
         raise typer.Exit(1)
 
 
-def _is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:
+def is_elsewhere(stack: StackTemplate, account: Account) -> bool:
+    """Whether a stack is of another account."""
+    return stack.account is not None and stack.account != account.id
+
+
+def refuse_other_accounts(stacks: Sequence[StackTemplate], account: Account) -> None:
+    """Refuse stacks of other accounts, about which the account cannot ask.
+
+    Raises:
+        ExplanationError: names them.
+    """
+    if elsewhere := [stack for stack in stacks if is_elsewhere(stack, account)]:
+        names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
+        raise ExplanationError(
+            f"the credentials are of account {account.id}, and these stacks are of other accounts: {names}. "
+            "Choose stacks of one account with --stack, and its credentials with --profile"
+        )
+
+
+def is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:
     """Whether a stack, or the outermost one it is nested in, matches one of the patterns, if there are any."""
     outermost = stack.path
     for _ in stack.parents:
@@ -153,12 +172,7 @@ class _Lookup:
 
     def deployed(self, stacks: list[StackTemplate]) -> list[StackTemplate]:
         """The deployed stacks with their deployed templates."""
-        if elsewhere := [stack for stack in stacks if self._is_elsewhere(stack)]:
-            names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
-            raise ExplanationError(
-                f"the credentials are of account {self._account.id}, and these stacks are of other accounts: {names}. "
-                "Choose stacks of one account with --stack, and its credentials with --profile"
-            )
+        refuse_other_accounts(stacks, self._account)
         return [
             replace(stack, template=template)
             for stack in stacks
@@ -187,7 +201,7 @@ class _Lookup:
             return {}
         if self._store != DEPLOYED:
             return {job.logical_id: self._contents_of(self._store) for job in jobs}
-        if self._is_elsewhere(stack):
+        if is_elsewhere(stack, self._account):
             self.notes.append(f"The stores of {stack.path} were not searched: it is of account {stack.account}.")
             return {}
         stores = {job.logical_id: self._store_of(stack, job) for job in jobs}
@@ -224,6 +238,3 @@ class _Lookup:
                     past.append(PastJob(kind, float(seconds)))
             self._contents[bucket] = StoreContents(bucket, stored, tuple(past))
         return self._contents[bucket]
-
-    def _is_elsewhere(self, stack: StackTemplate) -> bool:
-        return stack.account not in (None, self._account.id)

@@ -29,6 +29,9 @@ Region = Annotated[str, typer.Option(help="The region of its services.")]
 EnforceIam = Annotated[bool, typer.Option("--enforce-iam", help="Hold the deployment's roles to their policies.")]
 _PROGRAMS = "A folder of programs to run for those of a training job's image; this Python's by default."
 TrainingPath = Annotated[Path | None, typer.Option(exists=True, file_okay=False, help=_PROGRAMS)]
+_EXAMPLE = "'ml.g5.12xlarge for endpoint usage=0'"
+_QUOTAS = f"A quota of SageMaker's instances, {_EXAMPLE}. Repeatable."
+QuotaOption = Annotated[list[str] | None, typer.Option("--quota", metavar="NAME=VALUE", help=_QUOTAS)]
 Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
 
 
@@ -38,9 +41,12 @@ def start(
     region: Region = DEFAULT_REGION,
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
+    quota: QuotaOption = None,
 ) -> None:
     """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
-    cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam, training_path=training_path)
+    cloud = LocalCloud(
+        port=port, region=region, enforce_iam=enforce_iam, training_path=training_path, quotas=_quotas(quota)
+    )
     with contextlib.suppress(KeyboardInterrupt), _interruptible(), _failures_printed(), cloud:
         typer.echo(f"unset {' '.join(IN_THE_WAY)}")
         for name, value in cloud.environment().items():
@@ -63,6 +69,7 @@ def run(
     region: Region = DEFAULT_REGION,
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
+    quota: QuotaOption = None,
 ) -> None:
     """Run COMMAND with a local cloud of its own; the exit status is the command's."""
     steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
@@ -70,7 +77,9 @@ def run(
         if shutil.which(step[0]) is None:
             _console.print(f"[red]{step[0]} is not installed[/]")
             raise typer.Exit(127)
-    cloud = LocalCloud(port=port, region=region, enforce_iam=enforce_iam, training_path=training_path)
+    cloud = LocalCloud(
+        port=port, region=region, enforce_iam=enforce_iam, training_path=training_path, quotas=_quotas(quota)
+    )
     try:
         with _interruptible(), _failures_printed(), cloud:
             for step in steps:
@@ -90,6 +99,17 @@ def demo(app_directory: Annotated[Path, typer.Option(help="The directory of the 
     except KeyboardInterrupt:
         _console.print("\nInterrupted; the local cloud and the CDK CLI have ended.")
         raise typer.Exit(_INTERRUPTED) from None
+
+
+def _quotas(stated: list[str] | None) -> dict[str, float]:
+    quotas: dict[str, float] = {}
+    for text in stated or ():
+        name, _, value = text.rpartition("=")
+        try:
+            quotas[name] = float(value)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE, for instance {_EXAMPLE}") from None
+    return quotas
 
 
 @contextmanager

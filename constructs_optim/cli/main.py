@@ -18,6 +18,7 @@ from .operations.captures import captures_command
 from .operations.dashboard import dashboard_app
 from .operations.endpoint import endpoint_app
 from .operations.jobs import jobs_app
+from .preflight import preflight_command
 from .recipes.catalog import catalog_command
 from .recipes.lock import lock_command
 from .recipes.plan import plan_command
@@ -44,6 +45,7 @@ app.command("plan", short_help="Preview a recipe: jobs, artifact keys, container
 app.command("recommend", short_help="Rank the recipes that work for a model.")(recommend_command)
 app.command("catalog", short_help="List supported models, instances, images, rules.")(catalog_command)
 app.command("explain", short_help="Explain what a deployment does to each endpoint.")(explain_command)
+app.command("preflight", short_help="Look at what would fail a deployment, before it.")(preflight_command)
 app.command("evaluate", short_help="Measure latency, throughput and price.")(evaluate_command)
 app.command("lock", short_help="Show and update the containers that an app records.")(lock_command)
 app.command("captures", short_help="Write captured traffic as a workload or training data.")(captures_command)

@@ -61,6 +61,11 @@ def client(name: str, config: Config = CLIENT, *, region: str | None = None) -> 
     return session().create_client(name, region_name=region, config=config)
 
 
+def any_client(name: str) -> Any:
+    """The client of a service whose types no module here has, such as those that a preflight asks."""
+    return session().create_client(name, config=CLIENT)
+
+
 @functools.cache
 def session() -> botocore.session.Session:
     """The session of all clients, with SageMaker's newest operations as ``sdk-extras`` (botocore/loaders.py)."""
@@ -76,11 +81,17 @@ def _available_services(type_name: str) -> list[str]:
     return [
         "cloudformation",
         "cloudwatch",
+        "ec2",
+        "ecr",
+        "iam",
+        "kms",
         "lambda",
         "pricing",
         "s3",
         "sagemaker",
         "sagemaker-runtime",
+        "secretsmanager",
+        "service-quotas",
         "sns",
         "stepfunctions",
     ]

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
 
+DENIED = ("403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+"""The error codes of missing permissions."""
+
+
 class DeploymentError(Exception):
     """The deployment cannot go on; the message names the problem, its reason, and the next step."""
 

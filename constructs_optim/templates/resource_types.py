@@ -19,6 +19,7 @@ OPTIMIZATION_JOB = "Custom::OptimizationJob"
 TRAINING_JOB = "Custom::TrainingJob"
 ENDPOINT_EVALUATION = "Custom::EndpointEvaluation"
 COMPONENT_CAPACITY = "Custom::ComponentCapacity"
+PREFLIGHT = "Custom::Preflight"
 
 MODELS = ("AWS::SageMaker::Model", OPTIMIZED_MODEL)
 INFERENCE_COMPONENTS = (INFERENCE_COMPONENT, OPTIMIZED_INFERENCE_COMPONENT)

@@ -19,10 +19,12 @@ from constructs_optim_local.sagemaker.service import to_json
 
 from .accounts import share_as_aws
 from .cloudformation import keep_properties
+from .ecr import serve_registries_of_aws
 from .iam import EnforcedRoles
 from .imports import allow_imports
 from .patches import replace, table
 from .policies import limit_policies
+from .resource_arns import name_resources
 from .signatures import sign_links
 
 _SERVED = (
@@ -128,6 +130,8 @@ def application(
     allow_imports(providers)
     keep_properties()
     limit_policies()
+    serve_registries_of_aws()
+    name_resources()
     share_as_aws()
     sign_links()
     if roles is not None:

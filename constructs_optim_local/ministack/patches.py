@@ -65,6 +65,10 @@ PATCHES: Mapping[str, Patch] = {
         "93704ca254f7",
         "S3 gives no reason to those of another account.",
     ),
+    "core.iam_actions.extract_resource_arn": Patch(
+        "4f721b00d35d",
+        "A repository is of the registry that is named, which may be AWS's; a simulation is of a principal.",
+    ),
     "core.iam_actions.request_tag_context": Patch(
         "0ccb59060f0b",
         "Condition keys: the namespace of metric data, and the tags of a role that is to be assumed.",
@@ -226,7 +230,8 @@ PATCHES: Mapping[str, Patch] = {
 
 TABLES: Mapping[str, str] = {
     "app.SERVICE_HANDLERS": (
-        "SageMaker, Application Auto Scaling and the Price List are added; S3 is checked for more permissions."
+        "SageMaker, Application Auto Scaling, Service Quotas and the Price List are added; S3 is checked for more "
+        "permissions; ECR has AWS's registries."
     ),
     "core.router.SERVICE_PATTERNS": ("The added services are found by their targets."),
     "services.cloudformation.provisioners._RESOURCE_HANDLERS": (

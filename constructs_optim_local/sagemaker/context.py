@@ -15,6 +15,7 @@ from .hosting.performance import Performances
 from .hub import Hub
 from .objects import ObjectsOf
 from .optimization.jobs import JobDurations
+from .quotas import Quotas
 from .training.telemetry import TrainingSettings
 
 
@@ -49,6 +50,7 @@ class Context:
         training: how the training jobs of an account and region are run.
         performances: how fast what endpoints serve is.
         clock: the time. Default: the machine's.
+        quotas: of instances. Default: none was set.
     """
 
     objects: ObjectsOf
@@ -62,3 +64,4 @@ class Context:
     training: Callable[[str, str], TrainingSettings] = lambda account, region: TrainingSettings()
     performances: Performances = field(default_factory=Performances)
     clock: Clock = field(default_factory=Clock)
+    quotas: Quotas = field(default_factory=Quotas)

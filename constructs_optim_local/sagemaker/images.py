@@ -37,6 +37,25 @@ def missing_image(image: str | None) -> bool:
     return False
 
 
+def is_registry_of_aws(account: str) -> bool:
+    """Whether an account has AWS's own images."""
+    return account in _known()["accounts"]
+
+
+def repositories() -> frozenset[str]:
+    """The repositories of AWS's own images."""
+    return frozenset(entry["repository"] for entry in _known()["images"])
+
+
+def has_image(repository: str, tag: str, region: str) -> bool:
+    """Whether a region has an image of AWS's; of an image that is not known here, no region is known to have it."""
+    return any(
+        region in entry["regions"]
+        for entry in _known()["images"]
+        if entry["repository"] == repository and any(f"{tag}-".startswith(f"{prefix}-") for prefix in entry["tags"])
+    )
+
+
 def driver_is_too_old(image: str | None, instance_type: str, ami_version: str | None) -> bool:
     """Whether an image for CUDA 13 would run on the machine image that these families have by default.
 

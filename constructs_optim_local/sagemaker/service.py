@@ -127,7 +127,9 @@ class _Regional:
         objects, performances = context.objects(scope.account, scope.region), context.performances
         self.jobs = OptimizationJobs(scope, faults, objects, timing.jobs, roles)
         hosting = Hosting(scope, roles, objects)
-        self.endpoints = endpoints = Endpoints(hosting, faults, Pace(timing.endpoint, timing.scale), context.alarms)
+        self.endpoints = endpoints = Endpoints(
+            hosting, faults, Pace(timing.endpoint, timing.scale), context.alarms, context.quotas
+        )
         self.components = components = InferenceComponents(endpoints)
         served = ServedModels(scope, components)
         self.invocations = Invocations(scope, served, performances, objects)
@@ -137,7 +139,7 @@ class _Regional:
             scope, faults, configs, performances, context.price, roles, hosting.packages, timing.scale
         )
         self.trainings = trainings = TrainingJobs(
-            scope, faults, objects, roles, context.training(scope.account, scope.region)
+            scope, faults, objects, roles, context.training(scope.account, scope.region), context.quotas
         )
         self.operations: dict[str, Operation] = {
             "AddTags": self._add_tags,

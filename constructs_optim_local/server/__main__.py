@@ -37,9 +37,11 @@ from constructs_optim_local.sagemaker.context import Context, Timing
 from constructs_optim_local.sagemaker.hub import Hub
 from constructs_optim_local.sagemaker.objects import S3Objects
 from constructs_optim_local.sagemaker.optimization.jobs import JobDurations
+from constructs_optim_local.sagemaker.quotas import Quotas
 from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
 from constructs_optim_local.sagemaker.service import SageMaker
 from constructs_optim_local.sagemaker.training.telemetry import CloudWatchTelemetry, TrainingSettings
+from constructs_optim_local.service_quotas import ServiceQuotas
 
 from .authentication import Authentication
 from .control import Control
@@ -81,6 +83,9 @@ async def _serve(settings: dict[str, Any]) -> None:
     hub = Hub(*(Path(folder) for folder in settings["hub_folders"]))
     alarms = MinistackAlarms(clock, settings["time_scale"])
     clients = OwnClients()
+    quotas = Quotas()
+    for name, value in settings["quotas"].items():
+        quotas.set(name, value)
 
     def objects(account: str, region: str) -> S3Objects:
         return S3Objects(clients, account, region)
@@ -107,6 +112,7 @@ async def _serve(settings: dict[str, Any]) -> None:
             price=hourly_price,
             training=training,
             clock=clock,
+            quotas=quotas,
         )
     )
     scaling = ApplicationAutoScaling(faults, calls, sagemaker, alarms, next_fire, settings["time_scale"], clock)
@@ -116,7 +122,12 @@ async def _serve(settings: dict[str, Any]) -> None:
         models = Path(tempfile.gettempdir()) / "sdk"
         write_model_without(settings["sdk_lacks"], models)
         os.environ["AWS_DATA_PATH"] = str(models)
-    added = {"sagemaker": sagemaker, "application-autoscaling": scaling, "pricing": PriceList(faults, calls)}
+    added = {
+        "sagemaker": sagemaker,
+        "application-autoscaling": scaling,
+        "pricing": PriceList(faults, calls),
+        "servicequotas": ServiceQuotas(quotas, faults, calls),
+    }
     services = application(added, roles, SageMakerRuntime(sagemaker), settings["time_scale"], clock)
     behave_like_aws(faults)
     limit_history(settings["history_events"])
@@ -141,6 +152,7 @@ async def _serve(settings: dict[str, Any]) -> None:
         authorizations=authorizations,
         clock=clock,
         telemetry=alarms.telemetry,
+        quotas=quotas,
     )
     app: Any = Authentication(control, port=settings["port"], verify=refusal, sign=signed_for_owner)
     serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=stop.wait))

@@ -4,7 +4,8 @@
 ``GET /_constructs_optim/function-calls`` · ``GET /_constructs_optim/jobs`` · ``GET /_constructs_optim/deployments`` ·
 ``GET /_constructs_optim/authorizations[?role=...]`` · ``GET /_constructs_optim/benchmarks`` ·
 ``GET /_constructs_optim/trainings`` ·
-``GET/POST/DELETE /_constructs_optim/performances`` · ``POST /_constructs_optim/clock``, which lets time pass ·
+``GET/POST/DELETE /_constructs_optim/performances`` · ``GET/POST/DELETE /_constructs_optim/quotas`` ·
+``POST /_constructs_optim/clock``, which lets time pass ·
 ``POST /_constructs_optim/engine-metrics``, what a container exposes, and ``GET ...?query=<PromQL>``
 """
 
@@ -21,6 +22,7 @@ from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.faults import Fault, Faults
+from constructs_optim_local.sagemaker.quotas import Quotas
 from constructs_optim_local.sagemaker.service import SageMaker
 
 if TYPE_CHECKING:
@@ -50,10 +52,11 @@ class Control:
         authorizations: AuthorizationLog,
         clock: Clock,
         telemetry: Telemetry,
+        quotas: Quotas,
     ) -> None:
         self._inner, self._sagemaker, self._faults = inner, sagemaker, faults
         self._calls, self._function_calls, self._authorizations = calls, function_calls, authorizations
-        self._clock, self._telemetry = clock, telemetry
+        self._clock, self._telemetry, self._quotas = clock, telemetry, quotas
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -109,6 +112,14 @@ class Control:
             case "DELETE", "performances":
                 self._sagemaker.performances.clear()
                 return {}
+            case "GET", "quotas":
+                return self._quotas.to_json()
+            case "POST", "quotas":
+                self._set_quotas(_object(body))
+                return {}
+            case "DELETE", "quotas":
+                self._quotas.clear()
+                return {}
             case "GET", "benchmarks":
                 return self._sagemaker.benchmarks()
             case "GET", "trainings":
@@ -132,6 +143,13 @@ class Control:
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise validation_error(f"not what a container exposes: {error}") from None
+
+    def _set_quotas(self, values: dict[str, Any]) -> None:
+        try:
+            for name, value in values.items():
+                self._quotas.set(name, value)
+        except (TypeError, ValueError) as error:
+            raise validation_error(f"not a quota: {error}") from None
 
     def _metrics(self, query: dict[str, list[str]]) -> list[dict[str, Any]]:
         now = self._clock.now().timestamp()

@@ -80,9 +80,9 @@ class HandlerCalls:
             return
         if struck("message_twice"):
             await passed_on(_nowhere)
-        if service not in ("sagemaker", "application-autoscaling", "pricing"):
+        if service not in ("sagemaker", "application-autoscaling", "pricing", "servicequotas"):
             # The added services inject faults themselves, for all callers.
-            errors = _XML_ERRORS if service in ("s3", "cloudformation") else _JSON_ERRORS
+            errors = _XML_ERRORS if service in ("s3", "cloudformation", "ec2", "iam") else _JSON_ERRORS
             for name, (status, code, message) in errors.items():
                 if struck(name):
                     content, kind = _error(service, code, message.format(operation=f"{service}:{operation}"))
@@ -128,7 +128,10 @@ def _s3_operation(method: str, path: str, query: dict[str, list[str]]) -> str:
 def _error(service: str, code: str, message: str) -> tuple[bytes, str]:
     if service == "s3":
         return f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode(), "application/xml"
-    if service == "cloudformation":
+    if service == "ec2":
+        error = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        return f"<Response><Errors>{error}</Errors></Response>".encode(), "text/xml"
+    if service in ("cloudformation", "iam"):
         text = f"<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
         return text.encode(), "text/xml"
     return json.dumps({"__type": code, "message": message}).encode(), "application/x-amz-json-1.1"

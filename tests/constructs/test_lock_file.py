@@ -20,6 +20,7 @@ from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.catalog.models import ModelRow, Tuning, VllmRecipe
 from constructs_optim.recipe.servers import by_name
 from constructs_optim.recipe.techniques.quantization import CompressorQuantization
+from constructs_optim.templates.resource_types import PREFLIGHT
 
 from ..support.construct_stacks import LLAMA_70B, endpoint, resources, stack, template_of
 
@@ -169,7 +170,10 @@ def test_the_lock_file_keeps_containers_the_same_under_a_newer_catalog(
     written.model_copy(update={"servers": {"awq": "vllm:99.0.0-vllm"}}).write(Path(LOCK_FILE))
     after = synthesized()
     changed = {name for name, made in after["Resources"].items() if made != before["Resources"].get(name)}
-    assert {after["Resources"][name]["Type"] for name in changed} == {"AWS::SageMaker::Model"}
+    assert {after["Resources"][name]["Type"] for name in changed} == {
+        "AWS::SageMaker::Model",
+        PREFLIGHT,
+    }
     Path(LOCK_FILE).unlink()
     assert "djl-inference:99.0.0-lmi" in str(synthesized())
 
@@ -193,7 +197,7 @@ def test_a_release_in_which_everything_is_newer_changes_no_template_until_its_ow
         "contexts.acme/plain@ml.g6e.xlarge": "191488 tokens -> what the next synthesis finds",
     }
     after = written(app_of_many_recipes())
-    assert differing(before, after) == {"AWS::SageMaker::Model"}
+    assert differing(before, after) == {"AWS::SageMaker::Model", PREFLIGHT}
     assert environment_of(after, "acme/plain") - environment_of(before, "acme/plain") == {
         ("SM_VLLM_TOOL_CALL_PARSER", "hermes"),
         ("SM_VLLM_MAX_MODEL_LEN", "95232"),

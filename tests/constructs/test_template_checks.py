@@ -29,8 +29,10 @@ WITHOUT_RESOURCES = {
     "ec2:DeleteNetworkInterfacePermission",
     "ec2:DescribeDhcpOptions",
     "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeRouteTables",
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
+    "ec2:DescribeVpcEndpoints",
     "ec2:DescribeVpcs",
     "ecr:GetAuthorizationToken",
     "logs:CreateLogDelivery",
@@ -43,6 +45,10 @@ WITHOUT_RESOURCES = {
     "logs:UpdateLogDelivery",
     "pricing:GetProducts",
     "sagemaker:CallWithBearerToken",
+    "sagemaker:ListEndpoints",
+    "sagemaker:ListTrainingJobs",
+    "servicequotas:ListAWSDefaultServiceQuotas",
+    "servicequotas:ListServiceQuotas",
     "xray:GetSamplingRules",
     "xray:GetSamplingTargets",
     "xray:PutTelemetryRecords",
@@ -325,7 +331,7 @@ def test_cdk_nag_checks_that_functions_use_a_current_runtime(
     # cdk-nag checks lambda.CfnFunction, which is what CfnInclude makes of them too; a template's runtimes can vary.
     template = json.loads(json.dumps(templates["draft", "in_a_region"]))
     functions = [r for r in template["Resources"].values() if r["Type"] == "AWS::Lambda::Function"]
-    assert len(functions) == 3
+    assert len(functions) == 4
     for function in functions:
         function["Properties"]["Runtime"] = runtime or function["Properties"]["Runtime"]
     (tmp_path / "template.json").write_text(

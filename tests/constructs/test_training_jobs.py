@@ -132,7 +132,7 @@ def test_the_handler_role_may_list_the_training_data(chain: dict[str, Any]) -> N
         for statement in policy["PolicyDocument"]["Statement"]
         if statement.get("Condition") == {"StringLike": {"s3:prefix": "sql/train/*"}}
     ]
-    assert len(listing) == 2, "the handler and the execution role"
+    assert len(listing) == 3, "the handler, the preflight and the execution role"
 
 
 def test_checkpoints_in_the_store_expire_after_28_days(chain: dict[str, Any]) -> None:

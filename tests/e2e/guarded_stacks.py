@@ -37,12 +37,13 @@ def every_kind(stack: Stack) -> None:
     """A draft in a VPC, a chain of two jobs, heads, a draft of one's own, models of one's own; the store encrypted."""
     key = kms.Key(stack, "Key", removal_policy=RemovalPolicy.DESTROY)
     store = ArtifactStore(stack, "Artifacts", encryption_key=key)
+    # The local cloud's default VPC.
     vpc = ec2.Vpc.from_vpc_attributes(
         stack,
         "Vpc",
-        vpc_id="vpc-11111111",
+        vpc_id="vpc-00000001",
         availability_zones=["us-west-2a"],
-        private_subnet_ids=["subnet-11111111"],
+        private_subnet_ids=["subnet-00000001"],
     )
     group = ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-11111111")
     in_vpc = {"network": NetworkOptions(vpc=vpc, security_groups=[group])}

@@ -36,7 +36,7 @@ REFERRED, ABSENT = "referred", "absent"
 IMMUTABLE = ("Models", "EndpointConfigs")
 # Undoing a creation that failed may need the action as well.
 UNDONE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
-# Looked up where it may be: a stack that cannot be looked up counts as there.
+# Looked up where it may be: a stack that cannot be looked up counts as there, and a preflight advises.
 TOLERATED = "tolerated"
 NEEDED: dict[tuple[str, str], str] = {
     ("Artifacts", "kms:Decrypt"): REFERRED,
@@ -76,6 +76,26 @@ NEEDED: dict[tuple[str, str], str] = {
     ("Models", "sagemaker:DescribeHubContent"): CREATED,
     ("Models", "sagemaker:DescribeModel"): REPEATED,
     ("Models", "sagemaker:ListTags"): REPEATED,
+    **{
+        ("PreflightHandler", action): TOLERATED
+        for action in (
+            "cloudformation:DescribeStacks",
+            "cloudformation:ListStackResources",
+            "ec2:DescribeRouteTables",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeVpcEndpoints",
+            "ecr:DescribeImages",
+            "iam:SimulatePrincipalPolicy",
+            "kms:DescribeKey",
+            "s3:GetBucketLocation",
+            "s3:ListBucket",
+            "sagemaker:DescribeEndpoint",
+            "sagemaker:DescribeEndpointConfig",
+            "sagemaker:DescribeHubContent",
+            "sagemaker:ListEndpoints",
+            "servicequotas:ListServiceQuotas",
+        )
+    },
     ("Watcher", "kms:Decrypt"): CREATED,
     ("Watcher", "kms:GenerateDataKey"): CREATED,
     ("Watcher", "s3:GetObject"): CREATED,
@@ -99,6 +119,11 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
             s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": running.region})
         for key in ("mine/model.safetensors", "draft/model.safetensors", "prompts/prompts.jsonl"):
             s3.put_object(Bucket=MODELS, Key=key, Body=key.encode())
+        ec2 = running.client("ec2")
+        (gateway,) = ec2.describe_internet_gateways()["InternetGateways"]
+        # As in AWS's default VPC.
+        route = {"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": gateway["InternetGatewayId"]}
+        ec2.create_route(RouteTableId="rtb-00000001", **route)
         yield running
 
 

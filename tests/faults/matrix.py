@@ -23,6 +23,7 @@ _OF_INTEREST = {
     "create shadow": ("Execution", "UpdateEndpoint", "ListObjectsV2"),
     "shadow": ("Execution", "ListObjectsV2"),
     "copy": ("TrainingJob",),
+    "preflight": ("PrincipalPolicy", "Images", "DescribeStacks", "ListStackResources"),
 }
 # Of the machine's clock: longer than a watcher waits between its polls, as the local cloud shortens these waits.
 _QUIET_SECONDS = 3.0

@@ -42,6 +42,7 @@ from constructs_optim import (
     UpdatePolicy,
     VariantOptions,
 )
+from constructs_optim.constructs.artifacts.preflight import PREFLIGHT_CONTEXT
 from constructs_optim.templates.resource_types import JOBS
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.ministack.application import ACCOUNT
@@ -71,6 +72,7 @@ class Kind:
     shadow: bool = False
     refers: bool = False
     copies: bool = False
+    looks_first: bool = False
     function_seconds: int = FUNCTION_SECONDS
     answer_seconds: int = ANSWER_SECONDS
 
@@ -88,6 +90,7 @@ KINDS = {
     "shadow": Kind(shadow=True),
     "reference": Kind(refers=True),
     "copy": Kind(copies=True),
+    "preflight": Kind(looks_first=True),
 }
 
 
@@ -108,7 +111,7 @@ def template(name: str, group_size: int) -> str:
 def _template(name: str, group_size: int) -> str:
     kind = KINDS[name]
     stack = Stack(
-        App(outdir=tempfile.mkdtemp(prefix="faults-")),
+        App(outdir=tempfile.mkdtemp(prefix="faults-"), context={PREFLIGHT_CONTEXT: kind.looks_first}),
         "Faults",
         env=Environment(account=ACCOUNT, region="us-west-2"),
         synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),

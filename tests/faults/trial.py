@@ -31,7 +31,7 @@ class Step:
     @property
     def reads(self) -> bool:
         """Whether the call leaves everything as it is."""
-        return self.operation.startswith(("Describe", "Get", "Head", "List"))
+        return self.operation.startswith(("Describe", "Get", "Head", "List", "Simulate"))
 
     def __str__(self) -> str:
         place = f" {self.path}" if self.path else ""
@@ -285,6 +285,8 @@ _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "create shadow": Trials.create,
     "update shadow": Trials.update,
     "delete shadow": Trials.delete,
+    "create preflight": Trials.create,
+    "update preflight": Trials.update,
     "create reference": Trials.create,
     "delete reference": Trials.delete,
 }

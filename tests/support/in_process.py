@@ -31,8 +31,10 @@ from constructs_optim_local.price_list import PriceList, hourly_price
 from constructs_optim_local.sagemaker.context import Context, Timing
 from constructs_optim_local.sagemaker.hub import Hub
 from constructs_optim_local.sagemaker.optimization.jobs import JobDurations
+from constructs_optim_local.sagemaker.quotas import Quotas
 from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
 from constructs_optim_local.sagemaker.service import SageMaker, to_json
+from constructs_optim_local.service_quotas import ServiceQuotas
 
 ACCOUNT = "000000000000"
 Response = tuple[int, dict[str, str], bytes]
@@ -145,6 +147,7 @@ class InProcessCloud:
         self.region, self.clock = region, Clock(runs=False)
         self._faults, self._calls, self._function_calls = Faults(), CallLog(), CallLog()
         self.objects, self.alarms = MemoryObjects(), MemoryAlarms(self.clock)
+        self._quotas = Quotas()
         self.sagemaker = SageMaker(
             Context(
                 objects=lambda account, region: self.objects,
@@ -155,6 +158,7 @@ class InProcessCloud:
                 alarms=self.alarms,
                 price=hourly_price,
                 clock=self.clock,
+                quotas=self._quotas,
             )
         )
         self._runtime = SageMakerRuntime(self.sagemaker)
@@ -164,6 +168,7 @@ class InProcessCloud:
                 self._faults, self._calls, self.sagemaker, self.alarms, next_fire, time_scale, self.clock
             ),
             "pricing": PriceList(self._faults, self._calls),
+            "service-quotas": ServiceQuotas(self._quotas, self._faults, self._calls),
         }
         self._session = boto3.Session(region_name=region)
 
@@ -208,6 +213,9 @@ class InProcessCloud:
 
     def set_performance(self, match: str = "", **numbers: float) -> None:
         self.sagemaker.performances.set({"match": match, **numbers})
+
+    def set_quota(self, name: str, value: float) -> None:
+        self._quotas.set(name, value)
 
     def performances(self) -> list[dict[str, Any]]:
         return self.sagemaker.performances.to_json()

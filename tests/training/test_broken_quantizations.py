@@ -46,9 +46,7 @@ def scales_of_other_samples(model: Path) -> None:
 
 def head_dropped(model: Path) -> None:
     """The checkpoint lacks the output head, as of a model whose head is tied to its embeddings."""
-    _change(
-        model, lambda tensors: {name: tensor for name, tensor in tensors.items() if not name.startswith("lm_head")}
-    )
+    _change(model, lambda tensors: {name: tensor for name, tensor in tensors.items() if not name.startswith("lm_head")})
 
 
 def _change(model: Path, changed: Callable[[dict[str, object]], dict[str, object]]) -> None:

@@ -21,11 +21,11 @@ from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Subject
 from constructs_optim.recipe.plan_data import PUBLIC_HUB
 from constructs_optim.recipe.recommendation import Benchmark
-from constructs_optim.runtime.errors import code_of
+from constructs_optim.runtime.errors import DENIED, code_of
 from constructs_optim.runtime.jobs.hub_document import hub_content
 from constructs_optim.runtime.store.json_records import objects
 
-from ..aws import DENIED, Account
+from ..aws import Account
 
 _MILLISECONDS = {"s": 1000.0, "sec": 1000.0, "seconds": 1000.0, "ms": 1.0, "milliseconds": 1.0}
 _RESULT = re.compile(r"evaluations/[0-9a-f]{64}/result\.json")

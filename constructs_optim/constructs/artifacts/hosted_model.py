@@ -34,6 +34,7 @@ from .optimization_job import JobOptions, OptimizationJob
 from .optimization_service import OptimizationService
 from .optimized_artifact import OptimizedArtifact
 from .planned_recipe import ModelRecipe, add_recipe_metadata, recipe_metadata, shown
+from .preflight import Preflight
 from .recipe_artifact import RecipeArtifact, StartupTimeouts
 
 _DECLARED = ("model", "techniques", "instance_type", "environment", "server", "accelerator_partition")
@@ -105,6 +106,8 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
         if isinstance(container.model, HubSource):
             timeouts = StartupTimeouts.of_hub(model)
     artifact.execution_role.delay(model)
+    if (preflight := Preflight.of(scope)) is not None:
+        preflight.add_model(model, artifact.plan, artifact.artifact_store, artifact.execution_role, artifact.network)
     hosted = HostedModel(artifact, model, name, timeouts)
     add_recipe_metadata(model, artifact.plan, hosted.artifact_key)
     if isinstance(artifact, OptimizationJob):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -151,6 +151,11 @@ def token_statements(token: TokenSecret) -> list[Statement]:
         condition = {"StringEquals": {"kms:ViaService": sub(service) if is_of_the_stack else service}}
         statements.append(Statement("DecryptToken", ("kms:Decrypt",), (token.encryption_key_arn,), condition))
     return statements
+
+
+def describe_secret_statements(token: TokenSecret) -> list[Statement]:
+    """The permission to see whether a token's secret is there, without reading it."""
+    return [replace(secret_statement("DescribeToken", token.arn), actions=("secretsmanager:DescribeSecret",))]
 
 
 def secret_statement(sid: str, arn: str) -> Statement:

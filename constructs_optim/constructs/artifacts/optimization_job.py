@@ -35,6 +35,7 @@ from . import model_source
 from .artifact_store import IArtifactStore
 from .model_source import Artifact
 from .planned_recipe import ModelRecipe, add_job_metadata, shown
+from .preflight import Preflight
 from .recipe_artifact import RecipeArtifact, StartupTimeouts, technique_labels
 from .roles import SageMakerRole, UserRole, job_statements
 
@@ -209,6 +210,8 @@ class OptimizationJob(RecipeArtifact):
         if isinstance(job.source, HubSource):
             self.startup_timeouts = StartupTimeouts.of_hub(resource)
         role.delay(resource)
+        if (preflight := Preflight.of(self)) is not None:
+            preflight.add_job(resource, job, store, role, self.network)
         if signal is None:
             uri = resource.get_att("ModelDataUri").to_string()
             return Artifact(resource, uri, lambda: resource.get_att("JobName").to_string())

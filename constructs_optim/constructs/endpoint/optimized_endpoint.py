@@ -25,6 +25,7 @@ from constructs_optim.constructs.artifacts.planned_recipe import (
     pools_of_component,
     recipes_of,
 )
+from constructs_optim.constructs.artifacts.preflight import Preflight
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, UserRole
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
@@ -50,6 +51,7 @@ from constructs_optim.recipe.hosting import Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.hosting.shadow import AnswerCheck, Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
+from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.servers import ServerSettings
@@ -372,9 +374,28 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             # A separate policy: an alarm may watch another endpoint whose model waits for the role's other permissions.
             watched = watch_statements([alarm.alarm_arn for alarm in rollback_alarms])
             endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
+        if (preflight := Preflight.of(self)) is not None:
+            self._look_before(preflight, endpoint)
         for described in (self._config, endpoint):
             describe_hosted(described, self.models)
         return endpoint
+
+    def _look_before(self, preflight: Preflight, endpoint: sagemaker.CfnEndpoint) -> None:
+        hosting, reservation = self._hosting, self._configuration.variant.capacity_reservation
+        # What a new fleet is launched for: the models of components come onto instances that are there.
+        served = [
+            f"{plan.deployment_hash} {plan.container_key}" for plan in self.plans if not hosting.serves_components
+        ]
+        fleet = [*hosting.instance_types, str(hosting.initial_instance_count)]
+        preflight.add_fleet(
+            endpoint,
+            endpoint_name=self._literal_name,
+            instance_types=hosting.instance_types,
+            instance_count=hosting.initial_instance_count,
+            update=self._configuration.update_policy.settings,
+            definition=sha256("\n".join([*served, *fleet]))[:8],
+            reservation=reservation.arn if reservation is not None else None,
+        )
 
     def _deployment_config(self) -> dict[str, Any]:
         """How the endpoint is updated. The policy's own alarms come first, of the ten that SageMaker allows."""

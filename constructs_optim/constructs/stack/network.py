@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from constructs import Construct
+from constructs import Construct, IConstruct
 from pydantic import Field
 
 from constructs_optim.recipe.settings import Settings
+from constructs_optim.recipe.tokens import is_token
 
 from .arguments import SECURITY_GROUP, VPC
-from .stack_context import StackContext
+from .stack_context import StackContext, path_of
 
 if TYPE_CHECKING:
     from aws_cdk.aws_ec2 import ISecurityGroup, IVpc, SubnetSelection
@@ -49,10 +50,14 @@ class NetworkOptions(Settings):
 
 @dataclass(frozen=True)
 class Network:
-    """Subnets and security groups, by id; the ids may be tokens."""
+    """Subnets and security groups, by id; the ids may be tokens.
+
+    ``is_there_before`` says that subnets and routes exist before the stack is deployed.
+    """
 
     subnet_ids: tuple[str, ...]
     security_group_ids: tuple[str, ...]
+    is_there_before: bool
 
     @staticmethod
     def of(scope: Construct, options: NetworkOptions) -> Network | None:
@@ -67,12 +72,17 @@ class Network:
         subnet_ids = StackContext.of(scope).once(
             (Network, vpc, repr(selection)), lambda: tuple(vpc.select_subnets(**values).subnet_ids)
         )
-        return Network(subnet_ids, tuple(group.security_group_id for group in groups))
+        is_there_before = not any(map(is_token, subnet_ids)) or _stack_path(vpc) != _stack_path(scope)
+        return Network(subnet_ids, tuple(group.security_group_id for group in groups), is_there_before)
 
     def to_property(self, security_groups_name: str) -> dict[str, list[str]]:
         """A ``VpcConfig`` property in the spelling of the API (``SecurityGroupIds``) or of a construct."""
         subnets_name = "Subnets" if security_groups_name[0].isupper() else "subnets"
         return {security_groups_name: list(self.security_group_ids), subnets_name: list(self.subnet_ids)}
+
+
+def _stack_path(construct: IConstruct) -> str:
+    return path_of(StackContext.of(construct).stack)
 
 
 def refuse_isolation(network: NetworkOptions, construct: str) -> None:

@@ -67,7 +67,7 @@ InstanceType = Annotated[str, pattern(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")]
 ResourceName = Annotated[str, pattern("[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")]
 WaitHandle = Annotated[str, AfterValidator(_checked_wait_handle)]
 Seconds = Annotated[int, Field(ge=0, le=9_999_999)]
-_NetworkId = Annotated[str, pattern("[-0-9a-zA-Z]{1,32}")]
+NetworkId = Annotated[str, pattern("[-0-9a-zA-Z]{1,32}")]
 _TAG_TEXT = r"[\w .:/=+@-]*"
 
 
@@ -89,8 +89,8 @@ class Tag(TypedDict):
 class VpcConfig(TypedDict):
     """The network of a job or a model."""
 
-    SecurityGroupIds: Annotated[Sequence[_NetworkId], Field(min_length=1, max_length=5)]
-    Subnets: Annotated[Sequence[_NetworkId], Field(min_length=1, max_length=16)]
+    SecurityGroupIds: Annotated[Sequence[NetworkId], Field(min_length=1, max_length=5)]
+    Subnets: Annotated[Sequence[NetworkId], Field(min_length=1, max_length=16)]
 
 
 Tags = Annotated[list[Tag], Field(max_length=50)]

@@ -12,13 +12,15 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from constructs_optim_local.api.error import not_found, validation_error
 from constructs_optim_local.cloudwatch.alarms import Alarms
 from constructs_optim_local.faults import Faults
 from constructs_optim_local.sagemaker.execution import refusal
+from constructs_optim_local.sagemaker.quotas import ENDPOINT, Quotas
 from constructs_optim_local.sagemaker.records import Record, Records
 
 from . import deployments
@@ -40,8 +42,9 @@ _SHOWN = ("ManagedInstanceScaling", "RoutingConfig")
 class Endpoints:
     """The endpoints of one account and region. ``pace`` is how fast they change."""
 
-    def __init__(self, hosting: Hosting, faults: Faults, pace: Pace, alarms: Alarms) -> None:
+    def __init__(self, hosting: Hosting, faults: Faults, pace: Pace, alarms: Alarms, quotas: Quotas) -> None:
         self.hosting, self.faults, self.pace, self.alarms = hosting, faults, pace, alarms
+        self._quotas = quotas
         scope = hosting.scope
         self.history = History()
         self.records = Records(could_not_find("endpoint", scope, "endpoint"), exists("endpoint", scope, "endpoint"))
@@ -51,6 +54,7 @@ class Endpoints:
         config = self.hosting.configs.get(request["EndpointConfigName"])
         counts = _initial_counts(config)
         self._check_deployment(request.get("DeploymentConfig", {}), counts)
+        self._check_quotas(config, counts)
         members = {key: value for key, value in request.items() if key != "DeploymentConfig"}
         arn = self.hosting.add(self.records, "endpoint", "EndpointName", "EndpointArn", members)
         endpoint = self.records.get(request["EndpointName"])
@@ -82,10 +86,12 @@ class Endpoints:
         retained = endpoint.get("LastDeploymentConfig", {}) if request.get("RetainDeploymentConfig") else {}
         deployment = request.get("DeploymentConfig", retained)
         self._check_deployment(deployment, counts)
+        plan = deployments.plan(deployment, _counts(endpoint), counts, self.pace)
+        launches = [stage.launches for stage in plan.stages]
+        self._check_quotas(config, {name: max(each.get(name, 0) for each in launches) for name in counts})
         endpoint.pop("LastDeploymentConfig", None)
         if deployment:
             endpoint["LastDeploymentConfig"] = deployment
-        plan = deployments.plan(deployment, _counts(endpoint), counts, self.pace)
         _Change(self, endpoint, "Updating", copy.deepcopy(config), counts, weights, plan.alarms).begin(plan)
         return {"EndpointArn": endpoint["EndpointArn"]}
 
@@ -109,6 +115,7 @@ class Endpoints:
                 else f"Scaling {way} desired instance count to {counts[name]}."
             )
         more = {name: max(0, count - before[name]) for name, count in counts.items()}
+        self._check_quotas(endpoint["_config"], more)
         plan = deployments.single("Updating", messages, self.pace.launch, more, before)
         _Change(self, endpoint, "Scaling", endpoint["_config"], counts, weights).begin(plan)
         return {"EndpointArn": endpoint["EndpointArn"]}
@@ -272,6 +279,30 @@ class Endpoints:
                 f'The variant(s) "[{", ".join(changed)}]" must be deregistered as scalable targets with AWS Auto '
                 "Scaling before they can be removed or have their instance type updated."
             )
+
+    def _check_quotas(self, config: Record, more: dict[str, int]) -> None:
+        """Refuse ``more`` instances by variant. Assumed: that those of pools are only counted, for there are others."""
+        needed: Counter[str] = Counter()
+        for variant in variants_of(config):
+            if "InstanceType" in variant:
+                needed[variant["InstanceType"]] += more.get(variant["VariantName"], 0)
+        used = Counter(type_name for name in self.records.by_name for type_name in self._instances_of(name))
+        for instance_type, count in needed.items():
+            self._quotas.check(instance_type, ENDPOINT, used=used[instance_type], more=count)
+
+    def _instances_of(self, name: str) -> Iterator[str]:
+        """The instance types of an endpoint's instances, and of those that it is launching."""
+        endpoint = self.settled(name)
+        for fleet in endpoint["_fleet"].values():
+            yield from (instance.type_name for instance in fleet)
+        change: _Change | None = endpoint.get("_change")
+        if change is None:
+            return
+        for variant in variants_of(change.config):
+            name = variant["VariantName"]
+            there = len(endpoint["_fleet"].get(name, ())) if change.kind == "Scaling" else 0
+            launching = max(0, change.counts[name] - there)
+            yield from [variant["InstanceType"]] * launching if "InstanceType" in variant else ()
 
     def _check_deployment(self, config: Record, counts: dict[str, int]) -> None:
         found = list(deployments.problems(config, counts))

@@ -14,6 +14,7 @@ from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.faults import Faults
 from constructs_optim_local.sagemaker.execution import ExecutionRoles
 from constructs_optim_local.sagemaker.objects import Objects
+from constructs_optim_local.sagemaker.quotas import SPOT, TRAINING, Quotas
 from constructs_optim_local.sagemaker.records import (
     Record,
     Records,
@@ -50,8 +51,15 @@ class TrainingJobs:
     """The training jobs of one account and region."""
 
     def __init__(
-        self, scope: Scope, faults: Faults, objects: Objects, roles: ExecutionRoles, settings: TrainingSettings
+        self,
+        scope: Scope,
+        faults: Faults,
+        objects: Objects,
+        roles: ExecutionRoles,
+        settings: TrainingSettings,
+        quotas: Quotas,
     ) -> None:
+        self._quotas = quotas
         self._scope, self._faults, self._objects, self._roles = scope, faults, objects, roles
         self._settings, self._pools = settings, WarmPools(settings.keep_alive_scale, scope.clock)
         self._jobs: dict[str, TrainingJob] = {}
@@ -75,6 +83,7 @@ class TrainingJobs:
                 "'sagemaker.amazonaws.com' to assume the role."
             )
         self._look_for_inputs(request)
+        self._check_quota(request)
         profiler = request.get("ProfilerConfig", {"DisableProfiler": True})
         record = {
             **_DEFAULTS,
@@ -143,6 +152,20 @@ class TrainingJobs:
         """End all that runs, at once."""
         for run in self._runs:
             run.abandon()
+
+    def _check_quota(self, request: Record) -> None:
+        resources, spot = request["ResourceConfig"], request.get("EnableManagedSpotTraining", False)
+        if "TrainingPlanArn" in resources or "InstanceType" not in resources:
+            return
+        running = (job.describe() for job in self._jobs.values() if job.status not in ENDS)
+        used = sum(
+            job["ResourceConfig"]["InstanceCount"]
+            for job in running
+            if job["ResourceConfig"].get("InstanceType") == resources["InstanceType"]
+            and job["EnableManagedSpotTraining"] == spot
+        )
+        usage = SPOT if spot else TRAINING
+        self._quotas.check(resources["InstanceType"], usage, used=used, more=resources["InstanceCount"])
 
     def _look_for_inputs(self, request: Record) -> None:
         role = request["RoleArn"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..stacks import MODELS
 from ..trial import Trials
 from .registry import fails, jobs_of, running_job, scenario, survives
 
@@ -71,6 +72,16 @@ def key_disabled(t: Trials) -> None:
 def quota_exceeded(t: Trials) -> None:
     t.cloud.inject("limit_exceeded", operation="CreateOptimizationJob")
     fails(t, t.stack(), "ResourceLimitExceeded", "Service Quotas")
+
+
+@scenario
+def preflight_finds_no_model(t: Trials) -> None:
+    stack = t.stack("preflight")
+    t.cloud.client("s3").delete_object(Bucket=MODELS, Key=f"{stack.model}/model.safetensors")
+    t.expect(stack.deploy(), "ROLLBACK_COMPLETE", "the stack's status")
+    t.says(stack, ("preflight found 1 problem; nothing was started", "there are no model files", "upload them"))
+    stack.upload(b"weights")
+    t.again(stack)
 
 
 @scenario

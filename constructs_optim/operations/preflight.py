@@ -1,0 +1,106 @@
+"""The preflight of a stack that is not deployed yet, or not in this form, asked with the caller's own permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from botocore.session import get_session
+
+from constructs_optim.runtime.preflight.checks import run
+from constructs_optim.runtime.preflight.context import Context
+from constructs_optim.runtime.preflight.report import Report, advice
+from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
+from constructs_optim.runtime.requests.properties import validate
+from constructs_optim.templates.references import Reference
+from constructs_optim.templates.resolution import KnownLater, Resolver
+from constructs_optim.templates.resource_types import ENDPOINT, JOBS, PREFLIGHT
+from constructs_optim.templates.template import Template
+
+from .stacks import DeployedTemplates
+
+_FRAME = frozenset({"ServiceToken", "ServiceTimeout"})
+# The ARNs of resources whose physical ids are names.
+_ARNS = {"AWS::IAM::Role": "iam::{account}:role/{name}", "AWS::KMS::Key": "kms:{region}:{account}:key/{name}"}
+
+
+@dataclass(frozen=True)
+class StackPreflight:
+    """A stack's template, and where it is deployed to; ``parents`` are the logical ids that it is nested in."""
+
+    stack_name: str
+    template: Mapping[str, Any]
+    account: str
+    region: str
+    parents: Sequence[str] = ()
+
+    def report(self, create_client: Callable[[str], Any], deployed: DeployedTemplates) -> Report:
+        """All that its checks find of what the deployment adds; what only the deployment knows is advice."""
+        needs, unknown = self._needs(self.template, deployed)
+        before = deployed.template(self.stack_name, self.region, self.parents)
+        is_update = runs_already = False
+        if before is not None:
+            is_update = bool(Template(before).of_type(PREFLIGHT))
+            runs_already = any(map(Template(before).of_type, (*JOBS, ENDPOINT)))
+            needs = needs.since(self._needs(before, deployed)[0]) if is_update else needs
+        report = run(needs, Context(create_client, self.region, is_update=is_update))
+        if unknown:
+            text = f"not checked, for only the deployment knows them: {', '.join(unknown)}"
+            later = advice("template", text, "the deployment's own preflight looks at them")
+            report = replace(report, findings=(*report.findings, later))
+        return report.as_advice() if runs_already and not is_update else report
+
+    def _needs(self, template: Mapping[str, Any], deployed: DeployedTemplates) -> tuple[PreflightProperties, list[str]]:
+        (resource,) = Template(template).of_type(PREFLIGHT)
+        known, unknown = _known(resource.properties, self._resolver(template, deployed))
+        return validate(PreflightProperties, known), unknown
+
+    def _resolver(self, described: Mapping[str, Any], deployed: DeployedTemplates) -> Resolver:
+        partition = get_session().get_partition_for_region(self.region)
+        suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
+        pseudo = {
+            "AWS::AccountId": self.account,
+            "AWS::Partition": partition,
+            "AWS::Region": self.region,
+            "AWS::StackName": self.stack_name,
+            "AWS::URLSuffix": suffix,
+        }
+        template = Template(described)
+
+        def look_up(reference: Reference) -> str | None:
+            if reference.target in pseudo:
+                return pseudo[reference.target]
+            parameter = template.section("Parameters").get(reference.target)
+            if parameter is not None:
+                return parameter.get("Default")
+            resource = template.resources.get(reference.target)
+            form = _ARNS.get(resource.type) if resource is not None else None
+            if resource is None or (reference.attribute is not None and (reference.attribute != "Arn" or form is None)):
+                return None
+            name = deployed.physical_id(self.stack_name, self.region, reference.target, self.parents)
+            if name is None or reference.attribute is None or form is None:
+                return name
+            return f"arn:{partition}:{form.format(account=self.account, region=self.region, name=name)}"
+
+        return Resolver(described, look_up, lambda name: deployed.exported(name, self.region))
+
+
+def _known(properties: Mapping[str, Any], resolver: Resolver) -> tuple[dict[str, Any], list[str]]:
+    """The properties that are known, without the items of lists that are not; and what those refer to."""
+    known: dict[str, Any] = {}
+    unknown: dict[str, None] = {}
+    for name, value in properties.items():
+        if name in _FRAME:
+            continue
+        if not isinstance(value, list):
+            known[name] = value
+            continue
+        known[name] = []
+        items: list[Any] = value
+        for item in items:
+            try:
+                known[name].append(resolver.pruned(item))
+            except KnownLater as later:
+                unknown[f"{name} ({later})"] = None
+    return known, list(unknown)

@@ -1,0 +1,1 @@
+"""Preflight: what would fail hours into a deployment, asked before anything is started."""

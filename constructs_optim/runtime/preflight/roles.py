@@ -1,0 +1,108 @@
+"""What SageMaker may do as a role, as IAM simulates it.
+
+The simulation knows the role's policies, its permissions boundary and its organization's policies; the policies of
+buckets and keys, endpoint policies of a VPC and the role's trust are not in it (IAM API reference,
+SimulatePrincipalPolicy: resource-based policies "for IAM users only"). So what a bucket's policy may allow besides is
+no problem for certain. Keys are not simulated: their own policies decide first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from ..documents import list_in, object_in
+from ..errors import code_of
+from ..requests.preflight_properties import RoleNeed
+from .context import Context, is_denied
+from .images import IMAGE
+from .report import PreflightFinding, advice, problem
+
+_NAME = "role"
+_SIGN_IN = ("ecr:GetAuthorizationToken",)
+_DENIED, _NOT_ALLOWED, _UNSURE = "explicitDeny", "implicitDeny", "unsure"
+_PULL = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
+# The name of an object below a prefix: a simulation is of objects that need not exist.
+_OBJECT = "preflight"
+
+
+def check_role(need: RoleNeed, context: Context) -> Iterator[PreflightFinding]:
+    """Reads of models, writes of artifacts, and pulls of images."""
+    name = need.role_arn.rpartition("/")[2]
+    partition = need.role_arn.split(":", 2)[1]
+    refused: dict[str, list[str]] = {}
+    uncertain: dict[str, list[str]] = {}
+    try:
+        for action, uris in (("s3:GetObject", need.reads), ("s3:PutObject", need.writes)):
+            for uri in uris:
+                path = uri.removeprefix("s3://").rstrip("/")
+                for decision in _decisions(need, [action], f"arn:{partition}:s3:::{path}/{_OBJECT}", context).values():
+                    is_certain = decision == _DENIED or (
+                        decision == _NOT_ALLOWED and not _bucket_may_allow(path.partition("/")[0], context)
+                    )
+                    (refused if is_certain else uncertain).setdefault(action, []).append(uri)
+        for image in need.images:
+            parts = IMAGE.fullmatch(image)
+            if parts is None:
+                continue
+            arn = f"arn:{partition}:ecr:{parts['region']}:{parts['account']}:repository/{parts['repository']}"
+            for action, decision in _decisions(need, _PULL, arn, context).items():
+                # Within an account, the repository's policy alone may allow it; across accounts, IAM's decision without
+                # that policy is not documented.
+                (refused if decision == _DENIED else uncertain).setdefault(action, []).append(parts["repository"])
+        for action, decision in _decisions(need, _SIGN_IN, "*", context).items() if need.images else ():
+            (uncertain if decision == _UNSURE else refused)[action] = ["*"]
+    except ClientError as error:
+        if code_of(error) != "NoSuchEntity":
+            raise
+        yield problem(_NAME, f"there is no role {need.role_arn}", "create it, or name another")
+        return
+    if refused:
+        fix = "allow them in the role's policies; a permissions boundary or an organization's policy may deny them"
+        yield problem(_NAME, f"{name} may not {_listed(refused)}", fix, is_early=True)
+    if uncertain:
+        fix = "see that the policies of bucket or repository do, or allow them in the role's policies"
+        yield advice(_NAME, f"{name} is not allowed {_listed(uncertain)} by its own policies", fix)
+
+
+def _decisions(need: RoleNeed, actions: Sequence[str], resource: str, context: Context) -> dict[str, str]:
+    """The actions that are not allowed, with IAM's decision, or ``_UNSURE``.
+
+    Conditions that the simulation cannot fill decide nothing, and across accounts the role's own policies do. Where the
+    organization's policies are said to refuse, its conditions or the caller's permissions may be why:
+    https://github.com/aws/aws-sdk/issues/102.
+    """
+    answer: dict[str, Any] = context.client("iam").simulate_principal_policy(
+        PolicySourceArn=need.role_arn, ActionNames=list(actions), ResourceArns=[resource]
+    )
+    decisions: dict[str, str] = {}
+    for result in answer["EvaluationResults"]:
+        parts = [result, *result.get("ResourceSpecificResults", ())]
+        missing = any(part.get("MissingContextValues") for part in parts)
+        own = "allowed" in {decision for part in parts for decision in part.get("EvalDecisionDetails", {}).values()}
+        if result["EvalDecision"] != "allowed" and not missing and not own:
+            by_organization = not result.get("OrganizationsDecisionDetail", {}).get("AllowedByOrganizations", True)
+            decisions[result["EvalActionName"]] = _UNSURE if by_organization else result["EvalDecision"]
+    return decisions
+
+
+def _bucket_may_allow(bucket: str, context: Context) -> bool:
+    """Whether a bucket's policy may allow what the role's do not; True where it cannot be read."""
+    try:
+        policy = object_in(json.loads(context.client("s3").get_bucket_policy(Bucket=bucket)["Policy"]))
+    except ClientError as error:
+        if code_of(error) == "NoSuchBucketPolicy":
+            return False
+        if is_denied(error) or code_of(error) == "NoSuchBucket":
+            return True
+        raise
+    statements = policy.get("Statement")
+    listed = list_in(statements) or [statements]
+    return any(object_in(statement).get("Effect") == "Allow" for statement in listed)
+
+
+def _listed(actions: dict[str, list[str]]) -> str:
+    return ", ".join(f"{action} on {', '.join(dict.fromkeys(on))}" for action, on in actions.items())

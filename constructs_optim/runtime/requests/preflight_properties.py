@@ -1,0 +1,138 @@
+"""The properties of ``Custom::Preflight``: what a deployment needs, by what a check looks at."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from .properties import (
+    Bucket,
+    HubSource,
+    HuggingFaceSource,
+    InstanceType,
+    KeyArn,
+    NetworkId,
+    Properties,
+    ResourceName,
+    RoleArn,
+    S3Source,
+    S3Uri,
+    Sha256,
+    pattern,
+)
+
+_Count = Annotated[int, Field(ge=0, le=10_000)]
+_PlanArn = Annotated[str, pattern(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:[a-z-]+/[A-Za-z0-9/_.-]+", 512)]
+_SecretArn = Annotated[
+    str, pattern(r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+", 2048)
+]
+_ImageUri = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class FleetNeed(Properties):
+    """The instances of an endpoint; of several types, SageMaker takes the first that it can launch.
+
+    ``definition`` changes when an update of the endpoint launches new instances, of which ``batch_size`` are launched
+    beside the old ones.
+    """
+
+    endpoint_name: ResourceName
+    instance_types: Annotated[tuple[InstanceType, ...], Field(min_length=1, max_length=5)]
+    instance_count: _Count
+    batch_size: _Count
+    definition: str
+
+
+class TrainingNeed(Properties):
+    """The instances of a training job, which runs only where the store has no such artifact.
+
+    Without ``artifact_key``, the key is known only when the job's source has been looked up. ``definition`` changes
+    with the artifact.
+    """
+
+    definition: str = ""
+    artifact_key: Sha256 | None = None
+    bucket: Bucket
+    instance_type: InstanceType
+    instance_count: _Count
+    spot: bool = False
+
+
+class CopyNeed(HuggingFaceSource):
+    """A model that a job copies from Hugging Face, or from the hub at ``endpoint``."""
+
+    endpoint: Annotated[str, pattern(r"https?://[^\s]+", 2048)] | None = None
+    allow_pickle: bool = False
+    token_secret_arn: _SecretArn | None = None
+
+
+class StoreNeed(Properties):
+    """An artifact store and its key."""
+
+    bucket: Bucket
+    kms_key_arn: KeyArn | None = None
+
+
+class RoleNeed(Properties):
+    """What SageMaker does as a role: S3 prefixes that it reads and writes, and images that it pulls."""
+
+    role_arn: RoleArn
+    reads: tuple[S3Uri, ...] = ()
+    writes: tuple[S3Uri, ...] = ()
+    images: tuple[_ImageUri, ...] = ()
+
+    def since(self, before: RoleNeed) -> RoleNeed:
+        """What is new."""
+        lists = {name: _new(getattr(self, name), getattr(before, name)) for name in ("reads", "writes", "images")}
+        return self.model_copy(update=lists)
+
+
+class NetworkNeed(Properties):
+    """The subnets that jobs and models have network interfaces in, and for how many instances at least."""
+
+    subnet_ids: Annotated[tuple[NetworkId, ...], Field(min_length=1, max_length=16)]
+    instance_count: _Count
+
+
+class ReservationNeed(Properties):
+    """A capacity reservation, and what is launched into it, where that is known."""
+
+    arn: _PlanArn
+    instance_type: InstanceType | None = None
+    use: Literal["training-job", "endpoint"] | None = None
+
+
+class PreflightProperties(Properties):
+    """One ``Custom::Preflight``."""
+
+    fleets: tuple[FleetNeed, ...] = ()
+    trainings: tuple[TrainingNeed, ...] = ()
+    # A text for each job that changes with its artifact: a changed job is looked at again.
+    optimization_jobs: tuple[str, ...] = ()
+    models: tuple[Annotated[HubSource | S3Source, Field(discriminator="kind")], ...] = ()
+    copies: tuple[CopyNeed, ...] = ()
+    # Further inputs of jobs.
+    data: tuple[S3Source, ...] = ()
+    images: tuple[_ImageUri, ...] = ()
+    stores: tuple[StoreNeed, ...] = ()
+    roles: tuple[RoleNeed, ...] = ()
+    networks: tuple[NetworkNeed, ...] = ()
+    reservations: tuple[ReservationNeed, ...] = ()
+
+    def since(self, before: PreflightProperties) -> PreflightProperties:
+        """What is new or changed: what an earlier deployment has started is not looked at again."""
+        changes = {name: _new(getattr(self, name), getattr(before, name)) for name in type(self).model_fields}
+        launched = {(fleet.endpoint_name, fleet.definition) for fleet in before.fleets}
+        changes["fleets"] = tuple(
+            fleet for fleet in self.fleets if (fleet.endpoint_name, fleet.definition) not in launched
+        )
+        roles = {need.role_arn: need for need in before.roles}
+        changes["roles"] = tuple(
+            need.since(roles[need.role_arn]) if need.role_arn in roles else need for need in changes["roles"]
+        )
+        return self.model_copy(update=changes)
+
+
+def _new(items: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(item for item in items if item not in before)

@@ -1,0 +1,61 @@
+"""``constructs-optim preflight``: what it prints, and what its exit status says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from constructs_optim.cli.main import app
+from constructs_optim.templates.resource_types import PREFLIGHT
+
+from ..support.handwritten_templates import resource, stack, written
+from ..support.operator_stores import Store
+
+pytestmark = pytest.mark.local
+NOTHING = "s3://nothing-at-all/model/"
+LOOKS = {
+    "Preflight": resource(
+        PREFLIGHT, Models=[{"Kind": "s3", "S3Uri": NOTHING}], OptimizationJobs=["a63320d1"], Images=["public/image"]
+    )
+}
+
+
+def preflight(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["preflight", *map(str, arguments)])
+
+
+def test_every_finding_has_what_to_do_and_a_problem_is_status_1(store: Store, tmp_path: Path) -> None:
+    folder = written(tmp_path, stack(LOOKS))
+    result = preflight(folder)
+    assert result.exit_code == 1, result.output
+    first, *lines = result.stdout.splitlines()
+    assert first == "Chat: 1 problem and 2 to note, of 3 checks"
+    assert lines[0] == "  problem  model: there is no bucket nothing-at-all"
+    assert lines[1] == "           Next: name another one"
+    assert [line.split()[0] for line in lines[::2]] == ["problem", "advice", "advice"]
+
+
+def test_json_has_the_findings_of_each_stack(store: Store, tmp_path: Path) -> None:
+    folder = written(tmp_path, stack(LOOKS), stack({"Preflight": resource(PREFLIGHT)}, path="Sound"))
+    result = preflight(folder, "--format", "json")
+    assert result.exit_code == 1, result.output
+    first, second = json.loads(result.stdout)
+    assert first["problems"] == [
+        {"check": "model", "text": "there is no bucket nothing-at-all", "fix": "name another one"}
+    ]
+    assert [each["check"] for each in first["advice"]] == ["quota", "image"]
+    assert second == {"stack": "Sound", "problems": [], "advice": []}
+    assert preflight(folder, "--stack", "Sound").exit_code == 0
+
+
+def test_stacks_without_a_preflight_or_of_another_account_are_refused(store: Store, tmp_path: Path) -> None:
+    result = preflight(written(tmp_path / "none", stack({"Queue": resource("AWS::SQS::Queue")})))
+    assert result.exit_code == 2
+    assert "has no stack with a preflight: leave the context key constructs-optim:preflight out" in result.stderr
+    elsewhere = preflight(written(tmp_path / "elsewhere", replace(stack(LOOKS), account="111122223333")))
+    assert elsewhere.exit_code == 2
+    assert "these stacks are of other accounts: Chat (111122223333)" in elsewhere.stderr

@@ -1,0 +1,367 @@
+"""Each check against stated answers of AWS: what is a problem, what is advice, and what is neither."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.preflight.checks import run
+from constructs_optim.runtime.preflight.report import PreflightFinding, Report
+from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
+from constructs_optim.runtime.requests.properties import validate
+
+from ..support.model_hub import HubModel, serving
+from .answers import Answers
+
+IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0"
+ROLE = "arn:aws:iam::111122223333:role/jobs"
+KEY = "arn:aws:kms:us-west-2:111122223333:key/1"
+PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/plan"
+SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hub-AbCdEf"
+STORE = {"Bucket": "store"}
+LISTED: tuple[str, Any] = ("list_objects_v2", {"Contents": []})
+LOCATED: tuple[str, Any] = ("get_bucket_location", {"LocationConstraint": "us-west-2"})
+
+
+def found(answers: Answers, **properties: Any) -> list[tuple[str, str]]:
+    """The level and the text of each finding."""
+    report = run(validate(PreflightProperties, properties), answers.context())
+    return [(finding.level, finding.text) for finding in report.findings]
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "text"),
+    [
+        ({"imageDetails": []}, None, ""),
+        ("ImageNotFoundException", "problem", "does not exist in us-west-2"),
+        ("RepositoryNotFoundException", "problem", "does not exist in us-west-2"),
+        ("AccessDeniedException", "advice", "not checked: DescribeImages may not be asked"),
+        ("ServerException", "advice", "not checked: DescribeImages answers ServerException"),
+    ],
+)
+def test_an_image_is_there_or_not_or_the_registry_does_not_tell(answer: Any, level: str | None, text: str) -> None:
+    findings = found(Answers(ecr=[("describe_images", answer)]), Images=[IMAGE])
+    assert [found_level for found_level, _ in findings] == ([level] if level else [])
+    assert all(text in found_text for _, found_text in findings)
+
+
+@pytest.mark.parametrize("image", ["public.ecr.aws/vllm/vllm:1", IMAGE.replace("us-west-2", "us-east-1")])
+def test_an_image_elsewhere_is_advice_without_a_question(image: str) -> None:
+    ((level, _),) = found(Answers(), Images=[image])
+    assert level == "advice"
+
+
+def test_an_image_by_digest_is_looked_up_by_it() -> None:
+    answers = Answers(ecr=[("describe_images", {"imageDetails": []})])
+    asked: list[dict[str, Any]] = []
+    answers.client("ecr").meta.events.register("provide-client-params", lambda params, **_: asked.append(params))
+    assert found(answers, Images=[f"{IMAGE}@sha256:{'0' * 64}"]) == []
+    (request,) = asked
+    assert request["registryId"] == "763104351884"
+    assert request["imageIds"] == [{"imageDigest": f"sha256:{'0' * 64}"}]
+
+
+def key_in(state: str) -> tuple[str, Any]:
+    return "describe_key", {"KeyMetadata": {"KeyId": "1", "KeyState": state}}
+
+
+@pytest.mark.parametrize(
+    ("kms", "s3", "expected"),
+    [
+        ([key_in("Enabled")], [LISTED, LOCATED], []),
+        ([key_in("PendingDeletion")], [LISTED, LOCATED], [("problem", f"the KMS key {KEY} is PendingDeletion")]),
+        ([("describe_key", "NotFoundException")], [LISTED, LOCATED], [("problem", f"there is no KMS key {KEY}")]),
+        ([key_in("Enabled")], [("list_objects_v2", "NoSuchBucket")], [("problem", "there is no bucket store")]),
+        (
+            [key_in("Enabled")],
+            [LISTED, ("get_bucket_location", {"LocationConstraint": "eu-west-1"})],
+            [
+                (
+                    "problem",
+                    "the artifact store store is in eu-west-1 and this stack in us-west-2: SageMaker reads models from "
+                    "buckets of its own region",
+                )
+            ],
+        ),
+        (
+            [("describe_key", "AccessDeniedException")],
+            [LISTED, LOCATED],
+            [("advice", "not checked: DescribeKey may not be asked")],
+        ),
+    ],
+)
+def test_a_store_has_a_bucket_of_the_region_and_an_enabled_key(kms: Any, s3: Any, expected: Any) -> None:
+    assert found(Answers(kms=kms, s3=s3), Stores=[{**STORE, "KmsKeyArn": KEY}]) == expected
+
+
+def decided(**decisions: str) -> tuple[str, Any]:
+    results = [
+        {"EvalActionName": name.replace("_", ":"), "EvalDecision": decision} for name, decision in decisions.items()
+    ]
+    return "simulate_principal_policy", {"EvaluationResults": results}
+
+
+ALLOWED_PULL = decided(ecr_BatchGetImage="allowed")
+NO_POLICY: tuple[str, Any] = ("get_bucket_policy", "NoSuchBucketPolicy")
+
+
+def policy_of(effect: str) -> tuple[str, Any]:
+    statement = {"Effect": effect, "Principal": "*", "Action": "s3:*", "Resource": "*"}
+    return "get_bucket_policy", {"Policy": json.dumps({"Statement": [statement]})}
+
+
+@pytest.mark.parametrize(
+    ("decision", "policy", "level"),
+    [
+        ("allowed", None, None),
+        ("explicitDeny", None, "problem"),
+        ("implicitDeny", NO_POLICY, "problem"),
+        ("implicitDeny", policy_of("Deny"), "problem"),
+        ("implicitDeny", policy_of("Allow"), "advice"),
+        ("implicitDeny", ("get_bucket_policy", "AccessDenied"), "advice"),
+    ],
+)
+def test_what_a_bucket_policy_may_allow_is_not_certain(decision: str, policy: Any, level: str | None) -> None:
+    answers = Answers(iam=[decided(s3_PutObject=decision)], s3=[policy] if policy else [])
+    findings = found(answers, Roles=[{"RoleArn": ROLE, "Writes": ["s3://store/artifacts/"]}])
+    assert [found_level for found_level, _ in findings] == ([level] if level else [])
+    assert all("s3:PutObject on s3://store/artifacts/" in text for _, text in findings)
+
+
+def test_a_pull_that_a_repository_s_policy_may_allow_is_not_certain() -> None:
+    denied = decided(ecr_BatchGetImage="implicitDeny")
+    may_sign_in = decided(ecr_GetAuthorizationToken="allowed")
+    needs = {"Roles": [{"RoleArn": ROLE, "Images": [IMAGE]}]}
+    ((level, text),) = found(Answers(iam=[denied, may_sign_in]), **needs)
+    assert (level, text) == ("advice", "jobs is not allowed ecr:BatchGetImage on vllm by its own policies")
+    by_role = {"IAM Policy": "allowed", "Resource Policy": "implicitDeny"}
+    across: Any = {
+        "EvalActionName": "ecr:BatchGetImage",
+        "EvalDecision": "implicitDeny",
+        "EvalDecisionDetails": by_role,
+    }
+    iam = [("simulate_principal_policy", {"EvaluationResults": [across]}), may_sign_in]
+    assert found(Answers(iam=iam), **needs) == []
+    refused = decided(ecr_BatchGetImage="explicitDeny")
+    ((level, text),) = found(Answers(iam=[refused, may_sign_in]), **needs)
+    assert (level, text) == ("problem", "jobs may not ecr:BatchGetImage on vllm")
+
+
+def test_conditions_that_a_simulation_cannot_fill_decide_nothing() -> None:
+    missing = {
+        "EvalResourceName": "x",
+        "EvalResourceDecision": "implicitDeny",
+        "MissingContextValues": ["aws:SourceVpce"],
+    }
+    result = {"EvalActionName": "s3:GetObject", "EvalDecision": "implicitDeny", "ResourceSpecificResults": [missing]}
+    answers = Answers(iam=[("simulate_principal_policy", {"EvaluationResults": [result]})])
+    assert found(answers, Roles=[{"RoleArn": ROLE, "Reads": ["s3://models/mine/"]}]) == []
+
+
+def test_a_refusal_of_the_organization_is_not_certain() -> None:
+    result = {
+        "EvalActionName": "s3:GetObject",
+        "EvalDecision": "explicitDeny",
+        "OrganizationsDecisionDetail": {"AllowedByOrganizations": False},
+    }
+    answers = Answers(iam=[("simulate_principal_policy", {"EvaluationResults": [result]})])
+    ((level, _),) = found(answers, Roles=[{"RoleArn": ROLE, "Reads": ["s3://models/mine/"]}])
+    assert level == "advice"
+
+
+def test_a_role_that_there_is_not_is_a_problem() -> None:
+    answers = Answers(iam=[("simulate_principal_policy", "NoSuchEntity")])
+    assert found(answers, Roles=[{"RoleArn": ROLE, "Reads": ["s3://models/mine/"]}]) == [
+        ("problem", f"there is no role {ROLE}")
+    ]
+
+
+def objects(*names: str) -> tuple[str, Any]:
+    return "list_objects_v2", {"Contents": [{"Key": name, "Size": 1, "ETag": "e"} for name in names]}
+
+
+@pytest.mark.parametrize(
+    ("listed", "level", "text"),
+    [
+        (objects("mine/config.json", "mine/model.safetensors"), None, ""),
+        (objects(), "problem", "there are no model files under s3://models/mine/"),
+        (objects("mine/model.tar.gz"), "problem", "is an archive"),
+        (objects("mine/config.json", "mine/pytorch_model.bin"), "advice", "pickle files only"),
+        (objects(*(f"mine/model-0000{number}-of-00002.safetensors" for number in (1, 2))), None, ""),
+        (
+            objects("mine/model-00002-of-00006.safetensors"),
+            "problem",
+            "is incomplete: it lacks model-00001-of-00006.safetensors, model-00003-of-00006.safetensors, "
+            "model-00004-of-00006.safetensors and 2 more",
+        ),
+        (("list_objects_v2", "NoSuchBucket"), "problem", "there is no bucket models"),
+        (("list_objects_v2", "AccessDenied"), "advice", "ListObjectsV2 may not be asked"),
+    ],
+)
+def test_files_in_s3_are_of_a_form_that_engines_read(listed: Any, level: str | None, text: str) -> None:
+    findings = found(Answers(s3=[listed]), Models=[{"Kind": "s3", "S3Uri": "s3://models/mine/"}])
+    assert [found_level for found_level, _ in findings] == ([level] if level else [])
+    assert all(text in found_text for _, found_text in findings)
+
+
+def test_data_of_a_job_is_there() -> None:
+    data = [{"Kind": "s3", "S3Uri": "s3://models/data/"}]
+    assert found(Answers(s3=[objects("data/a.jsonl")]), Data=data) == []
+    assert found(Answers(s3=[objects()]), Data=data) == [("problem", "there are no data files under s3://models/data/")]
+
+
+VPC = "vpc-1"
+SUBNET: dict[str, Any] = {"SubnetId": "subnet-1", "VpcId": VPC, "AvailableIpAddressCount": 8}
+LOCAL = {"GatewayId": "local", "DestinationCidrBlock": "10.0.0.0/16"}
+NAT = {"NatGatewayId": "nat-1", "DestinationCidrBlock": "0.0.0.0/0"}
+
+
+def routed(*routes: dict[str, str], endpoint: str | None = None) -> list[tuple[str, Any]]:
+    endpoints = [{"ServiceName": endpoint}] if endpoint else []
+    table = {"Associations": [{"SubnetId": "subnet-1"}], "Routes": list(routes)}
+    return [
+        ("describe_vpc_endpoints", {"VpcEndpoints": endpoints}),
+        ("describe_route_tables", {"RouteTables": [table]}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ec2", "level", "text"),
+    [
+        ([("describe_subnets", {"Subnets": [SUBNET]}), *routed(LOCAL, NAT)], None, ""),
+        (
+            [
+                ("describe_subnets", {"Subnets": [SUBNET]}),
+                *routed(LOCAL, endpoint="com.amazonaws.us-west-2.s3")[:1],
+            ],
+            None,
+            "",
+        ),
+        ([("describe_subnets", {"Subnets": [SUBNET]}), *routed(LOCAL)], "problem", "no route out of the VPC"),
+        (
+            [("describe_subnets", {"Subnets": [{**SUBNET, "AvailableIpAddressCount": 0}]}), *routed(NAT)],
+            "problem",
+            "no free address",
+        ),
+        (
+            [("describe_subnets", {"Subnets": [{**SUBNET, "AvailableIpAddressCount": 1}]}), *routed(NAT)],
+            "advice",
+            "1 free addresses for 2 instances",
+        ),
+        ([("describe_subnets", "InvalidSubnetID.NotFound")], "problem", "does not exist"),
+        ([("describe_subnets", "UnauthorizedOperation")], "advice", "DescribeSubnets may not be asked"),
+    ],
+)
+def test_subnets_have_addresses_and_a_way_to_s3(ec2: Any, level: str | None, text: str) -> None:
+    findings = found(Answers(ec2=ec2), Networks=[{"SubnetIds": ["subnet-1"], "InstanceCount": "2"}])
+    assert [found_level for found_level, _ in findings] == ([level] if level else [])
+    assert all(text in found_text for _, found_text in findings)
+
+
+def plan(**changed: Any) -> tuple[str, Any]:
+    described = {
+        "TrainingPlanArn": PLAN,
+        "TrainingPlanName": "plan",
+        "Status": "Active",
+        "TargetResources": ["training-job"],
+        "ReservedCapacitySummaries": [
+            {
+                "ReservedCapacityArn": "arn:aws:sagemaker:us-west-2:111122223333:reserved-capacity/1",
+                "InstanceType": "ml.p5.48xlarge",
+                "TotalInstanceCount": 1,
+                "Status": "Active",
+            }
+        ],
+    }
+    return "describe_training_plan", {**described, **changed}
+
+
+@pytest.mark.parametrize(
+    ("answer", "need", "level", "text"),
+    [
+        (plan(), {}, None, ""),
+        (plan(Status="Expired"), {}, "problem", "is Expired"),
+        (plan(Status="Scheduled"), {}, "advice", "is Scheduled"),
+        (plan(), {"Use": "endpoint"}, "problem", "is for training-job, not for endpoint"),
+        (plan(), {"InstanceType": "ml.g5.12xlarge"}, "problem", "has ml.p5.48xlarge, not ml.g5.12xlarge"),
+        (("describe_training_plan", "ResourceNotFound"), {}, "problem", "there is no training plan plan"),
+    ],
+)
+def test_a_reservation_is_active_and_for_its_use(answer: Any, need: Any, level: str | None, text: str) -> None:
+    reservation = {"Arn": PLAN, "InstanceType": "ml.p5.48xlarge", "Use": "training-job", **need}
+    findings = found(Answers(sagemaker=[answer]), Reservations=[reservation])
+    assert [found_level for found_level, _ in findings] == ([level] if level else [])
+    assert all(text in found_text for _, found_text in findings)
+
+
+def test_a_reservation_of_another_kind_is_advice() -> None:
+    other = PLAN.replace("training-plan", "reserved-capacity")
+    ((level, text),) = found(Answers(), Reservations=[{"Arn": other}])
+    assert (level, "no training plan" in text) == ("advice", True)
+
+
+@pytest.mark.parametrize("answer", ["ResourceNotFoundException", {"DeletedDate": "2026-11-25T00:00:00Z"}])
+def test_the_secret_of_a_token_is_there(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    copy = {"ModelId": "meta-llama/Llama", "Revision": "c" * 40, "TokenSecretArn": SECRET}
+    findings = found(Answers(secretsmanager=[("describe_secret", answer)]), Copies=[copy])
+    assert findings[0][0] == "problem"
+    assert "secret hub" in findings[0][1]
+    assert "AbCdEf" not in findings[0][1]
+    assert [level for level, _ in findings[1:]] == ["advice"], "the hub cannot be reached"
+
+
+def test_the_report_has_all_problems_and_its_reason_as_many_as_fit() -> None:
+    findings = tuple(PreflightFinding("image", "problem", f"{number} {'x' * 300}", "y") for number in range(20))
+    report = Report((*findings, PreflightFinding("quota", "advice", "a", "b")), 21)
+    reason = report.reason("/aws/lambda/preflight")
+    assert reason.startswith("preflight found 20 problems; nothing was started. (1) image: 0 xxx")
+    assert len(reason) < 3500
+    shown = reason.count(" image: ")
+    assert 5 < shown < 20
+    assert reason.endswith(f"And {20 - shown} more, in the function's log /aws/lambda/preflight")
+
+
+COMMIT = "c" * 40
+SAFE = {"config.json": b"{}", "model.safetensors": b"weights"}
+PICKLED = {"config.json": b"{}", "pytorch_model.bin": b"weights"}
+
+
+@pytest.mark.parametrize(
+    ("model", "need", "level", "text"),
+    [
+        (HubModel(COMMIT, SAFE), {}, None, ""),
+        (HubModel(COMMIT, SAFE, token="t"), {}, "problem", "is gated, and no token is declared"),
+        (HubModel(COMMIT, SAFE, token="t"), {"TokenSecretArn": SECRET}, None, ""),
+        (HubModel(COMMIT, PICKLED), {}, "problem", "pickle files only"),
+        (HubModel(COMMIT, PICKLED), {"AllowPickle": "true"}, None, ""),
+        (HubModel(COMMIT, {"README.md": b"-"}), {}, "problem", "has no weights"),
+        (HubModel("d" * 40, SAFE), {}, "problem", "has no model owner/model@cccccccccccc"),
+        (None, {}, "problem", "has no model owner/model@cccccccccccc"),
+        (None, {"TokenSecretArn": SECRET}, "advice", "the token's access to it was not tried"),
+    ],
+)
+def test_a_model_of_hugging_face_is_there_open_and_in_a_form_that_is_copied(
+    model: HubModel | None, need: dict[str, str], level: str | None, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = Answers(secretsmanager=[("describe_secret", {})])
+    with serving({"owner/model": model} if model is not None else {}) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        findings = found(answers, Copies=[{"ModelId": "owner/model", "Revision": COMMIT, **need}])
+    assert [found_level for found_level, _ in findings] == ([level] if level else [])
+    assert all(text in found_text for _, found_text in findings)
+    assert hub.downloads == []
+
+
+def test_what_a_mirror_answers_is_advice() -> None:
+    with serving({}) as hub:
+        copy = {"ModelId": "owner/model", "Revision": COMMIT, "Endpoint": hub.url}
+        ((level, text),) = found(Answers(), Copies=[copy])
+    assert (level, "has no model owner/model" in text) == ("advice", True)
+
+
+def test_a_check_that_fails_itself_is_advice() -> None:
+    ((level, text),) = found(Answers(ecr=[("describe_images", {})]), Images=[IMAGE, IMAGE])
+    assert (level, "not checked" in text) == ("advice", True)

@@ -1,0 +1,152 @@
+"""Quotas at the declared counts, beside what is in use: endpoints that are made, updated or left alone, and jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.preflight.checks import run
+from constructs_optim.runtime.requests.preflight_properties import PreflightProperties
+from constructs_optim.runtime.requests.properties import validate
+
+from ..support.hosting import make_config, make_model
+from ..support.in_process import InProcessCloud
+from .answers import Answers
+
+G5 = "ml.g5.12xlarge"
+QUOTA = f"{G5} for endpoint usage"
+TRAINING = f"{G5} for training job usage"
+NONE: list[tuple[str, Any]] = [("list_objects_v2", {})] * 4
+
+
+@pytest.fixture
+def cloud() -> InProcessCloud:
+    return InProcessCloud()
+
+
+def fleet(name: str = "chat", count: int = 1, **changed: Any) -> dict[str, Any]:
+    return {
+        "EndpointName": name,
+        "InstanceTypes": [G5],
+        "InstanceCount": str(count),
+        "BatchSize": str(count),
+        "Definition": "1",
+        **changed,
+    }
+
+
+def levels(cloud: InProcessCloud, *, is_update: bool = False, s3: Any = None, **needs: Any) -> list[tuple[str, str]]:
+    answers = Answers(cloud, **({"s3": s3} if s3 is not None else {}))
+    report = run(validate(PreflightProperties, needs), answers.context(is_update=is_update))
+    return [(finding.level, finding.text) for finding in report.findings]
+
+
+def serve(cloud: InProcessCloud, name: str, count: int = 1) -> None:
+    sagemaker = cloud.client("sagemaker")
+    make_model(sagemaker, name)
+    make_config(sagemaker, name, name, count=count)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    cloud.advance(3600)
+
+
+def test_a_new_endpoint_needs_room_beside_what_is_in_use(cloud: InProcessCloud) -> None:
+    serve(cloud, "other", 2)
+    cloud.set_quota(QUOTA, 3)
+    assert levels(cloud, Fleets=[fleet()]) == []
+    ((level, text),) = levels(cloud, Fleets=[fleet(count=2)])
+    assert (level, text) == ("problem", f"chat needs 2 instances, and '{QUOTA}' is 3 with 2 in use")
+
+
+def test_the_endpoints_of_a_stack_count_together(cloud: InProcessCloud) -> None:
+    cloud.set_quota(QUOTA, 3)
+    ((level, text),) = levels(cloud, Fleets=[fleet("one", 2), fleet("two", 2)])
+    assert (level, "one, two needs 4 instances" in text) == ("problem", True)
+
+
+def test_an_update_needs_both_fleets_and_a_rolling_one_a_batch(cloud: InProcessCloud) -> None:
+    serve(cloud, "chat", 2)
+    cloud.set_quota(QUOTA, 3)
+    ((level, text),) = levels(cloud, is_update=True, Fleets=[fleet(count=2)])
+    assert level == "problem"
+    assert "an update launches new instances before the old ones end" in text
+    assert levels(cloud, is_update=True, Fleets=[fleet(count=2, BatchSize="1")]) == []
+
+
+def test_what_a_shell_cannot_know_of_an_update_is_advice(cloud: InProcessCloud) -> None:
+    serve(cloud, "chat", 2)
+    cloud.set_quota(QUOTA, 3)
+    ((level, text),) = levels(cloud, Fleets=[fleet(count=2)])
+    assert (level, "if this deployment changes what chat serves" in text) == ("advice", True)
+
+
+def test_instances_that_are_being_launched_are_in_use(cloud: InProcessCloud) -> None:
+    sagemaker = cloud.client("sagemaker")
+    make_model(sagemaker, "starting")
+    make_config(sagemaker, "starting", "starting", count=3)
+    sagemaker.create_endpoint(EndpointName="starting", EndpointConfigName="starting")
+    cloud.set_quota(QUOTA, 3)
+    ((level, text),) = levels(cloud, Fleets=[fleet()])
+    assert (level, "3 in use" in text) == ("problem", True)
+
+
+def test_of_pools_one_with_room_is_enough(cloud: InProcessCloud) -> None:
+    cloud.set_quota(QUOTA, 0)
+    pools = [fleet(InstanceTypes=[G5, "ml.p4d.24xlarge"])]
+    ((level, text),) = levels(cloud, Fleets=pools)
+    assert (level, "only ml.p4d.24xlarge has room" in text) == ("advice", True)
+    cloud.set_quota("ml.p4d.24xlarge for endpoint usage", 0)
+    ((level, _),) = levels(cloud, Fleets=pools)
+    assert level == "problem"
+
+
+def training(**changed: Any) -> dict[str, Any]:
+    return {"ArtifactKey": "0" * 64, "Bucket": "store", "InstanceType": G5, "InstanceCount": "2", **changed}
+
+
+def test_a_training_job_beyond_the_quota_is_a_problem_where_its_artifact_is_not_there(cloud: InProcessCloud) -> None:
+    cloud.set_quota(TRAINING, 1)
+    there = [("list_objects_v2", {"Contents": [{"Key": f"artifacts/{'0' * 64}/manifest.json"}]})]
+    expected = f"a training job needs 2 instances, and '{TRAINING}' is 1"
+    assert levels(cloud, s3=NONE, Trainings=[training()]) == [("problem", expected)]
+    assert levels(cloud, s3=there, Trainings=[training()]) == []
+    unknown = training()
+    del unknown["ArtifactKey"]
+    assert levels(cloud, s3=[], Trainings=[unknown]) == [("advice", expected)]
+
+
+def test_spot_instances_have_a_quota_of_their_own(cloud: InProcessCloud) -> None:
+    cloud.set_quota(TRAINING, 0)
+    assert levels(cloud, s3=NONE, Trainings=[training(Spot="true")]) == []
+    cloud.set_quota(f"{G5} for spot training job usage", 0)
+    ((level, _),) = levels(cloud, s3=NONE, Trainings=[training(Spot="true")])
+    assert level == "problem"
+
+
+def test_jobs_of_a_chain_run_one_after_another(cloud: InProcessCloud) -> None:
+    cloud.set_quota(TRAINING, 2)
+    assert levels(cloud, s3=NONE, Trainings=[training(), training(ArtifactKey="1" * 64)]) == []
+
+
+def test_quotas_that_may_not_be_asked_for_and_optimization_jobs_are_advice(cloud: InProcessCloud) -> None:
+    answers = Answers(cloud, service_quotas=[("list_service_quotas", "AccessDeniedException")])
+    report = run(
+        validate(PreflightProperties, {"Fleets": [fleet()], "OptimizationJobs": ["a63320d1"]}), answers.context()
+    )
+    assert [finding.level for finding in report.findings] == ["advice", "advice"]
+    assert "ListServiceQuotas may not be asked" in report.findings[0].text
+    assert "no document says which quota an optimization job counts against" in report.findings[1].text
+    assert report.is_early
+
+
+def test_a_quota_without_a_value_of_its_own_has_awss_default(cloud: InProcessCloud) -> None:
+    quota = {"QuotaName": QUOTA, "Value": 0.0}
+    answers = Answers(
+        cloud,
+        service_quotas=[
+            ("list_service_quotas", {"Quotas": []}),
+            ("list_aws_default_service_quotas", {"Quotas": [quota]}),
+        ],
+    )
+    report = run(validate(PreflightProperties, {"Fleets": [fleet()]}), answers.context())
+    assert [finding.level for finding in report.findings] == ["problem"]
