@@ -1,4 +1,4 @@
-"""What models answer: ``python answers.py <prompts.jsonl> <answers.json> <model>...``, with llm-compressor's packages."""
+"""What models answer: ``python answers.py <prompts.jsonl> <answers.json> <model>...``, in ``.venv-quantization``."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any, Unpack
 
 from aws_cdk import Annotations
@@ -14,6 +12,7 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts import model_source
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
+from constructs_optim.constructs.artifacts.preflight import Preflight
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, UserRole
 from constructs_optim.constructs.evaluation.endpoint_evaluation import (
     EndpointEvaluation,
@@ -32,6 +31,7 @@ from constructs_optim.constructs.stack.stack_context import StackContext, endpoi
 from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.evaluation.recommendation import Recommendation, RecommendedDeployment
 from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import S3Source
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.tokens import is_token
@@ -126,14 +126,25 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         # Once the model is there, the endpoint is minutes away: until then nothing is wrong.
         self.alarms.node.add_dependency(config)
         self._config = config
+        update = UpdatePolicy.all_at_once().settings
         self._endpoint = sagemaker.CfnEndpoint(
             self,
             "Resource",
-            deployment_config=deployment_config(UpdatePolicy.all_at_once().settings, self.alarms.rollback_alarm_names),
+            deployment_config=deployment_config(update, self.alarms.rollback_alarm_names),
             endpoint_config_name=config.attr_endpoint_config_name,
             endpoint_name=name,
         )
         self._endpoint.add_metadata("ConstructsOptim::Recommendation", self._shown())
+        if (preflight := Preflight.of(self)) is not None:
+            preflight.add_fleet(
+                self._endpoint,
+                endpoint_name=name,
+                instance_types=[recommendation.instance_type],
+                instance_count=recommendation.instance_count,
+                update=update,
+                definition=sha256(f"{self._package} {recommendation.instance_type}")[:8],
+                reservation=None,
+            )
         self.endpoint_name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         self.endpoint_arn = self._get_resource_arn_attribute(
             self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name_in_arn(name)
@@ -219,17 +230,20 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         )
 
     @property
+    def _package(self) -> str:
+        """What is served: the version of a package has one content, as SageMaker changes its metadata alone."""
+        return f"{self.recommendation.model_package_arn} {self.recommendation.inference_specification_name}"
+
+    @property
     def served(self) -> ServedModel:
         """The variant or component, as CloudWatch knows it."""
         recommendation = self.recommendation
-        # The version of a model package has one content: SageMaker changes its approval and metadata alone.
-        package = [recommendation.model_package_arn, recommendation.inference_specification_name]
         return ServedModel(
             self.endpoint_name,
             self.variant_name,
             self.inference_component_name,
             recommendation.instance_type,
-            artifact_key=hashlib.sha256(json.dumps(package).encode()).hexdigest(),
+            artifact_key=sha256(self._package),
         )
 
     @unique_ids()
