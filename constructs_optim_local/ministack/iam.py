@@ -252,10 +252,15 @@ class EnforcedRoles:
 
         def invoke_as_role(target: dict[str, Any], event: Any, rule: dict[str, Any], view: Any = None) -> None:
             role, arn = target.get("RoleArn", ""), target.get("Arn", "")
-            if ":states:" in arn and not (
-                role
-                and self.trusts(role, "events.amazonaws.com", rule["Arn"])
-                and self.allows(role, Permission("states:StartExecution", arn))
+            # A schedule's target comes this way as well, after its own check.
+            if (
+                ":rule/" in rule["Arn"]
+                and ":states:" in arn
+                and not (
+                    role
+                    and self.trusts(role, "events.amazonaws.com", rule["Arn"])
+                    and self.allows(role, Permission("states:StartExecution", arn))
+                )
             ):
                 # A failed invocation, which the rule's metric counts, and no caller sees.
                 return
