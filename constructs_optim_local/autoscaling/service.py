@@ -57,6 +57,8 @@ class ApplicationAutoScaling:
         self._faults, self._calls, self._alarms = faults, calls, alarms
         # The names and ARNs of the alarms of a target tracking policy, by location and the policy's ARN.
         self._policy_alarms: dict[tuple[Location, str], list[dict[str, str]]] = {}
+        # The tags of scalable targets, by ARN, which moto does not keep.
+        self._tags: dict[str, dict[str, str]] = {}
         self._lock = threading.RLock()
         self._engine = ScalingEngine(self, resources, scale, next_cron, self._lock, clock)
 
@@ -130,6 +132,8 @@ class ApplicationAutoScaling:
             case "RegisterScalableTarget":
                 response = self._registered(request, location)
             case "DeregisterScalableTarget":
+                for target in self._matching("DescribeScalableTargets", "ScalableTargets", request, location):
+                    self._tags.pop(target["ScalableTargetARN"], None)
                 response = self._call(operation, request, *location)
                 self._forget(request, location)
             case "PutScalingPolicy":
@@ -149,6 +153,15 @@ class ApplicationAutoScaling:
                 if not self._matching("DescribeScheduledActions", "ScheduledActions", request, location):
                     raise ApiError("ObjectNotFoundException", f"No scheduled action found for {_named(request)}")
                 response = self._call(operation, request, *location)
+            case "ListTagsForResource":
+                response = {"Tags": self._tags_of(request)}
+            case "TagResource":
+                self._tags_of(request).update(request["Tags"])
+                response = {}
+            case "UntagResource":
+                for key in request["TagKeys"]:
+                    self._tags_of(request).pop(key, None)
+                response = {}
             case "DescribeScalingActivities":
                 response = self._engine.activities(location, request)
             case _:
@@ -163,8 +176,15 @@ class ApplicationAutoScaling:
         if low > high:
             raise validation_error(f"Maximum capacity cannot be less than minimum capacity: {high} is less than {low}")
         response = self._call("RegisterScalableTarget", request, *location)
+        self._tags.setdefault(response["ScalableTargetARN"], {}).update(request.get("Tags", {}))
         self._engine.registered(location, request)
         return response
+
+    def _tags_of(self, request: dict[str, Any]) -> dict[str, str]:
+        arn = request["ResourceARN"]
+        if arn not in self._tags:
+            raise ApiError("ResourceNotFoundException", f"The resource {arn} doesn't exist")
+        return self._tags[arn]
 
     def _put_policy(self, request: dict[str, Any], location: Location) -> dict[str, Any]:
         self._needs_target(request, location)

@@ -57,6 +57,7 @@ from constructs_optim.templates.resource_types import OPTIMIZED_ENDPOINT_CONFIG
 
 from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn, warn_of_openai
 from .endpoint_configuration import EndpointConfiguration
+from .endpoint_updates import changing
 from .inference_component import EndpointResources, InferenceComponent, requirements_of
 from .options import (
     AsyncInference,
@@ -413,20 +414,25 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if self.component is not None:
             scaling = self.component.auto_scale(max_capacity=max_capacity, min_capacity=min_capacity)
         else:
+            imported = self._hosting.existing_configuration is not None
+            target = ScalingTarget.variant(
+                self._endpoint.attr_endpoint_name, self.variant_name, is_asynchronous=self._hosting.asynchronous
+            )
+            if not imported:
+                types = self._hosting.instance_types
+                target = changing(self, target, self._endpoint, self._literal_name, self.variant_name, types)
             scaling = EndpointScaling(
                 self,
                 "Scaling",
-                target=ScalingTarget.variant(
-                    self._endpoint.attr_endpoint_name, self.variant_name, is_asynchronous=self._hosting.asynchronous
-                ),
+                target=target,
                 min_capacity=min_capacity,
                 max_capacity=max_capacity,
                 defaults=scaling_defaults(self.plan),
                 alarms=self.alarms,
                 served=self.served,
-                imported=self._hosting.existing_configuration is not None,
+                imported=imported,
             )
-            if self._hosting.existing_configuration is None:
+            if not imported:
                 self._endpoint.retain_all_variant_properties = True
         self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return scaling

@@ -25,6 +25,7 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.tokens import is_token
 
 from .endpoint_base import IOptimizedEndpoint, name_in_arn
+from .endpoint_updates import changing
 
 _VARIANT = "AllTraffic"
 
@@ -69,6 +70,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         refuse(check(deployment))
         name = endpoint_name_of(scope, id, endpoint_name, "")
         super().__init__(scope, id, physical_name=name)
+        self._name = name
         for advice in warnings(deployment):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.recommendation: Recommendation = recommendation
@@ -180,10 +182,12 @@ class RecommendedEndpoint(IOptimizedEndpoint):
                 f"{self.recommendation.instance_count} instances, which no managed scaling changes: the recommendation "
                 "is of that many"
             )
+        target = ScalingTarget.variant(self._endpoint.attr_endpoint_name, _VARIANT)
+        types = [self.recommendation.instance_type]
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            target=ScalingTarget.variant(self._endpoint.attr_endpoint_name, _VARIANT),
+            target=changing(self, target, self._endpoint, self._name, _VARIANT, types),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aws_cdk import CfnResource
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
@@ -24,7 +25,8 @@ class ScalingTarget:
 
     The metrics are predefined ones. ``wake`` is the metric of requests without capacity, which start some, as
     properties of an alarm; None for a variant that keeps an instance. ``queue_of`` is the asynchronous endpoint whose
-    requests wait in a queue.
+    requests wait in a queue. ``after`` comes before the target and its policies, whose names end in ``policy_ending``,
+    so that another ending replaces them.
     """
 
     resource_id: str
@@ -33,6 +35,8 @@ class ScalingTarget:
     invocations_metric: str
     wake: Mapping[str, Any] | None = None
     queue_of: str | None = None
+    after: CfnResource | None = None
+    policy_ending: str = ""
 
     @staticmethod
     def variant(endpoint_name: str, variant_name: str, *, is_asynchronous: bool = False) -> ScalingTarget:
@@ -70,7 +74,15 @@ class ScalingTarget:
         )
 
 
-def declare_wake_up(scope: Construct, scaling_target_id: str, metric: Mapping[str, Any], cooldown: int) -> None:
+@dataclass(frozen=True)
+class RegisteredTarget:
+    """A scalable target by its id (a token), and what the names of its policies end in."""
+
+    id: str
+    policy_ending: str = ""
+
+
+def declare_wake_up(scope: Construct, target: RegisteredTarget, metric: Mapping[str, Any], cooldown: int) -> None:
     """Start capacity for the first request when there is none: target tracking cannot scale out from zero.
 
     Source: Amazon SageMaker developer guide, "Scale an endpoint to zero instances". The alarm there needs two failed
@@ -79,7 +91,7 @@ def declare_wake_up(scope: Construct, scaling_target_id: str, metric: Mapping[st
     _declare(
         Construct(scope, "WakeUp"),
         "WakeUp",
-        scaling_target_id,
+        target,
         {
             "adjustmentType": "ChangeInCapacity",
             "cooldown": cooldown,
@@ -99,7 +111,7 @@ def declare_wake_up(scope: Construct, scaling_target_id: str, metric: Mapping[st
 def declare_steps(
     scope: Construct,
     id: str,
-    scaling_target_id: str,
+    target: RegisteredTarget,
     request: StepRequest,
     metric: cloudwatch.IMetric,
     min_adjustment_magnitude: int | None,
@@ -115,7 +127,7 @@ def declare_steps(
         _declare(
             Construct(parent, direction),
             f"{id}{direction}",
-            scaling_target_id,
+            target,
             drop_none(
                 adjustmentType=request.adjustment,
                 cooldown=int(request.cooldown),
@@ -134,15 +146,15 @@ def declare_steps(
 
 
 def _declare(
-    scope: Construct, name: str, scaling_target_id: str, configuration: Mapping[str, Any], **alarm: Any
+    scope: Construct, name: str, target: RegisteredTarget, configuration: Mapping[str, Any], **alarm: Any
 ) -> None:
     """Declare a step scaling policy, and the alarm that calls it."""
     policy = scaling.CfnScalingPolicy(
         scope,
         "Policy",
-        policy_name=name,
+        policy_name=f"{name}{target.policy_ending}",
         policy_type="StepScaling",
-        scaling_target_id=scaling_target_id,
+        scaling_target_id=target.id,
         step_scaling_policy_configuration=dict(configuration),
     )
     # No data is no reason to scale.
@@ -153,7 +165,7 @@ def _declare(
 def declare_engine_policy(
     scope: Construct,
     id: str,
-    scaling_target_id: str,
+    target: RegisteredTarget,
     query: str,
     *,
     change: int,
@@ -168,8 +180,8 @@ def declare_engine_policy(
 
     Args:
         scope: the construct to create it in.
-        id: its id in that scope, and the policy's name.
-        scaling_target_id: of the scalable target.
+        id: its id in that scope, which the policy is named after.
+        target: the scalable target.
         query: PromQL that has a result while the condition holds; may be a token.
         change: percent to add, or where negative, the number of instances or copies to take away.
         cooldown: seconds; may be a number token.
@@ -180,7 +192,7 @@ def declare_engine_policy(
     _declare(
         Construct(scope, id),
         id,
-        scaling_target_id,
+        target,
         drop_none(
             adjustmentType="PercentChangeInCapacity" if adds else "ChangeInCapacity",
             cooldown=cooldown,

@@ -189,11 +189,13 @@ class JobRunner:
         watcher: tuple[str, Sequence[Statement]],
         start_sid: str = "StartWatching",
         supersedes: bool = False,
+        reads: bool = False,
     ) -> None:
         """Declare them below ``scope``; handler and watcher have a description and first permissions each.
 
         ``job`` is the name of a job in descriptions, and ``start_sid`` the id of the statement by which the handler
-        starts the state machine. ``supersedes``: it stops the executions of earlier requests.
+        starts the state machine. ``supersedes``: it stops the executions of earlier requests; ``reads``: it reads what
+        these were started with.
         """
         description, statements = watcher
         self.watcher: Handler = Handler(
@@ -218,6 +220,10 @@ class JobRunner:
                 [
                     Statement("ListRequests", ("states:ListExecutions",), (self.state_machine.ref,)),
                     Statement("EndRequests", ("states:StopExecution",), (executions,), wildcard=names),
+                    *(
+                        [Statement("ReadRequests", ("states:DescribeExecution",), (executions,), wildcard=names)]
+                        * reads
+                    ),
                 ]
             )
         self.properties: Mapping[str, Any] = {

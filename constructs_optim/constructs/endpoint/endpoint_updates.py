@@ -1,0 +1,130 @@
+"""What accompanies the update of an endpoint: a check of what serves afterwards, and scaling that makes way for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from aws_cdk import CfnResource
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
+from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
+from constructs_optim.constructs.stack.handler import Handler, JobRunner
+from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of, sub
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
+from constructs_optim.recipe.tokens import is_token
+from constructs_optim.templates.resource_types import SERVED_CONFIGURATION, VARIANT_SCALING
+
+from .endpoint_base import name_in_arn
+
+
+class EndpointUpdateService(Construct):
+    """The functions of a stack that accompany updates of endpoints. Use :meth:`of`."""
+
+    @staticmethod
+    def of(scope: Construct) -> EndpointUpdateService:
+        """The service of ``scope``'s stack, created on first use."""
+        context = StackContext.of(scope)
+        return context.once(
+            EndpointUpdateService, lambda: EndpointUpdateService(context.stack, "EndpointUpdateService")
+        )
+
+    @cached_property
+    def serving(self) -> Handler:
+        """The handler that checks what an endpoint serves."""
+        description = "Checks that endpoints serve what was deployed"
+        code = OptimizationService.of(self).code
+        return Handler(self, "Serving", code=code, module="serving_handler", description=description)
+
+    @cached_property
+    def scaling(self) -> JobRunner:
+        """The handlers that take the scaling of a variant away, and put it back."""
+        return JobRunner(
+            Construct(self, "Scaling"),
+            "scaling",
+            code=OptimizationService.of(self).code,
+            job="change of a scaled variant",
+            handler=("Suspends and resumes the scaling of variants whose instance type changes", []),
+            watcher=("Resumes scaling after deployments that were given up", []),
+            supersedes=True,
+            reads=True,
+        )
+
+
+def check_served(
+    scope: Construct,
+    endpoint: sagemaker.CfnEndpoint,
+    *,
+    name: str,
+    config_name: str,
+    alarm_arns: Sequence[str],
+) -> CfnResource:
+    """Declare the check that the endpoint ``name`` serves a configuration, with the alarms that may take it back."""
+    handler = EndpointUpdateService.of(scope).serving
+    handler.permit([*_see(name), *statements_of("see alarms", Alarms=tuple(alarm_arns) or None)])
+    properties = {
+        "ServiceToken": handler.arn,
+        "ServiceTimeout": RESPONSE_SECONDS,
+        "EndpointName": name,
+        "EndpointConfigName": config_name,
+    }
+    served = CfnResource(scope, "Served", type=SERVED_CONFIGURATION, properties=properties)
+    served.add_resource_dependency(endpoint)
+    return served
+
+
+def changing(
+    scope: Construct,
+    target: ScalingTarget,
+    endpoint: sagemaker.CfnEndpoint,
+    endpoint_name: str,
+    variant_name: str,
+    instance_types: Sequence[str],
+) -> ScalingTarget:
+    """Let a scaled variant change: two resources, one before its endpoint, and one after it and before the target.
+
+    CloudFormation sends requests for them when the variant's name or its instance types change.
+    """
+    runner, ending = EndpointUpdateService.of(scope).scaling, policy_ending(instance_types)
+    tracked = _arn("cloudwatch", f"alarm:TargetTracking-endpoint/{endpoint_name}/variant/*")
+    needed = [*_see(endpoint_name), *statements_of("suspend scaling", TrackedAlarms=tracked)]
+    runner.handler.permit(needed)
+    runner.watcher.permit(needed)
+    properties = {
+        **runner.properties,
+        "EndpointName": endpoint_name,
+        "VariantName": variant_name,
+        "InstanceTypes": list(instance_types),
+        "PolicyEnding": ending,
+    }
+    before, after = (
+        CfnResource(scope, id, type=VARIANT_SCALING, properties=properties)
+        for id in ("ScalingSuspended", "ScalingResumed")
+    )
+    endpoint.add_resource_dependency(before)
+    after.add_resource_dependency(endpoint)
+    return replace(target, after=after, policy_ending=ending)
+
+
+def policy_ending(instance_types: Sequence[str]) -> str:
+    """What the names of a variant's scaling policies end in.
+
+    A policy that was deleted cannot come back as the same one: with other instance types it is another one by name,
+    which CloudFormation creates in its place, and its alarms name that one.
+    """
+    return f"-{'+'.join(instance_types)}"
+
+
+def _see(endpoint_name: str) -> list[Statement]:
+    endpoint = _arn("sagemaker", f"endpoint/{name_in_arn(endpoint_name)}")
+    return statements_of("see what serves", Endpoint=endpoint, Stack=PSEUDO.stack_id)
+
+
+def _arn(service: str, resource: str) -> Arn:
+    if is_token(resource):
+        return f"arn:{PSEUDO.partition}:{service}:{PSEUDO.region}:{PSEUDO.account}:{resource}"
+    return sub(f"arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:{resource}")

@@ -1,0 +1,65 @@
+"""The properties of ``Custom::ServedConfiguration`` and ``Custom::VariantScaling``, and what scaling was before."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from .properties import InstanceType, Properties, ResourceName, WatchedProperties, pattern
+
+_StackId = Annotated[str, pattern(r"arn:aws[a-z-]*:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/[^\x00-\x20]{1,400}")]
+
+
+class Registration(BaseModel):
+    """What is registered of a variant: members as the API describes them, as JSON.
+
+    ``alarms`` are the names of the alarms that run its policies; those of target tracking come with their policies.
+    """
+
+    resource_id: str
+    target: dict[str, Any]
+    tags: dict[str, str] = Field(default_factory=dict[str, str])
+    policies: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    scheduled_actions: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    alarms: list[str] = Field(default_factory=list[str])
+
+    @property
+    def variant_name(self) -> str:
+        """The variant's name."""
+        return self.resource_id.rpartition("/")[2]
+
+
+class ServedProperties(Properties):
+    """One ``Custom::ServedConfiguration``: an endpoint, and the configuration that it has to serve."""
+
+    endpoint_name: ResourceName
+    endpoint_config_name: ResourceName
+
+
+class ScalingProperties(WatchedProperties):
+    """One ``Custom::VariantScaling``: what a scaled variant is going to be.
+
+    The stack's own policies of the variant have names that end in ``policy_ending``, which follows from the types.
+    """
+
+    endpoint_name: ResourceName
+    variant_name: ResourceName
+    instance_types: Annotated[list[InstanceType], Field(min_length=1, max_length=5)]
+    policy_ending: Annotated[str, pattern(r"[\w .+-]{2,200}")]
+
+
+class ScalingWatch(Properties):
+    """The input of the execution: what was registered before an operation of the stack took it away.
+
+    ``variants`` are the instance types of the variants then, ``policy_ending`` the ending of the stack's own policies.
+    ``since`` is when it began, in seconds since 1970.
+    """
+
+    stack_id: _StackId
+    endpoint_name: ResourceName
+    variants: dict[str, list[str]]
+    registrations: list[Registration]
+    policy_ending: str | None = None
+    since: int
+    error: Any = None
