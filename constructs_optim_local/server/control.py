@@ -13,16 +13,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from constructs_optim_local.access.authorization import AuthorizationLog
 from constructs_optim_local.api.call_log import CallLog
 from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.clock import Clock
-from constructs_optim_local.cloudwatch.telemetry import Telemetry
 from constructs_optim_local.faults import Fault, Faults
 from constructs_optim_local.sagemaker.service import SageMaker
+
+if TYPE_CHECKING:
+    # Whoever starts a local cloud needs no parser of metrics.
+    from constructs_optim_local.cloudwatch.telemetry import Telemetry
 
 PREFIX = "/_constructs_optim/"
 # An engine exposes hundreds of kilobytes.

@@ -23,7 +23,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.endpoint_updates import serving
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Responses
+from ..support.local_cloud import BUCKET, ROLE, Responses, idle_state_machine
 from ..support.waiting import until
 
 ACCOUNT, REGION = "000000000000", "us-west-2"
@@ -90,11 +90,7 @@ class Evaluation:
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests invoke the watcher themselves."""
-    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
-    return cloud.client("stepfunctions").create_state_machine(
-        name="evaluation-watcher", definition=json.dumps(definition), roleArn=ROLE
-    )["stateMachineArn"]
+    return idle_state_machine(cloud, "evaluation-watcher")
 
 
 @pytest.fixture(scope="module")

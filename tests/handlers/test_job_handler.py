@@ -25,17 +25,13 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import ACCOUNT, OTHER_ACCOUNT, Clients, Died, Requests
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Responses, empty_bucket
+from ..support.local_cloud import BUCKET, Responses, empty_bucket, idle_state_machine
 from ..support.waiting import until
 
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests invoke the watcher themselves."""
-    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
-    return cloud.client("stepfunctions").create_state_machine(
-        name="watcher", definition=json.dumps(definition), roleArn=ROLE
-    )["stateMachineArn"]
+    return idle_state_machine(cloud, "watcher")
 
 
 @pytest.fixture

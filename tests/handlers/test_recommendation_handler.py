@@ -22,7 +22,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import Clients, Died
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Responses
+from ..support.local_cloud import BUCKET, ROLE, Responses, idle_state_machine
 
 numbers = count()
 CALLS_OF_A_CREATE = 8
@@ -91,11 +91,7 @@ class Recommendation:
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests invoke the watcher themselves."""
-    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
-    return cloud.client("stepfunctions").create_state_machine(
-        name="recommendation-watcher", definition=json.dumps(definition), roleArn=ROLE
-    )["stateMachineArn"]
+    return idle_state_machine(cloud, "recommendation-watcher")
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.hosting import make_model, settled
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Responses
+from ..support.local_cloud import BUCKET, Responses, idle_state_machine
 
 ACCOUNT, REGION = "000000000000", "us-west-2"
 _numbers = count()
@@ -152,11 +152,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests invoke the watcher themselves."""
-    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
-    return cloud.client("stepfunctions").create_state_machine(
-        name="shadow-watcher", definition=json.dumps(definition), roleArn=ROLE
-    )["stateMachineArn"]
+    return idle_state_machine(cloud, "shadow-watcher")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ The code of the jobs is a line of shell here; ``tests/e2e/test_medusa.py`` runs 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from constructs_optim_local.cloud import LocalCloud
 
 from ..support.handler_clients import Requests
 from ..support.lambda_context import LambdaContext
-from ..support.local_cloud import BUCKET, ROLE, Responses
+from ..support.local_cloud import BUCKET, Responses, idle_state_machine
 from ..support.waiting import until
 
 # Fails the first time, and leaves a checkpoint; goes on from it the second time.
@@ -101,11 +100,7 @@ def a_training(
 
 @pytest.fixture(scope="module")
 def machine(cloud: LocalCloud) -> str:
-    """A state machine that does nothing: these tests invoke the watcher themselves."""
-    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
-    return cloud.client("stepfunctions").create_state_machine(
-        name="watcher-of-trainings", definition=json.dumps(definition), roleArn=ROLE
-    )["stateMachineArn"]
+    return idle_state_machine(cloud, "watcher-of-trainings")
 
 
 def created(training: Trainings, request: str = "create", **changed: Any) -> str:

@@ -222,8 +222,10 @@ def judged(model: Model, candidate: Callable[[Model, Any], int], pairs: int) -> 
         captured[0] += line(request, int((hidden @ model.second).argmax()))
         captured[1] += line(request, candidate(model, question))
     observed = Observed()
-    for pair in paired(read_captures(captured[0]), read_captures(captured[1])):
-        add_pair(observed, CRITERIA, [outcome(check, pair, references, None)])
+    pairs_captured, _, _ = paired(read_captures(captured[0]), read_captures(captured[1]))
+    for sent, copied in pairs_captured:
+        pair_of_answers = Pair(copied.request, sent.response, copied.response)
+        add_pair(observed, CRITERIA, [outcome(check, pair_of_answers, references, None)])
     for _ in range(100):
         add_minute(observed, CRITERIA, 1, 1)
     add_requests(observed, (2_000, 0), (2_000, 0))
@@ -314,11 +316,13 @@ def test_only_copies_of_a_request_are_paired() -> None:
     requests = [{"prompt": "a"}, {"prompt": "b"}, {"prompt": "a"}]
     production = b"".join(line(request, number) for number, request in enumerate(requests))
     candidate = line(requests[0], 7) + line({"prompt": "c"}, 8) + line(requests[0], 9) + line(requests[0], 10) + b"{\n"
-    pairs = list(paired(read_captures(production), read_captures(candidate)))
-    assert [(pair.production, pair.candidate) for pair in pairs] == [
+    pairs, waiting, left = paired(read_captures(production), read_captures(candidate))
+    assert [(sent.response, copied.response) for sent, copied in pairs] == [
         ({"choices": [{"message": {"role": "assistant", "content": text}}]} if text else None, answer)
         for text, answer in (
             ("0", {"choices": [{"message": {"role": "assistant", "content": "7"}}]}),
             ("2", {"choices": [{"message": {"role": "assistant", "content": "9"}}]}),
         )
     ]
+    assert [capture.request for capture in waiting] == [{"prompt": "b"}]
+    assert [capture.request for capture in left] == [{"prompt": "c"}, requests[0]]

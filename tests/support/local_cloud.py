@@ -37,6 +37,14 @@ def plain_client(cloud: LocalCloud, **config: Any) -> Any:
     )
 
 
+def idle_state_machine(cloud: LocalCloud, name: str) -> str:
+    """The ARN of a state machine that does nothing, for tests that invoke its functions themselves."""
+    definition = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+    return cloud.client("stepfunctions").create_state_machine(
+        name=name, definition=json.dumps(definition), roleArn=ROLE
+    )["stateMachineArn"]
+
+
 class Responses:
     """A server that receives the responses and signals to CloudFormation."""
 

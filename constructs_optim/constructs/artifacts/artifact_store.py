@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -220,6 +220,11 @@ class ArtifactStore(Construct):
             return declared if isinstance(declared, ArtifactStore) else ArtifactStore(context.stack, _DEFAULT_ID)
 
         return context.once(ArtifactStore, declared_or_new)
+
+    @staticmethod
+    def writable_of(scope: Construct, stores: Iterable[IArtifactStore]) -> IArtifactStore:
+        """The first of ``stores`` that this app may write to; without one, that of ``scope``'s stack."""
+        return next((store for store in stores if not store.read_only), None) or ArtifactStore.default_of(scope)
 
     def _share(self, kind: str, id: str, *, read_only: bool) -> None:
         if not is_token(id) and not (isinstance(id, str) and _IDS[kind].fullmatch(id)):

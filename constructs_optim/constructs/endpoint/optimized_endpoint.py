@@ -653,15 +653,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             capture_bucket=capture.bucket,
             capture_prefix=capture.prefix,
             capture_keys=capture.key_arns,
-            store=next(
-                (
-                    model.artifact.artifact_store
-                    for model in (production, hosted)
-                    if not model.artifact.artifact_store.read_only
-                ),
-                None,
-            )
-            or ArtifactStore.default_of(self),
+            store=ArtifactStore.writable_of(self, (model.artifact.artifact_store for model in (production, hosted))),
         )
         self._shadow = ShadowRun(scope, "Run", shadowed=shadowed, settings=settings, topic=topic)
         return self._shadow

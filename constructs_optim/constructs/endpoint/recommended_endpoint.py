@@ -35,7 +35,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
     """An endpoint that serves the model package of a recommendation, on the instances and in the copies it names.
 
     The package has the container, its environment and the model's files; nothing is decided here that the file does
-    not say. A person approves the package before. Several copies on an instance are an inference component's.
+    not say. A person approves the package first. Several copies on an instance are an inference component's.
 
     Source: Amazon SageMaker developer guide, "Deploy a generative AI inference recommendation".
     """

@@ -125,8 +125,7 @@ class EndpointEvaluation(Construct):
         for advice in warnings(self._benchmark):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.target: EvaluationTarget = target
-        stores = [model.artifact.artifact_store for model in target.models]
-        self._store = next((store for store in stores if not store.read_only), None) or ArtifactStore.default_of(self)
+        self._store = ArtifactStore.writable_of(self, (model.artifact.artifact_store for model in target.models))
         self._requirements: Requirements | None = None
         self._tag_manager = TagManager(TagType.KEY_VALUE, _TYPE)
         self._tags = self._tag_manager.rendered_tags

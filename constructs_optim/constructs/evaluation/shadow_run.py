@@ -123,7 +123,7 @@ class ShadowRun(Construct):
     def announced_pairs(self) -> int:
         """How many pairs it takes to catch a candidate that is worse by the margin in 80 % of such runs.
 
-        Reckoned with a tenth of the pairs differing; the report has the number for the share that does.
+        Calculated for runs in which a tenth of the pairs differ; the report has the number for the share that did.
         """
         return self._settings.announced_pairs or 0
 

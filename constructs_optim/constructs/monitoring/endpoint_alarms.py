@@ -74,37 +74,7 @@ class _ActingAlarm:
         self._scope = scope
         self._bound: dict[str, list[tuple[AlarmAction, str]]] = {"alarm_actions": [], "ok_actions": []}
         warm_up = alarm.warm_up_minutes
-        compared: dict[str, Any] = {"metrics": [_data_query(alarm, query, series) for query in alarm.queries]}
-        if len(alarm.queries) == 1:
-            (query,) = alarm.queries
-            metric, is_percentile = series(query), query.statistic.startswith("p")
-            compared = {
-                "dimensions": metric["dimensions"],
-                "metric_name": metric["metricName"],
-                "namespace": metric["namespace"],
-                "period": alarm.period_seconds,
-                "extended_statistic" if is_percentile else "statistic": query.statistic,
-                # Of a few requests, the slowest is no percentile.
-                "evaluate_low_sample_count_percentile": "ignore" if is_percentile else None,
-            }
-        if promql is None:
-            compared |= {
-                "comparison_operator": alarm.comparison,
-                "datapoints_to_alarm": alarm.datapoints_to_alarm,
-                "evaluation_periods": alarm.evaluation_periods,
-                "threshold": alarm.threshold,
-                "treat_missing_data": alarm.missing,
-            }
-        else:
-            criteria = {
-                "pendingPeriod": alarm.period_seconds * alarm.evaluation_periods,
-                "query": f"{promql} {'<' if alarm.comparison.startswith('Less') else '>'} {alarm.threshold:g}",
-                "recoveryPeriod": _RECOVERY_SECONDS,
-            }
-            compared = {
-                "evaluation_criteria": {"promQlCriteria": criteria},
-                "evaluation_interval": alarm.period_seconds,
-            }
+        compared = _by_metrics(alarm, series) if promql is None else _by_promql(alarm, promql)
         self.resource = cloudwatch.CfnAlarm(
             scope,
             id,
@@ -318,6 +288,41 @@ def _job_alarm(stack: Construct, settings: AlarmSettings, runbook: str) -> _Acti
         alarm.description("", runbook),
         lambda query: {"dimensions": job_watcher, "metricName": query.metric, "namespace": NAMESPACE},
     )
+
+
+def _by_metrics(alarm: Alarm, series: Callable[[Query], dict[str, Any]]) -> dict[str, Any]:
+    """What an alarm on metrics compares, as properties of ``CfnAlarm``."""
+    compared: dict[str, Any] = {
+        "comparison_operator": alarm.comparison,
+        "datapoints_to_alarm": alarm.datapoints_to_alarm,
+        "evaluation_periods": alarm.evaluation_periods,
+        "threshold": alarm.threshold,
+        "treat_missing_data": alarm.missing,
+    }
+    if len(alarm.queries) != 1:
+        return {**compared, "metrics": [_data_query(alarm, query, series) for query in alarm.queries]}
+    (query,) = alarm.queries
+    metric, is_percentile = series(query), query.statistic.startswith("p")
+    return {
+        **compared,
+        "dimensions": metric["dimensions"],
+        "metric_name": metric["metricName"],
+        "namespace": metric["namespace"],
+        "period": alarm.period_seconds,
+        "extended_statistic" if is_percentile else "statistic": query.statistic,
+        # Of a few requests, the slowest is no percentile.
+        "evaluate_low_sample_count_percentile": "ignore" if is_percentile else None,
+    }
+
+
+def _by_promql(alarm: Alarm, promql: str) -> dict[str, Any]:
+    """What an alarm on an engine's metric compares, as properties of ``CfnAlarm``."""
+    criteria = {
+        "pendingPeriod": alarm.period_seconds * alarm.evaluation_periods,
+        "query": f"{promql} {'<' if alarm.comparison.startswith('Less') else '>'} {alarm.threshold:g}",
+        "recoveryPeriod": _RECOVERY_SECONDS,
+    }
+    return {"evaluation_criteria": {"promQlCriteria": criteria}, "evaluation_interval": alarm.period_seconds}
 
 
 def _data_query(alarm: Alarm, query: Query, series: Callable[[Query], dict[str, Any]]) -> dict[str, Any]:

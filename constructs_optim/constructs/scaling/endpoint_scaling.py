@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
     from constructs_optim.constructs.monitoring.served_model import ServedModel
 
-_ENGINE_COOLDOWNS = {"scale_in_cooldown": SCALE_IN_COOLDOWN_SECONDS, "scale_out_cooldown": STARTUP_SECONDS}
-
 
 class TrackingOptions(TypedDict, total=False):
     """The options of every target tracking policy.
@@ -127,7 +125,7 @@ class EndpointScaling(Construct):
         self._least, self._most = min_capacity, max_capacity
         self._concurrency: float | None = None
         self._held: list[EngineTarget] = []
-        self._engine_cooldowns = dict.fromkeys(_ENGINE_COOLDOWNS, 0.0)
+        self._engine_cooldowns: dict[str, float] = {}
         self._wakes = False
         self._resource = scaling.CfnScalableTarget(
             self,
@@ -459,10 +457,7 @@ class EndpointScaling(Construct):
     ) -> EndpointScaling:
         """Declare a target tracking policy."""
         check_options(location, options, TrackingOptions)
-        defaults = {"scale_in_cooldown": SCALE_IN_COOLDOWN_SECONDS, "scale_out_cooldown": SCALE_OUT_COOLDOWN_SECONDS}
-        cooldowns = {
-            name: _seconds(f"{location}.{name}", options.get(name), default) for name, default in defaults.items()
-        }
+        cooldowns = _cooldowns(location, options, scale_out=SCALE_OUT_COOLDOWN_SECONDS)
         self._check(id, targets=[TargetRequest(location, target, tuple(cooldowns.items()))])
         policy = scaling.CfnScalingPolicy(
             self,
@@ -487,10 +482,7 @@ class EndpointScaling(Construct):
     ) -> EndpointScaling:
         """Declare a policy on a metric of the engine, and with the first one what all of them share."""
         check_options(location, options, TrackingOptions)
-        cooldowns = {
-            name: _seconds(f"{location}.{name}", options.get(name), default)
-            for name, default in _ENGINE_COOLDOWNS.items()
-        }
+        cooldowns = _cooldowns(location, options, scale_out=STARTUP_SECONDS)
         held = EngineTarget(metric, target, quantile)
         engine = self._served.engine if self._served is not None else Engine()
         request = EngineTargetRequest(location, metric, target)
@@ -504,7 +496,9 @@ class EndpointScaling(Construct):
             raise ValueError(f"{self.node.path}: {location} needs a plan, and a target that is known at synthesis")
         self._request = replace(self._request, ids=[*self._request.ids, id])
         self._held.append(held)
-        self._engine_cooldowns = {name: max(value, self._engine_cooldowns[name]) for name, value in cooldowns.items()}
+        self._engine_cooldowns = {
+            name: max(value, self._engine_cooldowns.get(name, 0)) for name, value in cooldowns.items()
+        }
         declare_engine_policy(
             self,
             id,
@@ -569,6 +563,16 @@ class EndpointScaling(Construct):
         if least == 0 and most != 0 and self._target.wake is not None and not self._wakes:
             self._wakes = True
             declare_wake_up(self, self._registered, self._target.wake, WAKE_COOLDOWN_SECONDS)
+
+
+def _cooldowns(location: str, options: TrackingOptions, *, scale_out: float) -> dict[str, float]:
+    """The cooldowns of a policy in seconds, by the names of their options; ``scale_out`` is a default."""
+    return {
+        "scale_in_cooldown": _seconds(
+            f"{location}.scale_in_cooldown", options.get("scale_in_cooldown"), SCALE_IN_COOLDOWN_SECONDS
+        ),
+        "scale_out_cooldown": _seconds(f"{location}.scale_out_cooldown", options.get("scale_out_cooldown"), scale_out),
+    }
 
 
 def _seconds(location: str, duration: Duration | None, default: float) -> float:

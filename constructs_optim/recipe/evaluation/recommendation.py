@@ -108,7 +108,7 @@ class Recommendation(Settings):
         Args:
             job: the description.
             chosen: which recommendation, 1 being the first.
-            reason: why. Default: it is so many of the service's ranking.
+            reason: why. Default: its place in the service's ranking.
         """
         answers = job["Recommendations"]
         answer: Mapping[str, Any] = answers[chosen - 1]

@@ -18,7 +18,7 @@ from ..errors import DeploymentError, code_of, message_of
 from ..requests.properties import validate
 from ..requests.shadow_properties import ShadowRequest, ShadowWatch
 from ..shadow import report
-from ..shadow.observation import Observer, RunState, criteria_of
+from ..shadow.observation import Observer, Reading, RunState, criteria_of
 from ..shadow.verdict import Verdict, verdict
 from ..store.run_records import CURRENT, RESULT, RUN, RunRecords
 from ..telemetry import Counted, LambdaContext, entry_point, log
@@ -113,7 +113,7 @@ def _conclude(
     records.write(CURRENT, {"outcome": found.outcome, "run": watch.run})
     # Without files and places, the end needs none of them.
     state.phase, state.files = "ending", []
-    state.production, state.candidate = RunState(began=0, minute=0).production, RunState(began=0, minute=0).candidate
+    state.production, state.candidate = Reading(), Reading()
     records.write(RUN, state.model_dump(), watch.run)
     is_decided = found.outcome != "not decided"
     log(

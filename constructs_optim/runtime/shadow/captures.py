@@ -12,12 +12,26 @@ import base64
 import binascii
 import hashlib
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from ..documents import is_object, nested, object_in
 
 Document = dict[str, object]
+
+
+class Captured(Protocol):
+    """A capture, or its place: ``digest`` is that of the request."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the request, shortened."""
+        ...
+
+
+_Captured = TypeVar("_Captured", bound=Captured)
 
 
 @dataclass(frozen=True)
@@ -54,14 +68,25 @@ def read_captures(content: bytes) -> Iterator[Capture]:
         yield Capture(digest, request, _parsed(answered))
 
 
-def paired(production: Iterable[Capture], candidate: Iterable[Capture]) -> Iterator[Pair]:
-    """The pairs of the captures, in the order of the candidate's."""
-    waiting: dict[str, list[Capture]] = {}
-    for capture in production:
-        waiting.setdefault(capture.digest, []).append(capture)
+def paired(
+    production: Iterable[_Captured], candidate: Iterable[_Captured]
+) -> tuple[list[tuple[_Captured, _Captured]], list[_Captured], list[_Captured]]:
+    """The pairs of production and candidate, in the candidate's order, and what has no pair of each, in its order."""
+    sent = list(production)
+    waiting: dict[str, deque[int]] = {}
+    for index, capture in enumerate(sent):
+        waiting.setdefault(capture.digest, deque()).append(index)
+    taken: set[int] = set()
+    pairs: list[tuple[_Captured, _Captured]] = []
+    left: list[_Captured] = []
     for capture in candidate:
         if others := waiting.get(capture.digest):
-            yield Pair(capture.request, others.pop(0).response, capture.response)
+            index = others.popleft()
+            taken.add(index)
+            pairs.append((sent[index], capture))
+        else:
+            left.append(capture)
+    return pairs, [capture for index, capture in enumerate(sent) if index not in taken], left
 
 
 def _text(data: object, name: str) -> str | None:

@@ -19,7 +19,7 @@ from ..documents import is_object
 from ..errors import DeploymentError
 from ..requests.shadow_properties import ShadowRequest
 from ..store.json_records import get_object
-from .captures import Capture, Pair, read_captures
+from .captures import Capture, Pair, paired, read_captures
 from .checks import Check, Judge, outcome, prompt_of
 from .verdict import Criteria, Observed, add_minute, add_pair, add_requests
 
@@ -123,24 +123,12 @@ class Observer:
         return False
 
     def _pairs(self) -> Iterator[Pair]:
-        waiting: dict[str, list[Place]] = {}
-        for place in self._state.production.waiting:
-            waiting.setdefault(place.digest, []).append(place)
-        left: list[Place] = []
-        taken: set[tuple[int, int]] = set()
-        for place in self._state.candidate.waiting:
-            if others := waiting.get(place.digest):
-                other = others.pop(0)
-                taken.add((other.file, other.number))
-                production, candidate = self._capture(other), self._capture(place)
-                if production is not None and candidate is not None:
-                    yield Pair(candidate.request, production.response, candidate.response)
-            else:
-                left.append(place)
-        self._state.candidate.waiting = left
-        self._state.production.waiting = [
-            place for place in self._state.production.waiting if (place.file, place.number) not in taken
-        ]
+        sent, copied = self._state.production, self._state.candidate
+        pairs, sent.waiting, copied.waiting = paired(sent.waiting, copied.waiting)
+        for places in pairs:
+            production, candidate = map(self._capture, places)
+            if production is not None and candidate is not None:
+                yield Pair(candidate.request, production.response, candidate.response)
 
     def _capture(self, place: Place) -> Capture | None:
         captures = self._captures(place.file)

@@ -245,8 +245,8 @@ def _median(slower: Mapping[float, Counts]) -> float | None:
 def _of_errors(errors: Errors, criteria: Criteria) -> Finding:
     production = Counts(errors.production_failed, errors.production - errors.production_failed)
     candidate = Counts(errors.candidate_failed, errors.candidate - errors.candidate_failed)
+    accepted = f"fails in less than {criteria.margin:.3g} more of the requests"
     if not (production.pairs and candidate.pairs):
-        accepted = f"fails in less than {criteria.margin:.3g} more of the requests"
         return Finding("errors", "not decided", candidate.pairs, "requests", None, None, None, accepted, ERRORS_LEVEL)
     # Half of the level for each side: both bounds hold at once.
     (least, most), (low, high) = interval(production, LEVEL / 2), interval(candidate, LEVEL / 2)
@@ -259,7 +259,7 @@ def _of_errors(errors: Errors, criteria: Criteria) -> Finding:
         estimate=candidate.difference - production.difference,
         low=max(0.0, low) - most,
         high=high - max(0.0, least),
-        accepted=f"fails in less than {criteria.margin:.3g} more of the requests",
+        accepted=accepted,
         level=ERRORS_LEVEL,
         called_after=errors.called,
     )

@@ -101,7 +101,7 @@ class Invocations:
             if (shadow := self._shadow_of(endpoint)) is not None:
                 with contextlib.suppress(ApiError):
                     name = shadow["VariantName"]
-                    copied = self._completion(invocation, self._served.by_shadow(endpoint, shadow), name)
+                    copied = self._completion(invocation, self._served.by_variant(endpoint, shadow), name)
                     self._capture(endpoint, invocation, copied)
         return completion
 

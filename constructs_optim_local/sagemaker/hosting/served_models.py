@@ -43,18 +43,15 @@ class ServedModels:
         variant = next((item for item in variants if variant_name in (None, item["VariantName"])), None)
         if variant is None:
             raise NotServing(f"Variant {variant_name} not found for endpoint {endpoint['EndpointName']}")
-        fleet = endpoint["_fleet"].get(variant["VariantName"], [])
-        types = [instance.type_name for instance in fleet]
-        if not types and "ServerlessConfig" not in variant:
+        if not endpoint["_fleet"].get(variant["VariantName"]) and "ServerlessConfig" not in variant:
             raise NotServing(f"Endpoint {endpoint['EndpointName']} has no instance that could respond")
+        return self.by_variant(endpoint, variant)
+
+    def by_variant(self, endpoint: Record, variant: Record) -> Served:
+        """What a production or shadow variant of an endpoint's configuration serves."""
+        types = [instance.type_name for instance in endpoint["_fleet"].get(variant["VariantName"], [])]
         names = models(variant, types) or models(variant)
         return self._served(endpoint, variant, endpoint["EndpointName"], types, names, len(types))
-
-    def by_shadow(self, endpoint: Record, shadow: Record) -> Served:
-        """What an endpoint's shadow variant serves."""
-        types = [instance.type_name for instance in endpoint["_fleet"].get(shadow["VariantName"], [])]
-        names = models(shadow, types) or models(shadow)
-        return self._served(endpoint, shadow, endpoint["EndpointName"], types, names, len(types))
 
     def by_component(self, endpoint: Record, identifier: str) -> Served:
         """What an inference component of an endpoint serves.
