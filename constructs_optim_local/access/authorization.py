@@ -218,7 +218,8 @@ def _scaling_permissions(
 ) -> Iterator[Permission]:
     """What changes of a scalable target need. Its ARN ends in an id that no request names.
 
-    Source: Service Authorization Reference, "Actions, resources, and condition keys for Application Auto Scaling".
+    Sources: Service Authorization Reference, "Actions, resources, and condition keys for Application Auto Scaling";
+    for what registering needs of SageMaker, the SageMaker developer guide, "Auto scaling prerequisites".
     """
     target = f"arn:aws:application-autoscaling:{region}:{account}:scalable-target/{'0' * 34}"
     if "ResourceARN" in request:
@@ -231,6 +232,11 @@ def _scaling_permissions(
     yield Permission(f"application-autoscaling:{operation}", target, context)
     if request.get("Tags"):
         yield Permission("application-autoscaling:TagResource", target)
+    kind, _, name = str(request.get("ResourceId")).partition("/")
+    if operation == "RegisterScalableTarget" and kind == "endpoint":
+        endpoint = f"arn:aws:sagemaker:{region}:{account}:endpoint/{name.partition('/')[0].lower()}"
+        for action in ("DescribeEndpoint", "UpdateEndpointWeightsAndCapacities"):
+            yield Permission(f"sagemaker:{action}", endpoint)
 
 
 def _named_resource(operation: str, request: Mapping[str, Any], prefix: str) -> str:

@@ -175,6 +175,12 @@ class ApplicationAutoScaling:
             raise validation_error("MinCapacity and MaxCapacity are required to register a new scalable target")
         if low > high:
             raise validation_error(f"Maximum capacity cannot be less than minimum capacity: {high} is less than {low}")
+        if known and request.get("Tags"):
+            # The words: https://github.com/hashicorp/terraform-provider-aws/issues/31839.
+            raise validation_error(
+                "The scalable target that you tried to tag already exists. To update tags on an existing scalable "
+                "target, use the TagResource API."
+            )
         response = self._call("RegisterScalableTarget", request, *location)
         self._tags.setdefault(response["ScalableTargetARN"], {}).update(request.get("Tags", {}))
         self._engine.registered(location, request)
@@ -197,6 +203,16 @@ class ApplicationAutoScaling:
                 "Exactly one of the predefined and the customized metric specification must be given"
             )
         before = self._policy(request, location)
+        others = self._matching(
+            "DescribeScalingPolicies", "ScalingPolicies", {name: request[name] for name in _KEY}, location
+        )
+        if tracking is not None and any(
+            other["PolicyName"] != request["PolicyName"]
+            and _metric(other.get("TargetTrackingScalingPolicyConfiguration") or {}) == _metric(tracking)
+            for other in others
+        ):
+            # Also of a policy that CloudFormation replaces: https://github.com/aws/aws-cdk/issues/17956.
+            raise validation_error("Only one TargetTrackingScaling policy for a given metric specification is allowed.")
         self._call("PutScalingPolicy", request, *location)
         if before is not None:
             models, _ = self._moto
@@ -278,6 +294,11 @@ class ApplicationAutoScaling:
             missing = message.startswith(("No scalable target found", "No scaling policy found"))
             raise ApiError("ObjectNotFoundException" if missing else code, message, status)
         return content
+
+
+def _metric(tracking: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What a target tracking policy tracks."""
+    return tracking.get("PredefinedMetricSpecification"), tracking.get("CustomizedMetricSpecification")
 
 
 def _named(request: Mapping[str, Any]) -> str:

@@ -126,7 +126,10 @@ class ResourceProvider:
         if settles(self._type):
             # It may be scaling, and what is changing is not updated.
             self._stable(desired[str(self._operations.name)], "update")
-        response = self._call(self._operations.update, self._operations.normalize(desired))
+        request = self._operations.normalize(desired)
+        # What exists is tagged by another operation.
+        request.pop("Tags", None)
+        response = self._call(self._operations.update, request)
         self._settle(desired, physical_id, "update")
         self._put_parts(old, desired)
         # A resource that is updated in place keeps its id: moto generates a new ARN for a policy that is put again.
@@ -202,10 +205,23 @@ class ResourceProvider:
         return settles(self._type) and (before not in ("", current) or (after != "" and after == current))
 
     def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
-        """Bring a resource's tags up to date, for the types whose ``Ref`` is the ARN that tags are kept under."""
-        if old == new or not arn.startswith("arn:"):
-            return
+        """Bring a resource's tags up to date, for the types whose tags are kept under an ARN."""
         gone = sorted({tag["Key"] for tag in old} - {tag["Key"] for tag in new})
+        if old == new:
+            return
+        if self._type == "AWS::ApplicationAutoScaling::ScalableTarget":
+            resource, dimension, namespace = arn.split("|")
+            names = {"ResourceId": resource, "ScalableDimension": dimension, "ServiceNamespace": namespace}
+            found = self._found(names)
+            if found is not None:
+                where = {"ResourceARN": found["ScalableTargetARN"]}
+                if gone:
+                    self._call("UntagResource", {**where, "TagKeys": gone})
+                if new:
+                    self._call("TagResource", {**where, "Tags": {tag["Key"]: tag["Value"] for tag in new}})
+            return
+        if not arn.startswith("arn:"):
+            return
         if gone:
             self._call("DeleteTags", {"ResourceArn": arn, "TagKeys": gone})
         if new:
