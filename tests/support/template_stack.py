@@ -28,7 +28,7 @@ _NAMED = re.compile(r"(?<![a-z0-9-])s-(?=[a-z0-9-]*[0-9a-f]{8})")
 # A role's part in the deployment, read off its name: the ids of the constructs are in it, and what a physical name has
 # left of their hash.
 _PART = re.compile(
-    r"(Optimization|(?P<of>Evaluation|Recommendation|Shadow))Service(?P<part>[A-Za-z]+?)(Role)?[0-9A-F]{2,8}"
+    r"(Optimization|(?P<of>EndpointUpdate|Evaluation|Recommendation|Shadow))Service(?P<part>[A-Za-z]+?)(Role)?[0-9A-F]{2,8}"
 )
 
 

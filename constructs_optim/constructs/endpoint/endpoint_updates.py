@@ -11,7 +11,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
-from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.constructs.scaling.policies import DeclaredPolicies, ScalingTarget
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
 from constructs_optim.constructs.stack.handler import Handler, JobRunner
 from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of, sub
@@ -38,16 +38,18 @@ class EndpointUpdateService(Construct):
         """The handler that checks what an endpoint serves."""
         description = "Checks that endpoints serve what was deployed"
         code = OptimizationService.of(self).code
-        return Handler(self, "Serving", code=code, module="serving_handler", description=description)
+        return Handler(
+            Construct(self, "Serving"), "Handler", code=code, module="serving_handler", description=description
+        )
 
     @cached_property
     def scaling(self) -> JobRunner:
-        """The handlers that take the scaling of a variant away, and put it back."""
+        """The handlers that deregister a variant, and register it again."""
         return JobRunner(
             Construct(self, "Scaling"),
             "scaling",
             code=OptimizationService.of(self).code,
-            job="change of a scaled variant",
+            job="scaling change",
             handler=("Suspends and resumes the scaling of variants whose instance type changes", []),
             watcher=("Resumes scaling after deployments that were given up", []),
             supersedes=True,
@@ -61,11 +63,10 @@ def check_served(
     *,
     name: str,
     config_name: str,
-    alarm_arns: Sequence[str],
 ) -> CfnResource:
-    """Declare the check that the endpoint ``name`` serves a configuration, with the alarms that may take it back."""
+    """Declare the check that the endpoint ``name`` serves a configuration."""
     handler = EndpointUpdateService.of(scope).serving
-    handler.permit([*_see(name), *statements_of("see alarms", Alarms=tuple(alarm_arns) or None)])
+    handler.permit(_see(name))
     properties = {
         "ServiceToken": handler.arn,
         "ServiceTimeout": RESPONSE_SECONDS,
@@ -77,21 +78,35 @@ def check_served(
     return served
 
 
+def name_in_failure(scope: Construct, alarm_arns: Sequence[str]) -> None:
+    """Let the check say which of the alarms that roll updates back has gone off."""
+    statements = statements_of("see alarms", Alarms=tuple(alarm_arns) or None)
+    EndpointUpdateService.of(scope).serving.permit(statements)
+
+
 def changing(
     scope: Construct,
     target: ScalingTarget,
     endpoint: sagemaker.CfnEndpoint,
+    served: CfnResource,
+    *,
     endpoint_name: str,
     variant_name: str,
     instance_types: Sequence[str],
 ) -> ScalingTarget:
-    """Let a scaled variant change: two resources, one before its endpoint, and one after it and before the target.
+    """Let a scaled variant change: a resource before its endpoint, and one between it and the scalable target.
 
-    CloudFormation sends requests for them when the variant's name or its instance types change.
+    CloudFormation sends requests for them when the variant's name or its instance types change, and for the second when
+    the stack's own policies do.
     """
-    runner, ending = EndpointUpdateService.of(scope).scaling, policy_ending(instance_types)
+    runner = EndpointUpdateService.of(scope).scaling
     tracked = _arn("cloudwatch", f"alarm:TargetTracking-endpoint/{endpoint_name}/variant/*")
-    needed = [*_see(endpoint_name), *statements_of("suspend scaling", TrackedAlarms=tracked)]
+    needed = [
+        *_see(endpoint_name),
+        *statements_of(
+            "suspend scaling", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id, TrackedAlarms=tracked
+        ),
+    ]
     runner.handler.permit(needed)
     runner.watcher.permit(needed)
     properties = {
@@ -99,29 +114,23 @@ def changing(
         "EndpointName": endpoint_name,
         "VariantName": variant_name,
         "InstanceTypes": list(instance_types),
-        "PolicyEnding": ending,
     }
-    before, after = (
-        CfnResource(scope, id, type=VARIANT_SCALING, properties=properties)
-        for id in ("ScalingSuspended", "ScalingResumed")
-    )
+    before = CfnResource(scope, "ScalingSuspended", type=VARIANT_SCALING, properties=properties)
     endpoint.add_resource_dependency(before)
-    after.add_resource_dependency(endpoint)
-    return replace(target, after=after, policy_ending=ending)
-
-
-def policy_ending(instance_types: Sequence[str]) -> str:
-    """What the names of a variant's scaling policies end in.
-
-    A policy that was deleted cannot come back as the same one: with other instance types it is another one by name,
-    which CloudFormation creates in its place, and its alarms name that one.
-    """
-    return f"-{'+'.join(instance_types)}"
+    policies = DeclaredPolicies(scope)
+    after = CfnResource(
+        scope, "ScalingResumed", type=VARIANT_SCALING, properties={**properties, "PoliciesHash": policies.hash}
+    )
+    after.add_resource_dependency(served)
+    return replace(target, after=after, policies=policies)
 
 
 def _see(endpoint_name: str) -> list[Statement]:
-    endpoint = _arn("sagemaker", f"endpoint/{name_in_arn(endpoint_name)}")
-    return statements_of("see what serves", Endpoint=endpoint, Stack=PSEUDO.stack_id)
+    return statements_of("see what serves", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id)
+
+
+def _endpoint_arn(endpoint_name: str) -> Arn:
+    return _arn("sagemaker", f"endpoint/{name_in_arn(endpoint_name)}")
 
 
 def _arn(service: str, resource: str) -> Arn:

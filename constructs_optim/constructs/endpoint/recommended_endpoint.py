@@ -25,7 +25,7 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.tokens import is_token
 
 from .endpoint_base import IOptimizedEndpoint, name_in_arn
-from .endpoint_updates import changing
+from .endpoint_updates import changing, check_served
 
 _VARIANT = "AllTraffic"
 
@@ -102,6 +102,8 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             self, "Resource", endpoint_config_name=config.attr_endpoint_config_name, endpoint_name=name
         )
         self._endpoint.add_metadata("ConstructsOptim::Recommendation", self._shown())
+        config_name = config.attr_endpoint_config_name
+        self._served_check = check_served(self, self._endpoint, name=name, config_name=config_name)
         self.endpoint_name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         self.endpoint_arn = self._get_resource_arn_attribute(
             self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name_in_arn(name)
@@ -182,12 +184,19 @@ class RecommendedEndpoint(IOptimizedEndpoint):
                 f"{self.recommendation.instance_count} instances, which no managed scaling changes: the recommendation "
                 "is of that many"
             )
-        target = ScalingTarget.variant(self._endpoint.attr_endpoint_name, _VARIANT)
-        types = [self.recommendation.instance_type]
+        target = changing(
+            self,
+            ScalingTarget.variant(self._endpoint.attr_endpoint_name, _VARIANT),
+            self._endpoint,
+            self._served_check,
+            endpoint_name=self._name,
+            variant_name=_VARIANT,
+            instance_types=[self.recommendation.instance_type],
+        )
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            target=changing(self, target, self._endpoint, self._name, _VARIANT, types),
+            target=target,
             min_capacity=min_capacity,
             max_capacity=max_capacity,
         )

@@ -136,9 +136,7 @@ class EndpointScaling(Construct):
             scalable_dimension=target.dimension,
             service_namespace="sagemaker",
         )
-        if target.after is not None:
-            self._resource.add_resource_dependency(target.after)
-        self._registered = RegisteredTarget(self._resource.ref, target.policy_ending)
+        self._registered = RegisteredTarget(self._resource, target)
         if imported:
             self._resource.apply_removal_policy(RemovalPolicy.RETAIN)
         self._wake_from_zero(min_capacity, max_capacity)
@@ -459,19 +457,18 @@ class EndpointScaling(Construct):
         check_options(location, options, TrackingOptions)
         cooldowns = _cooldowns(location, options, scale_out=SCALE_OUT_COOLDOWN_SECONDS)
         self._check(id, targets=[TargetRequest(location, target, tuple(cooldowns.items()))])
-        policy = scaling.CfnScalingPolicy(
+        tracking = {
+            **metric,
+            "targetValue": target,
+            "scaleInCooldown": int(cooldowns["scale_in_cooldown"]),
+            "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
+            **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
+        }
+        policy = self._registered.policy(
             self,
             id,
-            policy_name=f"{options.get('policy_name', id)}{self._registered.policy_ending}",
-            policy_type="TargetTrackingScaling",
-            scaling_target_id=self._registered.id,
-            target_tracking_scaling_policy_configuration={
-                **metric,
-                "targetValue": target,
-                "scaleInCooldown": int(cooldowns["scale_in_cooldown"]),
-                "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
-                **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
-            },
+            name=options.get("policy_name", id),
+            configuration={"target_tracking_scaling_policy_configuration": tracking},
         )
         if self._imported:
             policy.apply_removal_policy(RemovalPolicy.RETAIN)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..aws import client
 from ..custom_resource import Event, custom_resource
 from ..errors import DeploymentError
-from ..hosting.serving import ServingEndpoint, serving_endpoint, stack_status
+from ..hosting.serving import ServingEndpoint, is_rolling_back, serving_endpoint
 from ..requests.hosting_properties import ServedProperties
 from ..requests.properties import validate
 from ..telemetry import log
@@ -32,7 +32,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     problem = _problem(props)
     if problem is None:
         log("serves", config_name=props.endpoint_config_name)
-    elif "ROLLBACK" in (stack_status(event["StackId"]) or ""):
+    elif is_rolling_back(event["StackId"]):
         # The endpoint may come after this in the rollback, which has to go on.
         log("serves otherwise", reason=problem)
     else:

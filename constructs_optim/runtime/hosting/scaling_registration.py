@@ -20,14 +20,29 @@ from ..requests.hosting_properties import Registration
 from ..telemetry import log
 
 if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch.client import CloudWatchClient
+
     from ..aws import ScalableTargets
 
+# Of the names in a request (DescribeAlarms, Amazon CloudWatch API reference).
+_MOST_ALARMS = 100
 _DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 
 
-def registration_of(endpoint_name: str, variant_name: str) -> Registration | None:
+def resource_id_of(endpoint_name: str, variant_name: str) -> str:
+    """A variant's resource id."""
+    return f"endpoint/{endpoint_name}/variant/{variant_name}"
+
+
+def policies_of_stack(stack_id: str, resource_id: str) -> dict[str, str]:
+    """The ARNs that CloudFormation knows of a stack's own policies of a resource, by the policies' names."""
+    arns, mark = _resources(stack_id, "AWS::ApplicationAutoScaling::ScalingPolicy"), _policy_mark(resource_id)
+    return {arn.partition(mark)[2]: arn for arn in arns if mark in arn}
+
+
+def registration_of(resource_id: str) -> Registration | None:
     """What is registered of a variant; None if nothing is."""
-    scaling, key = client("application-autoscaling"), _key(f"endpoint/{endpoint_name}/variant/{variant_name}")
+    scaling, key = client("application-autoscaling"), _key(resource_id)
     target = _target(key)
     if target is None:
         return None
@@ -42,14 +57,6 @@ def registration_of(endpoint_name: str, variant_name: str) -> Registration | Non
         policies=[_as_json(policy) for policy in policies],
         scheduled_actions=[
             _as_json(action) for action in _described(scaling, "describe_scheduled_actions", "ScheduledActions", key)
-        ],
-        alarms=[
-            alarm["AlarmName"]
-            for policy in policies
-            if policy["PolicyType"] == "StepScaling"
-            for page in client("cloudwatch").get_paginator("describe_alarms").paginate(ActionPrefix=policy["PolicyARN"])
-            for alarm in page["MetricAlarms"]
-            if "AlarmName" in alarm
         ],
     )
 
@@ -87,7 +94,6 @@ def register(registration: Registration, *, keeps: Callable[[str], bool] = lambd
     for action in registration.scheduled_actions:
         if action["ScheduledActionName"] not in scheduled:
             _schedule(scaling, _members(scaling, "PutScheduledAction", action))
-    _connect_alarms(registration, key)
 
 
 def _schedule(scaling: ScalableTargets, action: Mapping[str, Any]) -> None:
@@ -100,31 +106,40 @@ def _schedule(scaling: ScalableTargets, action: Mapping[str, Any]) -> None:
         log("schedule is over", schedule=action["ScheduledActionName"])
 
 
-def _connect_alarms(registration: Registration, key: Mapping[str, str]) -> None:
-    """Have alarms run the policies that are there now, in place of those of the same names that they ran."""
-    if not registration.alarms:
-        return
+def connect_alarms(stack_id: str, resource_id: str) -> None:
+    """Have a stack's alarms call the policies that are there, in place of those of the same names that they called."""
+    prefix = f"{stack_id.split('/')[1]}-"
+    # Alarms of scaling have the names that CloudFormation generates.
+    names = [name for name in _resources(stack_id, "AWS::CloudWatch::Alarm") if name.startswith(prefix)]
     scaling, cloudwatch = client("application-autoscaling"), client("cloudwatch")
-    now = {
-        policy["PolicyName"]: policy["PolicyARN"]
-        for policy in _described(scaling, "describe_scaling_policies", "ScalingPolicies", key)
-    }
-    arns = {
-        policy["PolicyARN"]: now[policy["PolicyName"]]
-        for policy in registration.policies
-        if policy["PolicyName"] in now
-    }
-    # Those that were deleted with their stack are not described.
-    for alarm in cloudwatch.describe_alarms(AlarmNames=registration.alarms)["MetricAlarms"]:
-        actions = [arns.get(action, action) for action in alarm.get("AlarmActions", [])]
-        if actions != alarm.get("AlarmActions", []):
-            known = cloudwatch.meta.service_model.operation_model("PutMetricAlarm").input_shape
-            assert known is not None  # noqa: S101 - the operation has input
-            members: dict[str, Any] = {
-                name: value for name, value in {**alarm, "AlarmActions": actions}.items() if name in known.members
-            }
-            cloudwatch.put_metric_alarm(**members)
-            log("connected", alarm=alarm.get("AlarmName"))
+    policies = _described(scaling, "describe_scaling_policies", "ScalingPolicies", _key(resource_id))
+    now = {policy["PolicyName"]: policy["PolicyARN"] for policy in policies}
+    mark = _policy_mark(resource_id)
+    for start in range(0, len(names), _MOST_ALARMS):
+        for alarm in cloudwatch.describe_alarms(AlarmNames=names[start : start + _MOST_ALARMS])["MetricAlarms"]:
+            before = alarm.get("AlarmActions", [])
+            actions = [now.get(action.partition(mark)[2], action) if mark in action else action for action in before]
+            if actions != before:
+                cloudwatch.put_metric_alarm(
+                    **_members(cloudwatch, "PutMetricAlarm", {**alarm, "AlarmActions": actions})
+                )
+                log("connected", alarm=alarm.get("AlarmName"))
+
+
+def _resources(stack_id: str, resource_type: str) -> list[str]:
+    """The physical ids of a stack's resources of a type."""
+    pages = client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack_id)
+    return [
+        resource.get("PhysicalResourceId", "")
+        for page in pages
+        for resource in page["StackResourceSummaries"]
+        if resource["ResourceType"] == resource_type
+    ]
+
+
+def _policy_mark(resource_id: str) -> str:
+    """What comes before the name in the ARN of a policy (ScalingPolicy, Application Auto Scaling API reference)."""
+    return f":resource/sagemaker/{resource_id}:policyName/"
 
 
 def _key(resource_id: str) -> dict[str, str]:
@@ -146,9 +161,11 @@ def _described(
     return [item for page in scaling.get_paginator(operation).paginate(**key) for item in page[member]]
 
 
-def _members(scaling: ScalableTargets, operation: str, described: Mapping[str, Any]) -> dict[str, Any]:
+def _members(
+    service: ScalableTargets | CloudWatchClient, operation: str, described: Mapping[str, Any]
+) -> dict[str, Any]:
     """The members of a request, of what was described."""
-    known = scaling.meta.service_model.operation_model(operation).input_shape
+    known = service.meta.service_model.operation_model(operation).input_shape
     return {name: value for name, value in described.items() if known is not None and name in known.members}
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import ClientError
+
 from ..aws import client
 from ..jobs.sagemaker_jobs import is_not_found
 
 if TYPE_CHECKING:
     from mypy_boto3_sagemaker.type_defs import DescribeEndpointOutputTypeDef
-
-from botocore.exceptions import ClientError
 
 _SETTLED = ("InService", "Failed", "OutOfService", "UpdateRollbackFailed")
 
@@ -34,6 +34,11 @@ class ServingEndpoint:
     def is_settled(self) -> bool:
         """Whether nothing of it is changing."""
         return self.described["EndpointStatus"] in _SETTLED
+
+    @property
+    def as_lists(self) -> dict[str, list[str]]:
+        """The variants as JSON has them."""
+        return {name: list(types) for name, types in self.variants.items()}
 
 
 def serving_endpoint(name: str) -> ServingEndpoint | None:
@@ -65,3 +70,8 @@ def stack_status(stack_id: str) -> str | None:
             raise
         return None
     return found["Stacks"][0]["StackStatus"]
+
+
+def is_rolling_back(stack_id: str) -> bool:
+    """Whether the stack's operation has failed, or was cancelled, and goes back."""
+    return "ROLLBACK" in (stack_status(stack_id) or "")

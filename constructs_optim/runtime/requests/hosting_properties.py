@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from .properties import InstanceType, Properties, ResourceName, WatchedProperties, pattern
+from .properties import InstanceType, Properties, ResourceName, Sha256, WatchedProperties, pattern
 
 _StackId = Annotated[str, pattern(r"arn:aws[a-z-]*:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/[^\x00-\x20]{1,400}")]
 
@@ -14,7 +14,7 @@ _StackId = Annotated[str, pattern(r"arn:aws[a-z-]*:cloudformation:[a-z0-9-]+:[0-
 class Registration(BaseModel):
     """What is registered of a variant: members as the API describes them, as JSON.
 
-    ``alarms`` are the names of the alarms that run its policies; those of target tracking come with their policies.
+    ``own`` are the names of the policies that the stack declares.
     """
 
     resource_id: str
@@ -22,12 +22,17 @@ class Registration(BaseModel):
     tags: dict[str, str] = Field(default_factory=dict[str, str])
     policies: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     scheduled_actions: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
-    alarms: list[str] = Field(default_factory=list[str])
+    own: list[str] = Field(default_factory=list[str])
 
     @property
     def variant_name(self) -> str:
         """The variant's name."""
         return self.resource_id.rpartition("/")[2]
+
+    @property
+    def policy_names(self) -> set[str]:
+        """The names of all policies."""
+        return {policy["PolicyName"] for policy in self.policies}
 
 
 class ServedProperties(Properties):
@@ -40,26 +45,25 @@ class ServedProperties(Properties):
 class ScalingProperties(WatchedProperties):
     """One ``Custom::VariantScaling``: what a scaled variant is going to be.
 
-    The stack's own policies of the variant have names that end in ``policy_ending``, which follows from the types.
+    ``policies_hash`` is of the stack's policies and their alarms: the resource that has it comes after the
+    endpoint, and before these policies.
     """
 
     endpoint_name: ResourceName
     variant_name: ResourceName
     instance_types: Annotated[list[InstanceType], Field(min_length=1, max_length=5)]
-    policy_ending: Annotated[str, pattern(r"[\w .+-]{2,200}")]
+    policies_hash: Sha256 | None = None
 
 
 class ScalingWatch(Properties):
-    """The input of the execution: what was registered before an operation of the stack took it away.
+    """The input of the execution: what was registered before an operation of the stack deregistered it.
 
-    ``variants`` are the instance types of the variants then, ``policy_ending`` the ending of the stack's own policies.
-    ``since`` is when it began, in seconds since 1970.
+    ``variants`` are the instance types of the endpoint's variants then, ``since`` the time in seconds since 1970.
     """
 
     stack_id: _StackId
     endpoint_name: ResourceName
     variants: dict[str, list[str]]
     registrations: list[Registration]
-    policy_ending: str | None = None
     since: int
     error: Any = None
