@@ -110,7 +110,7 @@ class TemplateStack:
     def reasons(self) -> str:
         """All that the stack's events give as reasons."""
         events = self.cloud.client("cloudformation").describe_stack_events(StackName=self.name)["StackEvents"]
-        return "\n".join(event.get("ResourceStatusReason", "") for event in events)
+        return "\n".join(event["ResourceStatusReason"] for event in events if event.get("ResourceStatusReason"))
 
     def resource(self, part: str) -> str:
         """The physical id of the one resource whose logical id contains ``part``."""
