@@ -65,6 +65,10 @@ PATCHES: Mapping[str, Patch] = {
         "93704ca254f7",
         "S3 gives no reason to those of another account.",
     ),
+    "core.iam_actions.extract_resource_arn": Patch(
+        "4f721b00d35d",
+        "Calls about alarms are held to the alarms that they name.",
+    ),
     "core.iam_actions.request_tag_context": Patch(
         "0ccb59060f0b",
         "Condition keys: the namespace of metric data, and the tags of a role that is to be assumed.",

@@ -4,6 +4,7 @@ import os
 
 from aws_cdk import App, Duration, Environment, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk.aws_applicationautoscaling import ScalingInterval
 
 from constructs_optim import Model, OptimizedEndpoint, UpdatePolicy
 
@@ -25,7 +26,7 @@ scaling = endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)
 scaling.on_steps(
     "OnErrors",
     metric=cloudwatch.Metric(namespace="Tests", metric_name="Errors"),
-    steps=[{"lower": 10, "change": 1}, {"upper": 5, "change": -1}],
+    steps=[ScalingInterval(lower=10, change=1), ScalingInterval(upper=5, change=-1)],
 )
 scaling.on_schedule("Mornings", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=2)
 app.synth()

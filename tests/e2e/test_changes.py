@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk.aws_applicationautoscaling import ScalingInterval
 
 from constructs_optim import Model, OptimizedEndpoint, Pool, UpdatePolicy, VariantOptions
 from constructs_optim.templates.resource_types import SERVED_CONFIGURATION, VARIANT_SCALING
@@ -92,7 +93,7 @@ class Chat:
             scaling.on_steps(
                 "OnErrors",
                 metric=cloudwatch.Metric(namespace="Tests", metric_name="Errors"),
-                steps=[{"lower": 10, "change": 1}, {"upper": 5, "change": -1}],
+                steps=[ScalingInterval(lower=10, change=1), ScalingInterval(upper=5, change=-1)],
             )
             scaling.on_schedule("Mornings", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=2)
 

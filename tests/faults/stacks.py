@@ -23,6 +23,7 @@ from aws_cdk import App, DefaultStackSynthesizer, Duration, Environment, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
+from aws_cdk.aws_applicationautoscaling import ScalingInterval
 from botocore.exceptions import ClientError
 
 from constructs_optim import (
@@ -165,7 +166,7 @@ def _scaled(stack: Stack, techniques: list[Any], **given: Any) -> None:
     scaling.on_steps(
         "OnErrors",
         metric=cloudwatch.Metric(namespace="Tests", metric_name="Errors"),
-        steps=[{"lower": 10, "change": 1}, {"upper": 5, "change": -1}],
+        steps=[ScalingInterval(lower=10, change=1), ScalingInterval(upper=5, change=-1)],
     )
     scaling.on_schedule("Mornings", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=2)
 
