@@ -102,7 +102,8 @@ def test_artifacts_of_a_stack_share_one_lambda_function() -> None:
     by_key(scope, id="Two", artifact_store=store, techniques=[Quantization.awq(group_size=64)])
     template = template_of(scope)
     assert [function["Handler"] for function in resources(template, "AWS::Lambda::Function")] == [
-        "runtime.handlers.artifact_handler.handler"
+        "runtime.handlers.artifact_handler.handler",
+        "runtime.handlers.serving_handler.handler",
     ]
     assert len(resources(template, "Custom::OptimizedArtifact")) == 2
 
