@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-_FIXED = {"AWS::Partition": "aws", "AWS::Region": "us-west-2", "AWS::URLSuffix": "amazonaws.com"}
+_FIXED = {
+    "AWS::Partition": "aws",
+    "AWS::Region": "us-west-2",
+    "AWS::StackId": "arn:aws:cloudformation:us-west-2:111122223333:stack/Chat/51af3dc0-da77-11e4-872e-1234567db123",
+    "AWS::StackName": "Chat",
+    "AWS::URLSuffix": "amazonaws.com",
+}
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 

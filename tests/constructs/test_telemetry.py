@@ -102,7 +102,7 @@ def test_every_function_has_active_tracing_and_permission_to_send_traces() -> No
     stack = Stack(App(), "Chat")
     STACKS["draft"](stack)
     found = template_of(stack)
-    assert len(functions(found)) == 3
+    assert len(functions(found)) == 6
     assert {function["TracingConfig"]["Mode"] for function in functions(found)} == {"Active"}
     for function in functions(found):
         role = found["Resources"][function["Role"]["Fn::GetAtt"][0]]
@@ -116,6 +116,7 @@ def test_function_metrics_and_logs_carry_the_handler_name() -> None:
     assert {handler: found["POWERTOOLS_SERVICE_NAME"] for handler, found in settings.items()} == {
         "runtime.handlers.job_handler.handler": "job_handler",
         "runtime.handlers.job_watcher.handler": "job_watcher",
+        "runtime.handlers.serving_handler.handler": "serving_handler",
     }
     assert {found["POWERTOOLS_METRICS_NAMESPACE"] for found in settings.values()} == {"ConstructsOptim"}
     assert {found["POWERTOOLS_LOG_LEVEL"] for found in settings.values()} == {"INFO"}
@@ -155,6 +156,6 @@ def test_tags_and_aspects_for_functions_reach_the_functions() -> None:
     Aspects.of(app).add(aspect)
     found = template_of(scope)
     declared = functions(found)
-    assert len(declared) == len(aspect.seen) == 3
+    assert len(declared) == len(aspect.seen) == 4
     assert all({"Key": "team", "Value": "nlp"} in function["Tags"] for function in declared)
     assert len(aspect.invocations) == len(resources(found, "AWS::Lambda::EventInvokeConfig")) > 0

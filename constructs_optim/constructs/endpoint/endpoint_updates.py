@@ -94,12 +94,13 @@ def changing(
     variant_name: str,
     instance_types: Sequence[str],
 ) -> ScalingTarget:
-    """Let a scaled variant change: a resource before its endpoint, and one between it and the scalable target.
+    """Let a scaled variant change: a resource before its endpoint, and more for ``served``, after it, to do.
 
     CloudFormation sends requests for them when the variant's name or its instance types change, and for the second when
     the stack's own policies do.
     """
-    runner = EndpointUpdateService.of(scope).scaling
+    service = EndpointUpdateService.of(scope)
+    runner = service.scaling
     tracked = _arn("cloudwatch", f"alarm:TargetTracking-endpoint/{endpoint_name}/variant/*")
     needed = [
         *_see(endpoint_name),
@@ -107,22 +108,18 @@ def changing(
             "suspend scaling", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id, TrackedAlarms=tracked
         ),
     ]
-    runner.handler.permit(needed)
-    runner.watcher.permit(needed)
-    properties = {
-        **runner.properties,
-        "EndpointName": endpoint_name,
-        "VariantName": variant_name,
-        "InstanceTypes": list(instance_types),
-    }
+    for handler in (runner.handler, runner.watcher, service.serving):
+        handler.permit(needed)
+    service.serving.permit(runner.starting)
+    changing = {"VariantName": variant_name, "InstanceTypes": list(instance_types)}
+    properties = {**runner.properties, "EndpointName": endpoint_name, **changing}
     before = CfnResource(scope, "ScalingSuspended", type=VARIANT_SCALING, properties=properties)
     endpoint.add_resource_dependency(before)
     policies = DeclaredPolicies(scope)
-    after = CfnResource(
-        scope, "ScalingResumed", type=VARIANT_SCALING, properties={**properties, "PoliciesHash": policies.hash}
-    )
-    after.add_resource_dependency(served)
-    return replace(target, after=after, policies=policies)
+    machine = runner.properties["StateMachineArn"]
+    for name, value in {"StateMachineArn": machine, **changing, "PoliciesHash": policies.hash}.items():
+        served.add_property_override(name, value)
+    return replace(target, after=served, policies=policies)
 
 
 def _see(endpoint_name: str) -> list[Statement]:

@@ -210,22 +210,19 @@ class JobRunner:
         self.state_machine: stepfunctions.CfnStateMachine = _state_machine(scope, self.watcher, job)
         description, statements = handler
         self.handler: Handler = Handler(scope, "Handler", code=code, module=f"{name}_handler", description=description)
-        start = Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))
-        self.handler.permit([*statements, start])
+        executions = (
+            f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:{self.state_machine.attr_name}:*"
+        )
+        names = f"executions are named after requests, {KNOWN_LATER}"
+        starting = [Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))]
         if supersedes:
-            machine = self.state_machine.attr_name
-            executions = f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:{machine}:*"
-            names = f"executions are named after requests, {KNOWN_LATER}"
-            self.handler.permit(
-                [
-                    Statement("ListRequests", ("states:ListExecutions",), (self.state_machine.ref,)),
-                    Statement("EndRequests", ("states:StopExecution",), (executions,), wildcard=names),
-                    *(
-                        [Statement("ReadRequests", ("states:DescribeExecution",), (executions,), wildcard=names)]
-                        * reads
-                    ),
-                ]
-            )
+            starting.append(Statement("ListRequests", ("states:ListExecutions",), (self.state_machine.ref,)))
+            starting.append(Statement("EndRequests", ("states:StopExecution",), (executions,), wildcard=names))
+        if reads:
+            starting.append(Statement("ReadRequests", ("states:DescribeExecution",), (executions,), wildcard=names))
+        self.starting: Sequence[Statement] = starting
+        """What whoever starts an execution is allowed."""
+        self.handler.permit([*statements, *starting])
         self.properties: Mapping[str, Any] = {
             "ServiceToken": self.handler.arn,
             "ServiceTimeout": RESPONSE_SECONDS,

@@ -3,7 +3,7 @@
 SageMaker takes an update back by itself, when an alarm goes off or instances do not start, and says nothing of it once
 the endpoint is in service again: https://github.com/hashicorp/terraform-provider-aws/issues/48997. And an endpoint
 keeps to what it has taken of a configuration that was deleted and created again under the same name:
-https://github.com/hashicorp/terraform-provider-aws/pull/48993.
+https://github.com/hashicorp/terraform-provider-aws/pull/48993. Of a scaled endpoint, scaling is resumed then.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..hosting.serving import ServingEndpoint, is_rolling_back, serving_endpoint
 from ..requests.hosting_properties import ServedProperties
 from ..requests.properties import validate
 from ..telemetry import log
+from ..variant_scaling import make_way
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.literals import AlarmTypeType
@@ -37,7 +38,7 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         log("serves otherwise", reason=problem)
     else:
         raise DeploymentError(problem)
-    return physical_id, {}
+    return physical_id, make_way(event) if props.variant_name is not None else {}
 
 
 def _problem(props: ServedProperties) -> str | None:

@@ -36,14 +36,18 @@ class Registration(BaseModel):
 
 
 class ServedProperties(Properties):
-    """One ``Custom::ServedConfiguration``: an endpoint, and the configuration that it has to serve."""
+    """One ``Custom::ServedConfiguration``: an endpoint, and the configuration that it has to serve.
+
+    With a ``variant_name``, it has the :class:`ScalingProperties` of a scaled variant as well.
+    """
 
     endpoint_name: ResourceName
     endpoint_config_name: ResourceName
+    variant_name: ResourceName | None = None
 
 
 class ScalingProperties(WatchedProperties):
-    """One ``Custom::VariantScaling``: what a scaled variant is going to be.
+    """What a scaled variant is going to be.
 
     ``policies_hash`` is of the stack's policies and their alarms: the resource that has it comes after the
     endpoint, and before these policies.
