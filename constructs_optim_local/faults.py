@@ -31,6 +31,7 @@ NAMES = {
     "endpoint_fails": "endpoints that are created or updated fail; reason: their FailureReason",
     "no_capacity": "no instance can be launched, or none of instance_type; a variant with another pool falls over",
     "update_fails": "updates of endpoints and inference components fail and roll back; reason: their FailureReason",
+    "silent_rollback": "an endpoint whose update rolls back says no FailureReason, and its updates seem to succeed",
     "rollback_fails": "endpoints that roll back end as UpdateRollbackFailed; reason: added to their FailureReason",
     "access_denied": "calls of operation by a function answer AccessDenied",
     "key_disabled": "calls of S3's operation by a function answer KMS.DisabledException",

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from constructs_optim.templates.endpoints import Variant, targets_of_variant
 from constructs_optim.templates.json_values import literal
-from constructs_optim.templates.resource_types import ENDPOINT, JOBS, OPTIMIZED_ARTIFACT, WAITING
+from constructs_optim.templates.resource_types import ENDPOINT, JOBS, OPTIMIZED_ARTIFACT, VARIANT_SCALING, WAITING
 from constructs_optim.templates.template import Resource, Template
+from constructs_optim.templates.text import text_of
 
 from .assembly import StackTemplate
 from .endpoints import Endpoint, capacities, describe_update, monthly_cost
@@ -186,12 +187,20 @@ def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, R
     """Changes of a scaled variant that SageMaker refuses: another instance type, or its removal.
 
     Source: SageMaker developer guide, "Update endpoints that use auto scaling". CloudFormation updates the endpoint
-    before it deletes a scaling target, so the same deployment cannot deregister the variant.
+    before it deletes a scaling target: the stack has to have resources that deregister the variant, before and after.
     """
     own = changes.get(after.resource.logical_id)
     # A new endpoint has no targets yet.
     if own is not None and own.action == "replace":
         return
+    if all(_makes_way(endpoint) for endpoint in (before, after)):
+        return
+    advice = (
+        "first without auto_scale(...) and with nothing else changed, which deregisters the variant; then with the "
+        "change, and with auto_scale(...) again."
+        if not _makes_way(after)
+        else "first with nothing else changed, which adds what deregisters the variant; then with the change."
+    )
     new = {variant.properties.get("VariantName"): _instance_types(variant) for variant in after.variants}
     for variant in before.variants:
         name, types = variant.properties.get("VariantName"), _instance_types(variant)
@@ -205,9 +214,14 @@ def _scaling_refusals(before: Endpoint, after: Endpoint, changes: Mapping[str, R
             change = f"the instance type of {name} changes from {listed(types)} to {listed(new[name])}"
         yield (
             f"SageMaker refuses the update of {after.resource.label}: {change} while Application Auto Scaling scales "
-            "it. Deploy twice: first without auto_scale(...) and with nothing else changed, which deregisters the "
-            "variant; then with the change, and with auto_scale(...) again."
+            f"it. Deploy twice: {advice}"
         )
+
+
+def _makes_way(endpoint: Endpoint) -> bool:
+    """Whether the stack deregisters the endpoint's variant while that changes, and registers it again."""
+    name = text_of(endpoint.resource.get("EndpointName"))
+    return any(text_of(each.get("EndpointName")) == name for each in endpoint.template.of_type(VARIANT_SCALING))
 
 
 def _instance_types(variant: Variant) -> list[str]:

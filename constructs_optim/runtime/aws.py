@@ -10,6 +10,8 @@ import botocore.session
 from botocore.config import Config
 
 if TYPE_CHECKING:
+    from botocore.client import ClientMeta
+    from botocore.paginate import Paginator
     from mypy_boto3_cloudformation.client import CloudFormationClient
     from mypy_boto3_cloudwatch.client import CloudWatchClient
     from mypy_boto3_pricing.client import PricingClient
@@ -30,6 +32,43 @@ class Judges(Protocol):
         ...
 
 
+class ScalableTargets(Protocol):
+    """What is called of Application Auto Scaling, with the names of its API."""
+
+    @property
+    def meta(self) -> ClientMeta:
+        """The service's model."""
+        ...
+
+    def get_paginator(self, operation_name: str, /) -> Paginator[Any]:
+        """The paginator of an operation."""
+        ...
+
+    def describe_scalable_targets(self, **request: Any) -> dict[str, Any]:
+        """DescribeScalableTargets."""
+        ...
+
+    def list_tags_for_resource(self, **request: Any) -> dict[str, Any]:
+        """ListTagsForResource."""
+        ...
+
+    def register_scalable_target(self, **request: Any) -> object:
+        """RegisterScalableTarget."""
+        ...
+
+    def deregister_scalable_target(self, **request: Any) -> object:
+        """DeregisterScalableTarget."""
+        ...
+
+    def put_scaling_policy(self, **request: Any) -> object:
+        """PutScalingPolicy."""
+        ...
+
+    def put_scheduled_action(self, **request: Any) -> object:
+        """PutScheduledAction."""
+        ...
+
+
 class Topics(Protocol):
     """What is called of Amazon SNS."""
 
@@ -38,6 +77,8 @@ class Topics(Protocol):
         ...
 
 
+@overload
+def client(name: Literal["application-autoscaling"]) -> ScalableTargets: ...
 @overload
 def client(name: Literal["cloudformation"]) -> CloudFormationClient: ...
 @overload
@@ -79,6 +120,7 @@ def session() -> botocore.session.Session:
 def _available_services(type_name: str) -> list[str]:
     # botocore would list the folders of every service, twice in a cold start.
     return [
+        "application-autoscaling",
         "cloudformation",
         "cloudwatch",
         "ec2",

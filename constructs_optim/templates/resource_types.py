@@ -18,6 +18,8 @@ OPTIMIZED_ARTIFACT = "Custom::OptimizedArtifact"
 OPTIMIZATION_JOB = "Custom::OptimizationJob"
 TRAINING_JOB = "Custom::TrainingJob"
 ENDPOINT_EVALUATION = "Custom::EndpointEvaluation"
+SERVED_CONFIGURATION = "Custom::ServedConfiguration"
+VARIANT_SCALING = "Custom::VariantScaling"
 COMPONENT_CAPACITY = "Custom::ComponentCapacity"
 PREFLIGHT = "Custom::Preflight"
 

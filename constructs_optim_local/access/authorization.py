@@ -187,6 +187,9 @@ def needed_permissions(
     Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon SageMaker": a tagged
     create depends on AddTags, and one that names a role on PassRole.
     """
+    if service == "application-autoscaling" and not operation.startswith("Describe"):
+        yield from _scaling_permissions(operation, request, account=account, region=region)
+        return
     if service != "sagemaker":
         yield Permission(f"{service}:{operation}", "*")
         return
@@ -208,6 +211,32 @@ def needed_permissions(
     for member in _ROLE_MEMBERS:
         if request.get(member):
             yield Permission("iam:PassRole", request[member], {"iam:PassedToService": "sagemaker.amazonaws.com"})
+
+
+def _scaling_permissions(
+    operation: str, request: Mapping[str, Any], *, account: str, region: str
+) -> Iterator[Permission]:
+    """What changes of a scalable target need. Its ARN ends in an id that no request names.
+
+    Sources: Service Authorization Reference, "Actions, resources, and condition keys for Application Auto Scaling";
+    for what registering needs of SageMaker, the SageMaker developer guide, "Auto scaling prerequisites".
+    """
+    target = f"arn:aws:application-autoscaling:{region}:{account}:scalable-target/{'0' * 34}"
+    if "ResourceARN" in request:
+        yield Permission(f"application-autoscaling:{operation}", request["ResourceARN"])
+        return
+    context = {
+        "application-autoscaling:scalable-dimension": str(request.get("ScalableDimension")),
+        "application-autoscaling:service-namespace": str(request.get("ServiceNamespace")),
+    }
+    yield Permission(f"application-autoscaling:{operation}", target, context)
+    if request.get("Tags"):
+        yield Permission("application-autoscaling:TagResource", target)
+    kind, _, name = str(request.get("ResourceId")).partition("/")
+    if operation == "RegisterScalableTarget" and kind == "endpoint":
+        endpoint = f"arn:aws:sagemaker:{region}:{account}:endpoint/{name.partition('/')[0].lower()}"
+        for action in ("DescribeEndpoint", "UpdateEndpointWeightsAndCapacities"):
+            yield Permission(f"sagemaker:{action}", endpoint)
 
 
 def _named_resource(operation: str, request: Mapping[str, Any], prefix: str) -> str:

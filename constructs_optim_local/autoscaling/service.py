@@ -57,6 +57,8 @@ class ApplicationAutoScaling:
         self._faults, self._calls, self._alarms = faults, calls, alarms
         # The names and ARNs of the alarms of a target tracking policy, by location and the policy's ARN.
         self._policy_alarms: dict[tuple[Location, str], list[dict[str, str]]] = {}
+        # The tags of scalable targets, by ARN, which moto does not keep.
+        self._tags: dict[str, dict[str, str]] = {}
         self._lock = threading.RLock()
         self._engine = ScalingEngine(self, resources, scale, next_cron, self._lock, clock)
 
@@ -130,6 +132,8 @@ class ApplicationAutoScaling:
             case "RegisterScalableTarget":
                 response = self._registered(request, location)
             case "DeregisterScalableTarget":
+                for target in self._matching("DescribeScalableTargets", "ScalableTargets", request, location):
+                    self._tags.pop(target["ScalableTargetARN"], None)
                 response = self._call(operation, request, *location)
                 self._forget(request, location)
             case "PutScalingPolicy":
@@ -149,6 +153,15 @@ class ApplicationAutoScaling:
                 if not self._matching("DescribeScheduledActions", "ScheduledActions", request, location):
                     raise ApiError("ObjectNotFoundException", f"No scheduled action found for {_named(request)}")
                 response = self._call(operation, request, *location)
+            case "ListTagsForResource":
+                response = {"Tags": self._tags_of(request)}
+            case "TagResource":
+                self._tags_of(request).update(request["Tags"])
+                response = {}
+            case "UntagResource":
+                for key in request["TagKeys"]:
+                    self._tags_of(request).pop(key, None)
+                response = {}
             case "DescribeScalingActivities":
                 response = self._engine.activities(location, request)
             case _:
@@ -162,9 +175,22 @@ class ApplicationAutoScaling:
             raise validation_error("MinCapacity and MaxCapacity are required to register a new scalable target")
         if low > high:
             raise validation_error(f"Maximum capacity cannot be less than minimum capacity: {high} is less than {low}")
+        if known and request.get("Tags"):
+            # The words: https://github.com/hashicorp/terraform-provider-aws/issues/31839.
+            raise validation_error(
+                "The scalable target that you tried to tag already exists. To update tags on an existing scalable "
+                "target, use the TagResource API."
+            )
         response = self._call("RegisterScalableTarget", request, *location)
+        self._tags.setdefault(response["ScalableTargetARN"], {}).update(request.get("Tags", {}))
         self._engine.registered(location, request)
         return response
+
+    def _tags_of(self, request: dict[str, Any]) -> dict[str, str]:
+        arn = request["ResourceARN"]
+        if arn not in self._tags:
+            raise ApiError("ResourceNotFoundException", f"The resource {arn} doesn't exist")
+        return self._tags[arn]
 
     def _put_policy(self, request: dict[str, Any], location: Location) -> dict[str, Any]:
         self._needs_target(request, location)
@@ -177,6 +203,16 @@ class ApplicationAutoScaling:
                 "Exactly one of the predefined and the customized metric specification must be given"
             )
         before = self._policy(request, location)
+        others = self._matching(
+            "DescribeScalingPolicies", "ScalingPolicies", {name: request[name] for name in _KEY}, location
+        )
+        if tracking is not None and any(
+            other["PolicyName"] != request["PolicyName"]
+            and _metric(other.get("TargetTrackingScalingPolicyConfiguration") or {}) == _metric(tracking)
+            for other in others
+        ):
+            # Also of a policy that CloudFormation replaces: https://github.com/aws/aws-cdk/issues/17956.
+            raise validation_error("Only one TargetTrackingScaling policy for a given metric specification is allowed.")
         self._call("PutScalingPolicy", request, *location)
         if before is not None:
             models, _ = self._moto
@@ -258,6 +294,11 @@ class ApplicationAutoScaling:
             missing = message.startswith(("No scalable target found", "No scaling policy found"))
             raise ApiError("ObjectNotFoundException" if missing else code, message, status)
         return content
+
+
+def _metric(tracking: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What a target tracking policy tracks."""
+    return tracking.get("PredefinedMetricSpecification"), tracking.get("CustomizedMetricSpecification")
 
 
 def _named(request: Mapping[str, Any]) -> str:

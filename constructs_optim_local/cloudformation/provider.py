@@ -1,5 +1,11 @@
 """CloudFormation resource types, driven by their real schemas: valid properties, replacement, and identifiers.
 
+A handler refuses to create what exists and to update what does not: "CloudFormation requires that update actions to a
+non-existing resource always throw a ResourceNotFoundException", although the service's operation would do both
+(CloudFormation CLI user guide, "Resource type FAQ" and "Resource type handler contract"). Assumed, as no source says
+how AWS's handler finds a scaling policy: by its ARN, which is its identifier, so that one of the same name that was put
+after the first was deleted is another one.
+
 ``resource_types.json`` holds what is used of the schemas; a test compares it with the schemas cfn-lint ships.
 """
 
@@ -74,6 +80,12 @@ class ResourceProvider:
         name = self._operations.name
         if name is not None and not desired.get(name):
             desired[name] = f"{logical_id[: _LONGEST_NAME - 13]}-{secrets.token_hex(6)}"
+        if self._found(desired) is not None:
+            # The words: https://github.com/pulumi/pulumi-aws-native/issues/1637, of a scaling policy.
+            kind = {"ScalableTarget": "Scalable Target"}.get(self._type.rpartition(":")[2], "Scaling Policy")
+            raise ResourceError(
+                f'Resource handler returned message: "{kind} Already Exists" (HandlerErrorCode: AlreadyExists)'
+            )
         response = self._call(self._operations.create, self._operations.normalize(desired))
         reference, attributes = self._identity(desired, response)
         try:
@@ -106,10 +118,18 @@ class ResourceProvider:
         self._retag(physical_id, old.get("Tags") or [], new.get("Tags") or [])
         if self._operations.update is None or not self._differs(old, new):
             return self._identity(desired, {self._operations.arn or "": physical_id})
+        if not self._is_there(physical_id, desired):
+            raise ResourceError(
+                f"Resource of type '{self._type}' with identifier '{physical_id}' was not found. "
+                "(HandlerErrorCode: NotFound)"
+            )
         if settles(self._type):
             # It may be scaling, and what is changing is not updated.
             self._stable(desired[str(self._operations.name)], "update")
-        response = self._call(self._operations.update, self._operations.normalize(desired))
+        request = self._operations.normalize(desired)
+        # What exists is tagged by another operation.
+        request.pop("Tags", None)
+        response = self._call(self._operations.update, request)
         self._settle(desired, physical_id, "update")
         self._put_parts(old, desired)
         # A resource that is updated in place keeps its id: moto generates a new ARN for a policy that is put again.
@@ -117,7 +137,8 @@ class ResourceProvider:
 
     def delete(self, physical_id: str, properties: Properties) -> None:
         """Delete a resource; one that is gone is deleted."""
-        self._remove({**properties, **self._names(physical_id, properties)})
+        if self._is_there(physical_id, properties):
+            self._remove({**properties, **self._names(physical_id, properties)})
 
     @property
     def identifier(self) -> tuple[str, ...]:
@@ -132,15 +153,15 @@ class ResourceProvider:
         """
         operations, shown = self._operations, None
         if operations.find is not None:
-            (listed,) = (
-                value
-                for value in self._call(operations.find, operations.find_request(identifier)).values()
-                if isinstance(value, list)
-            )
             # The API's name of a policy's ARN is not the schema's.
             members = {"Arn": operations.arn or "Arn"}
             shown = next(
-                (one for one in listed if all(one.get(members.get(k, k)) == v for k, v in identifier.items())), None
+                (
+                    one
+                    for one in self._listed(identifier)
+                    if all(one.get(members.get(k, k)) == v for k, v in identifier.items())
+                ),
+                None,
             )
         elif operations.describe is not None and operations.name is not None:
             name = str(identifier[self.identifier[0]]).rpartition("/")[2]
@@ -154,6 +175,27 @@ class ResourceProvider:
             raise ResourceError(f"Resource of type '{self._type}' with identifier '{value}' was not found.")
         return self._identity(shown, shown)
 
+    def _found(self, properties: Properties) -> Properties | None:
+        """What has the names of a resource, of a type that is put and so may exist before CloudFormation creates it."""
+        operations, request = self._operations, self._operations.normalize(properties)
+        if operations.find is None:
+            return None
+        names = operations.delete_members
+        alike = (one for one in self._listed(request) if all(one.get(name) == request.get(name) for name in names))
+        return next(alike, None)
+
+    def _listed(self, identifier: Properties) -> list[Properties]:
+        response = self._call(str(self._operations.find), self._operations.find_request(identifier))
+        (listed,) = (value for value in response.values() if isinstance(value, list))
+        return listed
+
+    def _is_there(self, physical_id: str, properties: Properties) -> bool:
+        """Whether the resource that CloudFormation knows exists still, and not another one of the same names."""
+        if self._operations.find is None:
+            return True
+        found = self._found(properties)
+        return found is not None and self._identity({**properties, **found}, found)[0] == physical_id
+
     def _was_never_replaced(self, physical_id: str, old: Properties, new: Properties) -> bool:
         """Whether the rollback of a failed replacement refers to the resource that was to be replaced."""
         name = self._operations.name or ""
@@ -163,10 +205,23 @@ class ResourceProvider:
         return settles(self._type) and (before not in ("", current) or (after != "" and after == current))
 
     def _retag(self, arn: str, old: list[dict[str, str]], new: list[dict[str, str]]) -> None:
-        """Bring a resource's tags up to date, for the types whose ``Ref`` is the ARN that tags are kept under."""
-        if old == new or not arn.startswith("arn:"):
-            return
+        """Bring a resource's tags up to date, for the types whose tags are kept under an ARN."""
         gone = sorted({tag["Key"] for tag in old} - {tag["Key"] for tag in new})
+        if old == new:
+            return
+        if self._type == "AWS::ApplicationAutoScaling::ScalableTarget":
+            resource, dimension, namespace = arn.split("|")
+            names = {"ResourceId": resource, "ScalableDimension": dimension, "ServiceNamespace": namespace}
+            found = self._found(names)
+            if found is not None:
+                where = {"ResourceARN": found["ScalableTargetARN"]}
+                if gone:
+                    self._call("UntagResource", {**where, "TagKeys": gone})
+                if new:
+                    self._call("TagResource", {**where, "Tags": {tag["Key"]: tag["Value"] for tag in new}})
+            return
+        if not arn.startswith("arn:"):
+            return
         if gone:
             self._call("DeleteTags", {"ResourceArn": arn, "TagKeys": gone})
         if new:

@@ -53,6 +53,7 @@ class EnforcedRoles:
 
         self._record()
         self._condition_keys()
+        self._named_alarms()
         self._encrypted_transport(ministack_app)
         handlers = table("app.SERVICE_HANDLERS")
         handlers["s3"] = self._checked_s3(handlers["s3"])
@@ -210,6 +211,33 @@ class EnforcedRoles:
 
         replace("core.iam_actions.request_tag_context", with_more)
 
+    def _named_alarms(self) -> None:
+        """Hold calls about alarms to the alarms that they name; of several, to the first.
+
+        Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon CloudWatch".
+        """
+        from ministack.core import iam_actions
+
+        resource_of = iam_actions.extract_resource_arn
+
+        def with_alarms(
+            service: str,
+            method: str,
+            path: str,
+            headers: dict[str, str],
+            body: bytes,
+            query_params: dict[str, Any],
+            region: str,
+            account_id: str,
+        ) -> str:
+            found = resource_of(service, method, path, headers, body, query_params, region, account_id)
+            if service != "monitoring" or found != "*":
+                return found
+            names = _alarm_names(body, query_params)
+            return f"arn:aws:cloudwatch:{region}:{account_id}:alarm:{names[0]}" if names else found
+
+        replace("core.iam_actions.extract_resource_arn", with_alarms)
+
     def _encrypted_transport(self, ministack_app: Any) -> None:
         """Let loopback count as TLS, which clients of the real service use and bucket policies ask for."""
         pin = ministack_app.pin_request_origin
@@ -319,6 +347,14 @@ def _session(role_arn: str) -> str:
         key, {"Arn": arn, "UserId": f"{name}:service", "SecretAccessKey": digest, "SessionToken": digest}
     )
     return key
+
+
+def _alarm_names(body: bytes, query_params: Mapping[str, Any]) -> list[str]:
+    """The alarms that a request names, as JSON or as a form."""
+    request: Any = json.loads(body) if body[:1] == b"{" else {}
+    of_form = [value for name, value in sorted(query_params.items()) if name.startswith("AlarmNames.member.")]
+    names = [value[0] if isinstance(value, list) else value for value in of_form]
+    return [*request.get("AlarmNames", []), *names]
 
 
 def _role_tags(values: Any) -> dict[str, str]:

@@ -18,6 +18,7 @@ _FIXED = {
     "AWS::Region": "us-west-2",
     "AWS::StackId": "arn:aws:cloudformation:us-west-2:111122223333:stack/PlatformTeamProduction/"
     "5aaf8cb0-13b2-11f1-9d7f-0a5d9d5f1c2b",
+    "AWS::StackName": "PlatformTeamProduction",
     "AWS::URLSuffix": "amazonaws.com",
 }
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")

@@ -306,7 +306,7 @@ def test_several_scaling_policies_can_be_combined() -> None:
     scope = stack()
     endpoint(scope).auto_scale(max_capacity=4).on_concurrency(target=8).on_invocations(target=100)
     policies = resources(template_of(scope), POLICY)
-    assert [policy["PolicyName"] for policy in policies] == ["OnConcurrency", "OnInvocations"]
+    assert [policy["PolicyName"]["Fn::Join"][1][0] for policy in policies] == ["OnConcurrency", "OnInvocations"]
 
 
 def test_an_update_of_a_scaled_endpoint_retains_its_variant_properties() -> None:

@@ -104,6 +104,7 @@ def test_artifacts_of_a_stack_share_one_lambda_function() -> None:
     assert [function["Handler"] for function in resources(template, "AWS::Lambda::Function")] == [
         "runtime.handlers.artifact_handler.handler",
         "runtime.handlers.preflight_handler.handler",
+        "runtime.handlers.serving_handler.handler",
     ]
     assert len(resources(template, "Custom::OptimizedArtifact")) == 2
 

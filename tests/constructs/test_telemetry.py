@@ -102,7 +102,7 @@ def test_every_function_has_active_tracing_and_permission_to_send_traces() -> No
     stack = Stack(App(), "Chat")
     STACKS["draft"](stack)
     found = template_of(stack)
-    assert len(functions(found)) == 4
+    assert len(functions(found)) == 7
     assert {function["TracingConfig"]["Mode"] for function in functions(found)} == {"Active"}
     for function in functions(found):
         role = found["Resources"][function["Role"]["Fn::GetAtt"][0]]
@@ -117,6 +117,7 @@ def test_function_metrics_and_logs_carry_the_handler_name() -> None:
         "runtime.handlers.job_handler.handler": "job_handler",
         "runtime.handlers.job_watcher.handler": "job_watcher",
         "runtime.handlers.preflight_handler.handler": "preflight_handler",
+        "runtime.handlers.serving_handler.handler": "serving_handler",
     }
     assert {found["POWERTOOLS_METRICS_NAMESPACE"] for found in settings.values()} == {"ConstructsOptim"}
     assert {found["POWERTOOLS_LOG_LEVEL"] for found in settings.values()} == {"INFO"}

@@ -15,6 +15,8 @@ from cdk_nag import AwsSolutionsChecks
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
+from constructs_optim.templates.resource_types import VARIANT_SCALING
+
 from ..support.construct_stacks import ENVIRONMENTS, STACKS, masked, template_of, types_of
 from ..support.nag import nag_findings
 from . import iam_reference
@@ -22,6 +24,9 @@ from .oracles import REGIONS, cfn_lint_errors, lacking, state_machine_errors
 
 # Actions of the constructs' policies that have no resource-level permission (IAM service authorization reference).
 WITHOUT_RESOURCES = {
+    "application-autoscaling:DescribeScalableTargets",
+    "application-autoscaling:DescribeScalingPolicies",
+    "application-autoscaling:DescribeScheduledActions",
     "cloudwatch:PutMetricData",
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",
@@ -181,7 +186,7 @@ def test_an_invalid_state_machine_definition_is_detected(
     templates: Templates, state: str, member: str, value: str, found: str
 ) -> None:
     template = json.loads(json.dumps(templates["headline", "anywhere"]))
-    (definition,) = [
+    definition, *_ = [
         resource["Properties"]["Definition"]
         for resource in template["Resources"].values()
         if resource["Type"] == "AWS::StepFunctions::StateMachine"
@@ -215,7 +220,7 @@ def test_wildcards_in_resource_arns_follow_a_specific_prefix(templates: Template
                 service_part = text[: text.index("*")].rstrip('"')
                 # The hash in a physical name: what cannot change in place has successors with other endings.
                 is_own_name = re.search(r"-[0-9a-f]{8}-$", service_part) is not None
-                assert is_own_name or service_part.endswith(("/", "optim-", ":")), text
+                assert is_own_name or service_part.endswith(("/", "optim-", ":", "${AWS::StackName}-")), text
                 assert "*:" not in text, text
 
 
@@ -237,9 +242,11 @@ def test_role_trust_policies_are_limited_to_the_account_and_service_resources(
             assert condition[f"StringEquals{if_sent}"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
             source = condition[f"ArnLike{if_sent}"]["aws:SourceArn"]["Fn::Sub"]
             assert source.startswith(f"arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:")
-    # An artifact by key, or one of AWS's making, has no job to watch; only evaluations run on a schedule. A role of the
-    # user's is there instead of the stack's own.
-    watched = () if name.endswith("by_key") or name == "pre_optimized" else ("states",)
+    # An artifact by key, or one of AWS's making, has no job to watch; a scaled variant has changes to watch, and only
+    # evaluations run on a schedule. A role of the user's is there instead of the stack's own.
+    is_scaled = any(each["Type"] == VARIANT_SCALING for each in templates[name, environment]["Resources"].values())
+    has_jobs = not (name.endswith("by_key") or name == "pre_optimized")
+    watched = ("states",) if is_scaled or has_jobs else ()
     jobs = () if name in ("recommended", "own_role", "imported_role") else ("sagemaker",)
     assert services == {"lambda", *jobs, *watched, *(("scheduler",) if name == "evaluated" else ())}
 
@@ -331,7 +338,7 @@ def test_cdk_nag_checks_that_functions_use_a_current_runtime(
     # cdk-nag checks lambda.CfnFunction, which is what CfnInclude makes of them too; a template's runtimes can vary.
     template = json.loads(json.dumps(templates["draft", "in_a_region"]))
     functions = [r for r in template["Resources"].values() if r["Type"] == "AWS::Lambda::Function"]
-    assert len(functions) == 4
+    assert len(functions) == 7
     for function in functions:
         function["Properties"]["Runtime"] = runtime or function["Properties"]["Runtime"]
     (tmp_path / "template.json").write_text(

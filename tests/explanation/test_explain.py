@@ -332,6 +332,19 @@ def test_changing_the_instance_type_is_allowed_unscaled_or_on_replacement() -> N
     assert not explain([stack(renamed)], [stack(chat(Target=scaled(1, 4)))]).refusals
 
 
+def test_changing_a_scaled_variant_is_allowed_where_both_templates_make_way() -> None:
+    way = {
+        "Type": "Custom::VariantScaling",
+        "Properties": {"EndpointName": chat()["Endpoint"]["Properties"]["EndpointName"]},
+    }
+    before, after = chat(Target=scaled(1, 4), Way=way), on_other_instances(chat(Target=scaled(1, 4), Way=way))
+    assert not explain([stack(after)], [stack(before)]).refusals
+    (refusal,) = explain([stack(after)], [stack(chat(Target=scaled(1, 4)))]).refusals
+    assert "Deploy twice: first with nothing else changed, which adds what deregisters the variant" in refusal
+    (refusal,) = explain([stack(on_other_instances(chat()))], [stack(before)]).refusals
+    assert "Deploy twice: first without auto_scale(...)" in refusal
+
+
 def test_removing_a_scaled_variant_is_refused_by_sagemaker() -> None:
     after = chat(Target=scaled(1, 4))
     after["Config"]["Properties"]["ProductionVariants"][0]["VariantName"] = "Other"

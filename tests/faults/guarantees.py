@@ -19,6 +19,11 @@ from .stacks import STORE
 
 SETTLES_SECONDS = 15
 _GONE = ("DELETE_COMPLETE",)
+_SCALING = (
+    "AWS::ApplicationAutoScaling::ScalableTarget",
+    "AWS::ApplicationAutoScaling::ScalingPolicy",
+    "AWS::CloudWatch::Alarm",
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Guarantees:
         self.owners = OwnerRecords(cloud.client("s3"), STORE)
         self._s3, self._cloudformation = cloud.client("s3"), cloud.client("cloudformation")
         self._sagemaker = cloud.client("sagemaker")
+        self._scaling, self._cloudwatch = cloud.client("application-autoscaling"), cloud.client("cloudwatch")
 
     def orphaned_jobs(self, seen: Seen | None = None) -> list[str]:
         """Running jobs whose claim no existing stack owns."""
@@ -80,6 +86,43 @@ class Guarantees:
         described = [self._sagemaker.describe_endpoint(EndpointName=each["EndpointName"]) for each in endpoints]
         return [each["EndpointName"] for each in described if "ShadowProductionVariants" in each]
 
+    def unscaled(self) -> list[str]:
+        """Variants whose stacks are settled and that are not scaled as their stacks declare."""
+        found: list[str] = []
+        for stack in self._cloudformation.describe_stacks()["Stacks"]:
+            status = stack["StackStatus"]
+            if status.startswith(("DELETE_", "ROLLBACK_")) or status.endswith(("_IN_PROGRESS", "_FAILED")):
+                continue
+            resources = self._cloudformation.describe_stack_resources(StackName=stack["StackId"])["StackResources"]
+            ids = {
+                kind: [each["PhysicalResourceId"] for each in resources if each["ResourceType"] == kind]
+                for kind in _SCALING
+            }
+            found += [f"{stack['StackName']}: {problem}" for problem in self._scaling_problems(*ids.values())]
+        return found
+
+    def _scaling_problems(self, targets: list[str], policies: list[str], alarms: list[str]) -> Iterator[str]:
+        for target in targets:
+            resource_id, dimension, namespace = target.split("|")
+            of = {"ServiceNamespace": namespace, "ScalableDimension": dimension}
+            if not self._scaling.describe_scalable_targets(**of, ResourceIds=[resource_id])["ScalableTargets"]:
+                yield f"{resource_id} is not registered"
+                continue
+            of["ResourceId"] = resource_id
+            described = self._scaling.describe_scaling_policies(**of)["ScalingPolicies"]
+            declared = {arn.rpartition("policyName/")[2] for arn in policies if f"/{resource_id}:" in arn}
+            names = {policy["PolicyName"] for policy in described}
+            if declared != names:
+                yield f"{resource_id} has the policies {sorted(names)} instead of {sorted(declared)}"
+            actions = {
+                action
+                for alarm in self._cloudwatch.describe_alarms(AlarmNames=alarms)["MetricAlarms"]
+                for action in alarm["AlarmActions"]
+            }
+            called = {policy["PolicyARN"] for policy in described if policy["PolicyType"] == "StepScaling"}
+            if called - actions:
+                yield f"no alarm calls {sorted(called - actions)}"
+
     def broken(self) -> list[str]:
         """Violated guarantees, one message each."""
         seen = self.seen()
@@ -89,6 +132,7 @@ class Guarantees:
             *(f"stack {stack} is gone and still owns something" for stack in self.dead_owners(seen)),
             *(f"{name} is no stack's resource" for name in self.abandoned()),
             *(f"endpoint {name} keeps its shadow variant" for name in self.shadows()),
+            *self.unscaled(),
         ]
 
     def broken_for_good(self, known: Collection[str] = ()) -> list[str]:

@@ -24,7 +24,31 @@ _OF_INTEREST = {
     "shadow": ("Execution", "ListObjectsV2"),
     "copy": ("TrainingJob",),
     "preflight": ("PrincipalPolicy", "Images", "DescribeStacks", "ListStackResources"),
+    "scaled": (
+        "DescribeEndpoint",
+        "Execution",
+        "Executions",
+        "MetricAlarm",
+        "MetricAlarms",
+        "ScalableTarget",
+        "ScalableTargets",
+        "ScalingPolicies",
+        "ScalingPolicy",
+        "ScheduledAction",
+        "ScheduledActions",
+        "StackResources",
+        "Stacks",
+    ),
 }
+# What CloudFormation calls for its own resources as well: only a function's first call is sure to be struck.
+_CALLED_BY_CLOUDFORMATION = (
+    "DescribeEndpoint",
+    "DescribeScalableTargets",
+    "DescribeScalingPolicies",
+    "PutScalingPolicy",
+    "PutScheduledAction",
+    "RegisterScalableTarget",
+)
 # Of the machine's clock: longer than a watcher waits between its polls, as the local cloud shortens these waits.
 _QUIET_SECONDS = 3.0
 # A watcher that a deletion overtakes makes another call now and then: what every run calls is tried.
@@ -41,7 +65,8 @@ def trials(on: Trials, phase: str) -> list[Trial]:
         assert not clean.problems, clean
     steps = [step for step in clean_runs[0] if all(step in run for run in clean_runs)]
     # Of the calls of a kind one in each trial: were all to fail in one, the SDK would wait longer each time.
-    by_place = {place: [step for step in steps if step.skip == place] for place in {step.skip for step in steps}}
+    failing = [step for step in steps if step.skip == 0 or step.operation not in _CALLED_BY_CLOUDFORMATION]
+    by_place = {place: [step for step in failing if step.skip == place] for place in {step.skip for step in failing}}
     every_call_fails = [
         tuple(Strike(fault, step) for step in some for fault in ("throttled", "server_error"))
         for _, some in sorted(by_place.items())
@@ -75,9 +100,11 @@ def _steps(on: Trials, phase: str) -> list[Step]:
     elif not phase.startswith("create"):
         stack.deploy()
     before = len(cloud.function_calls())
-    if phase.startswith("update"):
+    if phase.startswith(("update", "roll back")):
         stack.group_size = 64
-    if phase.startswith(("create", "update")):
+    if phase.startswith("roll back"):
+        cloud.inject("update_fails", count=1)
+    if phase.startswith(("create", "update", "roll back")):
         stack.deploy()
     else:
         stack.destroy()

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from aws_cdk import App, DefaultStackSynthesizer, Duration, Environment, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
+from aws_cdk.aws_applicationautoscaling import ScalingInterval
 from botocore.exceptions import ClientError
 
 from constructs_optim import (
@@ -56,6 +58,7 @@ _PACKAGE = Path(__file__).parent.parent.parent / "constructs_optim"
 _ENDED = ("COMPLETE", "FAILED")
 _LONGEST = 240
 _TRAINING_CODE = re.compile(r"cdk-hnb659fds-assets-[\w-]+/[0-9a-f]{64}\.zip")
+_SCALED_TYPES = {128: "ml.g5.12xlarge", 64: "ml.g6.12xlarge"}
 _ANY_MODEL, _ANY_STORE, _ANY_KEY = "any-model", "any-store", "0" * 64
 
 
@@ -73,6 +76,7 @@ class Kind:
     refers: bool = False
     copies: bool = False
     looks_first: bool = False
+    scaled: bool = False
     function_seconds: int = FUNCTION_SECONDS
     answer_seconds: int = ANSWER_SECONDS
 
@@ -91,6 +95,7 @@ KINDS = {
     "reference": Kind(refers=True),
     "copy": Kind(copies=True),
     "preflight": Kind(looks_first=True),
+    "scaled": Kind(scaled=True),
 }
 
 
@@ -126,6 +131,8 @@ def _template(name: str, group_size: int) -> str:
     quantization = Quantization.awq(group_size=group_size)
     if kind.refers:
         OptimizedArtifact(stack, "Llama", techniques=[quantization], artifact_key=_ANY_KEY, **given)
+    elif kind.scaled:
+        _scaled(stack, [quantization], **{**given, "instance_type": _SCALED_TYPES[group_size]})
     elif kind.partition:
         _on_a_partition(stack, [quantization], **given)
     elif kind.shadow:
@@ -159,6 +166,19 @@ def _template(name: str, group_size: int) -> str:
         if "ServiceTimeout" in properties:
             properties["ServiceTimeout"] = kind.answer_seconds
     return _TRAINING_CODE.sub(f"{STORE}/code/training.zip", json.dumps({"Resources": resources}))
+
+
+def _scaled(stack: Stack, techniques: list[Any], **given: Any) -> None:
+    """A variant with policies of both kinds, an alarm of its own, and a schedule; its type changes with the recipe."""
+    at_once = UpdatePolicy.all_at_once(bake_time=Duration.seconds(0))
+    made = OptimizedEndpoint(stack, "Llama", techniques=techniques, update_policy=at_once, **given)
+    scaling = made.auto_scale(max_capacity=2).on_concurrency(target=8)
+    scaling.on_steps(
+        "OnErrors",
+        metric=cloudwatch.Metric(namespace="Tests", metric_name="Errors"),
+        steps=[ScalingInterval(lower=10, change=1), ScalingInterval(upper=5, change=-1)],
+    )
+    scaling.on_schedule("Mornings", schedule="cron(0 7 ? * MON-FRI *)", min_capacity=2)
 
 
 def _on_a_partition(stack: Stack, techniques: list[Any], **given: Any) -> None:
@@ -281,9 +301,10 @@ class FaultStack:
     def start(self) -> None:
         """Create the stack, or update it."""
         act = self.cloudformation.update_stack if self.exists else self.cloudformation.create_stack
+        # Some are longer than a request may carry.
         key = f"templates/{self.name}.json"
-        self.cloud.client("s3").put_object(Bucket=STORE, Key=key, Body=self.body.encode())
-        url = f"{self.cloud.endpoint_url}/{STORE}/{key}"
+        self.cloud.client("s3").put_object(Bucket=MODELS, Key=key, Body=self.body.encode())
+        url = f"{self.cloud.endpoint_url}/{MODELS}/{key}"
         try:
             act(StackName=self.name, TemplateURL=url, Capabilities=["CAPABILITY_IAM"])
         except ClientError as error:

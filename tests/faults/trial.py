@@ -236,6 +236,18 @@ class Trials:
         if self.guarantees.store.manifest(before) is None:
             self.problem("the artifact from before the update is gone")
 
+    def roll_back(self, trial: Trial, stack: FaultStack) -> None:
+        """The faults strike while a changed recipe is taken back, as its endpoint has not started."""
+        stack.deploy()
+        stack.group_size = 64
+        self.cloud.inject("update_fails", count=1)
+        self._inject(trial)
+        status = stack.deploy()
+        self.end_faults()
+        self.check()
+        self.expect(status, "UPDATE_ROLLBACK_COMPLETE", "the stack's status")
+        self.again(stack)
+
     def delete(self, trial: Trial, stack: FaultStack) -> None:
         """The faults strike while a stack is deleted whose artifact is there."""
         stack.deploy()
@@ -279,6 +291,10 @@ _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "update copy": Trials.update,
     "cancel copy": Trials.abandon,
     "update component": Trials.update,
+    "create scaled": Trials.create,
+    "update scaled": Trials.update,
+    "roll back scaled": Trials.roll_back,
+    "delete scaled": Trials.delete,
     "create partition": Trials.create,
     "update partition": Trials.update,
     "delete partition": Trials.delete,

@@ -132,3 +132,36 @@ def test_a_scaling_policy_that_is_put_again_keeps_its_arn(scaling: Any) -> None:
     made = [scaling.put_scaling_policy(**TARGET, **policy)["PolicyARN"] for _ in range(2)]
     assert made[0] == made[1]
     scaling.deregister_scalable_target(**TARGET)
+
+
+def test_a_metric_is_tracked_by_one_policy(scaling: Any) -> None:
+    scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4)
+    metric = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
+
+    def put(name: str, target: float) -> None:
+        tracking = {"TargetValue": target, "PredefinedMetricSpecification": metric}
+        scaling.put_scaling_policy(
+            **TARGET,
+            PolicyName=name,
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration=tracking,
+        )
+
+    put("first", 8)
+    put("first", 9)
+    with pytest.raises(ClientError, match="Only one TargetTrackingScaling policy for a given metric specification"):
+        put("second", 8)
+    scaling.deregister_scalable_target(**TARGET)
+
+
+def test_a_target_that_exists_is_tagged_by_another_operation(scaling: Any) -> None:
+    registered = scaling.register_scalable_target(**TARGET, MinCapacity=1, MaxCapacity=4, Tags={"team": "chat"})
+    with pytest.raises(ClientError, match="use the TagResource API"):
+        scaling.register_scalable_target(**TARGET, MaxCapacity=5, Tags={"team": "chat"})
+    arn = registered["ScalableTargetARN"]
+    scaling.tag_resource(ResourceARN=arn, Tags={"stage": "test"})
+    scaling.untag_resource(ResourceARN=arn, TagKeys=["team"])
+    assert scaling.list_tags_for_resource(ResourceARN=arn)["Tags"] == {"stage": "test"}
+    scaling.deregister_scalable_target(**TARGET)
+    with pytest.raises(ClientError, match="doesn't exist"):
+        scaling.list_tags_for_resource(ResourceARN=arn)

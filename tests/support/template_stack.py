@@ -28,7 +28,7 @@ _NAMED = re.compile(r"(?<![a-z0-9-])s-(?=[a-z0-9-]*[0-9a-f]{8})")
 # A role's part in the deployment, read off its name: the ids of the constructs are in it, and what a physical name has
 # left of their hash.
 _PART = re.compile(
-    r"(Optimization|(?P<of>Evaluation|Recommendation|Shadow|Restart))Service(?P<part>[A-Za-z]+?)(Role)?[0-9A-F]{2,8}"
+    r"(Optimization|(?P<of>EndpointUpdate|Evaluation|Recommendation|Shadow|Restart))Service(?P<part>[A-Za-z]+?)(Role)?[0-9A-F]{2,8}"
 )
 
 
@@ -110,7 +110,7 @@ class TemplateStack:
     def reasons(self) -> str:
         """All that the stack's events give as reasons."""
         events = self.cloud.client("cloudformation").describe_stack_events(StackName=self.name)["StackEvents"]
-        return "\n".join(event.get("ResourceStatusReason", "") for event in events)
+        return "\n".join(event["ResourceStatusReason"] for event in events if event.get("ResourceStatusReason"))
 
     def resource(self, part: str) -> str:
         """The physical id of the one resource whose logical id contains ``part``."""

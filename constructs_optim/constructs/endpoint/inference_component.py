@@ -43,6 +43,7 @@ from constructs_optim.templates.resource_types import OPTIMIZED_INFERENCE_COMPON
 
 from .endpoint_base import ModelServer, grant_invocations, name_in_arn, openai_base_url, warn_of_openai
 from .endpoint_configuration import EndpointConfiguration
+from .endpoint_updates import name_in_failure
 from .options import ComponentOptions, declare_alarms
 from .update_policy import component_deployment_config
 
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 class EndpointResources:
     """The resources of an endpoint, with the options that its inference components share, and the components.
 
-    ``network`` is None without a VPC.
+    ``network`` is None without a VPC, and ``served`` for an endpoint that is imported as it is.
     """
 
     endpoint: sagemaker.CfnEndpoint
@@ -63,6 +64,7 @@ class EndpointResources:
     configuration: EndpointConfiguration
     hosting: Hosting
     network: Network | None
+    served: CfnResource | None
     components: list[InferenceComponent] = field(default_factory=lambda: list[InferenceComponent]())
 
     def evaluation_target(
@@ -77,6 +79,7 @@ class EndpointResources:
         """The target of evaluations of the variant or of a component."""
         return EvaluationTarget(
             label=path_of(server),
+            after=self.served,
             endpoint_arn=self.endpoint.ref,
             endpoint_config_name=self.config.attr_endpoint_config_name,
             component_arn=component_arn,
@@ -251,6 +254,8 @@ class InferenceComponent(_ComponentResource, ModelServer):
             label=path_of(self),
             accelerators=min(requirement.accelerators for requirement in requirements),
         )
+        if endpoint.served is not None:
+            name_in_failure(self, self.alarms.rollback_alarm_arns)
         self._definition = self._properties()
         self._resource = self._declare(
             endpoint,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import jsii
-from aws_cdk import Annotations, Duration, RemovalPolicy, Size
+from aws_cdk import Annotations, CfnResource, Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -62,6 +62,7 @@ from constructs_optim.templates.resource_types import OPTIMIZED_ENDPOINT_CONFIG
 
 from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn, warn_of_openai
 from .endpoint_configuration import EndpointConfiguration
+from .endpoint_updates import changing, check_served, name_in_failure
 from .inference_component import EndpointResources, InferenceComponent, requirements_of
 from .options import (
     AsyncInference,
@@ -235,13 +236,20 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self._config = self._declare_config()
         self.alarms: EndpointAlarms | None = self._declare_alarms()
         self._endpoint = self._declare_endpoint()
+        self._served_check = self._check_served()
         self.endpoint_name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         self.endpoint_arn = self._get_resource_arn_attribute(
             self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name_in_arn(self._literal_name)
         )
         self._declare_restart()
         self._resources = EndpointResources(
-            self._endpoint, self._config, self._literal_name, self._configuration, self._hosting, self._network
+            self._endpoint,
+            self._config,
+            self._literal_name,
+            self._configuration,
+            self._hosting,
+            self._network,
+            self._served_check,
         )
         self.component: InferenceComponent | None = None
         if self.models and self._hosting.serves_components:
@@ -397,6 +405,17 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             reservation=reservation.arn if reservation is not None else None,
         )
 
+    def _check_served(self) -> CfnResource | None:
+        """What tells an update that SageMaker took back from one that went well."""
+        if self._hosting.existing_configuration is not None:
+            # An import of resources allows for no other change of the stack.
+            return None
+        own = self.alarms.rollback_alarm_arns if self.alarms is not None else []
+        others = [alarm.alarm_arn for alarm in self._configuration.update_policy.rollback_alarms]
+        name_in_failure(self, [*own, *others])
+        config_name = self._config.attr_endpoint_config_name
+        return check_served(self, self._endpoint, name=self._literal_name, config_name=config_name)
+
     def _deployment_config(self) -> dict[str, Any]:
         """How the endpoint is updated. The policy's own alarms come first, of the ten that SageMaker allows."""
         policy = self._configuration.update_policy
@@ -475,20 +494,32 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if self.component is not None:
             scaling = self.component.auto_scale(max_capacity=max_capacity, min_capacity=min_capacity)
         else:
+            imported = self._hosting.existing_configuration is not None
+            target = ScalingTarget.variant(
+                self._endpoint.attr_endpoint_name, self.variant_name, is_asynchronous=self._hosting.asynchronous
+            )
+            if self._served_check is not None:
+                target = changing(
+                    self,
+                    target,
+                    self._endpoint,
+                    self._served_check,
+                    endpoint_name=self._literal_name,
+                    variant_name=self.variant_name,
+                    instance_types=self._hosting.instance_types,
+                )
             scaling = EndpointScaling(
                 self,
                 "Scaling",
-                target=ScalingTarget.variant(
-                    self._endpoint.attr_endpoint_name, self.variant_name, is_asynchronous=self._hosting.asynchronous
-                ),
+                target=target,
                 min_capacity=min_capacity,
                 max_capacity=max_capacity,
                 defaults=scaling_defaults(self.plan),
                 alarms=self.alarms,
                 served=self.served,
-                imported=self._hosting.existing_configuration is not None,
+                imported=imported,
             )
-            if self._hosting.existing_configuration is None:
+            if not imported:
                 self._endpoint.retain_all_variant_properties = True
         self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
         return scaling
@@ -717,6 +748,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         shadowed = ShadowedEndpoint(
             label=path_of(self),
             endpoint=self._endpoint,
+            served=self._served_check,
             endpoint_name=self._literal_name,
             variant_name=self.variant_name,
             shadow=self._config,

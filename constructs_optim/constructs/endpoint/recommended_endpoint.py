@@ -37,6 +37,7 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.tokens import is_token
 
 from .endpoint_base import IOptimizedEndpoint, name_in_arn
+from .endpoint_updates import changing, check_served
 from .options import MonitoringOptions
 from .update_policy import UpdatePolicy, deployment_config, watch_statements
 
@@ -93,6 +94,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         refuse(check(deployment))
         name = endpoint_name_of(scope, id, endpoint_name, "")
         super().__init__(scope, id, physical_name=name)
+        self._name = name
         for advice in warnings(deployment):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
         self.recommendation: Recommendation = recommendation
@@ -145,6 +147,8 @@ class RecommendedEndpoint(IOptimizedEndpoint):
                 definition=sha256(f"{self._package} {recommendation.instance_type}")[:8],
                 reservation=None,
             )
+        config_name = config.attr_endpoint_config_name
+        self._served_check = check_served(self, self._endpoint, name=name, config_name=config_name)
         self.endpoint_name = self._get_resource_name_attribute(self._endpoint.attr_endpoint_name)
         self.endpoint_arn = self._get_resource_arn_attribute(
             self._endpoint.ref, service="sagemaker", resource="endpoint", resource_name=name_in_arn(name)
@@ -312,10 +316,19 @@ class RecommendedEndpoint(IOptimizedEndpoint):
                 f"{self.recommendation.instance_count} instances, which no managed scaling changes: the recommendation "
                 "is of that many"
             )
+        target = changing(
+            self,
+            ScalingTarget.variant(self._endpoint.attr_endpoint_name, _VARIANT),
+            self._endpoint,
+            self._served_check,
+            endpoint_name=self._name,
+            variant_name=_VARIANT,
+            instance_types=[self.recommendation.instance_type],
+        )
         self._scaling = EndpointScaling(
             self,
             "Scaling",
-            target=ScalingTarget.variant(self._endpoint.attr_endpoint_name, _VARIANT),
+            target=target,
             min_capacity=min_capacity,
             max_capacity=max_capacity,
         )

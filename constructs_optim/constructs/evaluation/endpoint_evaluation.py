@@ -79,12 +79,13 @@ class EvaluatedSubject:
 class EvaluationTarget:
     """An endpoint or component to evaluate, with what it serves, a subject for each instance type.
 
-    ``component_arn`` is None where a variant serves the model. ``share_of_instance`` is what a copy of the component
-    takes, ``network`` what the benchmark job reaches the network through, and ``discount`` a share. ``alarms`` watch
-    that its schedule is kept, and ``dashboard`` shows the results.
+    It is evaluated ``after`` the check of what it serves. ``component_arn`` is None where a variant serves the model.
+    ``share_of_instance`` is what a copy of the component takes, ``network`` what the benchmark job reaches the network
+    through, and ``discount`` a share. ``alarms`` watch that its schedule is kept, and ``dashboard`` shows the results.
     """
 
     label: str
+    after: CfnResource | None
     endpoint_arn: str
     endpoint_config_name: str
     component_arn: str | None
@@ -169,6 +170,8 @@ class EndpointEvaluation(Construct):
         if self._benchmark.after_deployment:
             properties = {**service.jobs.properties, "Request": self._request()}
             self._resource = CfnResource(self, "Resource", type=_TYPE, properties=properties)
+            if target.after is not None:
+                self._resource.add_resource_dependency(target.after)
         schedule = self._benchmark.schedule
         self._schedule = self._scheduled(schedule) if schedule is not None else None
         if target.dashboard is not None:

@@ -64,6 +64,7 @@ class ShadowedEndpoint:
 
     label: str
     endpoint: sagemaker.CfnEndpoint
+    served: CfnResource | None
     endpoint_name: str
     variant_name: str
     shadow: sagemaker.CfnEndpointConfig
@@ -113,7 +114,8 @@ class ShadowRun(Construct):
         self._resource = CfnResource(
             self, "Resource", type=_TYPE, properties={**service.jobs.properties, "Request": request}
         )
-        self._resource.add_resource_dependency(shadowed.endpoint)
+        # The run may soon move the endpoint to another configuration.
+        self._resource.add_resource_dependency(shadowed.served or shadowed.endpoint)
         for config in (shadowed.ended, shadowed.promoted):
             if config is not None:
                 # The endpoint may have it when the stack is deleted, and loses it last.

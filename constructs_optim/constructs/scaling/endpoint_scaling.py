@@ -42,7 +42,7 @@ from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.rules.scaling_rules import in_utc
 from constructs_optim.recipe.tokens import is_known, is_number
 
-from .policies import ScalingTarget, declare_engine_policy, declare_steps, declare_wake_up, tracked
+from .policies import RegisteredTarget, ScalingTarget, declare_engine_policy, declare_steps, declare_wake_up, tracked
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
@@ -136,6 +136,7 @@ class EndpointScaling(Construct):
             scalable_dimension=target.dimension,
             service_namespace="sagemaker",
         )
+        self._registered = RegisteredTarget(self._resource, target)
         if imported:
             self._resource.apply_removal_policy(RemovalPolicy.RETAIN)
         self._wake_from_zero(min_capacity, max_capacity)
@@ -354,7 +355,7 @@ class EndpointScaling(Construct):
         pause = _seconds(f"{location}.cooldown", cooldown, 300)
         request = StepRequest(location, steps, adjustment, pause, evaluation_periods, datapoints_to_alarm)
         self._check(id, f"{id}Out", f"{id}In", steps=[request])
-        declare_steps(self, id, self._resource.ref, request, metric, min_adjustment_magnitude)
+        declare_steps(self, id, self._registered, request, metric, min_adjustment_magnitude)
         return self
 
     def on_schedule(
@@ -456,19 +457,18 @@ class EndpointScaling(Construct):
         check_options(location, options, TrackingOptions)
         cooldowns = _cooldowns(location, options, scale_out=SCALE_OUT_COOLDOWN_SECONDS)
         self._check(id, targets=[TargetRequest(location, target, tuple(cooldowns.items()))])
-        policy = scaling.CfnScalingPolicy(
+        tracking = {
+            **metric,
+            "targetValue": target,
+            "scaleInCooldown": int(cooldowns["scale_in_cooldown"]),
+            "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
+            **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
+        }
+        policy = self._registered.policy(
             self,
             id,
-            policy_name=options.get("policy_name", id),
-            policy_type="TargetTrackingScaling",
-            scaling_target_id=self._resource.ref,
-            target_tracking_scaling_policy_configuration={
-                **metric,
-                "targetValue": target,
-                "scaleInCooldown": int(cooldowns["scale_in_cooldown"]),
-                "scaleOutCooldown": int(cooldowns["scale_out_cooldown"]),
-                **({"disableScaleIn": True} if options.get("disable_scale_in") else {}),
-            },
+            name=options.get("policy_name", id),
+            configuration={"target_tracking_scaling_policy_configuration": tracking},
         )
         if self._imported:
             policy.apply_removal_policy(RemovalPolicy.RETAIN)
@@ -499,7 +499,7 @@ class EndpointScaling(Construct):
         declare_engine_policy(
             self,
             id,
-            self._resource.ref,
+            self._registered,
             held.missed(self._engine_query),
             change=ADDED_PERCENT,
             cooldown=int(cooldowns["scale_out_cooldown"]),
@@ -518,7 +518,7 @@ class EndpointScaling(Construct):
             if name not in self._request.ids and (change > 0 or not options.get("disable_scale_in")):
                 self._request = replace(self._request, ids=[*self._request.ids, name])
                 pause = Token.as_number(late_value(lambda name=cooldown: int(self._engine_cooldowns[name])))
-                declare_engine_policy(self, name, self._resource.ref, query, change=change, cooldown=pause, cause=cause)
+                declare_engine_policy(self, name, self._registered, query, change=change, cooldown=pause, cause=cause)
         return self
 
     def _engine_query(self, name: str, /, *, quantile: float | None = None) -> str:
@@ -559,7 +559,7 @@ class EndpointScaling(Construct):
         """Start a copy for requests where a range allows for none, and for some: 0 to 0 is stopped."""
         if least == 0 and most != 0 and self._target.wake is not None and not self._wakes:
             self._wakes = True
-            declare_wake_up(self, self._resource.ref, self._target.wake, WAKE_COOLDOWN_SECONDS)
+            declare_wake_up(self, self._registered, self._target.wake, WAKE_COOLDOWN_SECONDS)
 
 
 def _cooldowns(location: str, options: TrackingOptions, *, scale_out: float) -> dict[str, float]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aws_cdk import CfnResource, Stack
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.stack_context import late_text
 from constructs_optim.recipe.hosting.engine_scaling import EVALUATION_SECONDS, IDLE_SECONDS, PENDING_SECONDS
 from constructs_optim.recipe.hosting.scaling import StepRequest, step_adjustments
 
@@ -24,7 +28,8 @@ class ScalingTarget:
 
     The metrics are predefined ones. ``wake`` is the metric of requests without capacity, which start some, as
     properties of an alarm; None for a variant that keeps an instance. ``queue_of`` is the asynchronous endpoint whose
-    requests wait in a queue.
+    requests wait in a queue. ``after`` is what the target is created and updated after, and ``policies`` collects what
+    the stack declares of its policies; None and none for a target that nothing else registers.
     """
 
     resource_id: str
@@ -33,6 +38,8 @@ class ScalingTarget:
     invocations_metric: str
     wake: Mapping[str, Any] | None = None
     queue_of: str | None = None
+    after: CfnResource | None = None
+    policies: DeclaredPolicies | None = None
 
     @staticmethod
     def variant(endpoint_name: str, variant_name: str, *, is_asynchronous: bool = False) -> ScalingTarget:
@@ -70,7 +77,53 @@ class ScalingTarget:
         )
 
 
-def declare_wake_up(scope: Construct, scaling_target_id: str, metric: Mapping[str, Any], cooldown: int) -> None:
+class DeclaredPolicies:
+    """The policies of a target that a stack declares, and their alarms, in their order."""
+
+    def __init__(self, scope: Construct) -> None:
+        self._scope = scope
+        self._declared: list[object] = []
+        self.hash: str = late_text(self._hashed)
+        """The SHA-256 of all of them (a token): another one means that CloudFormation changes some."""
+
+    def add(self, *properties: object) -> None:
+        """Add a policy, with its alarm's properties if it has one of its own."""
+        self._declared.append(list(properties))
+
+    def _hashed(self) -> str:
+        resolved = Stack.of(self._scope).resolve(self._declared)
+        return hashlib.sha256(json.dumps(resolved, sort_keys=True).encode()).hexdigest()
+
+
+class RegisteredTarget:
+    """A scalable target that policies are declared of."""
+
+    def __init__(self, resource: scaling.CfnScalableTarget, target: ScalingTarget) -> None:
+        self.id: str = resource.ref
+        self._policies = target.policies
+        # Another ending replaces the policies.
+        self._ending = target.after.get_att("PolicyEnding").to_string() if target.after is not None else ""
+        if target.after is not None:
+            resource.add_resource_dependency(target.after)
+
+    def policy(
+        self, scope: Construct, id: str, *, name: str, configuration: Mapping[str, Any], **alarm: Any
+    ) -> scaling.CfnScalingPolicy:
+        """Declare a policy; ``configuration`` has the property of its type, and ``alarm`` those of its alarm."""
+        if self._policies is not None:
+            self._policies.add(name, configuration, alarm)
+        is_tracking = "target_tracking_scaling_policy_configuration" in configuration
+        return scaling.CfnScalingPolicy(
+            scope,
+            id,
+            policy_name=f"{name}{self._ending}",
+            policy_type="TargetTrackingScaling" if is_tracking else "StepScaling",
+            scaling_target_id=self.id,
+            **configuration,
+        )
+
+
+def declare_wake_up(scope: Construct, target: RegisteredTarget, metric: Mapping[str, Any], cooldown: int) -> None:
     """Start capacity for the first request when there is none: target tracking cannot scale out from zero.
 
     Source: Amazon SageMaker developer guide, "Scale an endpoint to zero instances". The alarm there needs two failed
@@ -79,7 +132,7 @@ def declare_wake_up(scope: Construct, scaling_target_id: str, metric: Mapping[st
     _declare(
         Construct(scope, "WakeUp"),
         "WakeUp",
-        scaling_target_id,
+        target,
         {
             "adjustmentType": "ChangeInCapacity",
             "cooldown": cooldown,
@@ -99,7 +152,7 @@ def declare_wake_up(scope: Construct, scaling_target_id: str, metric: Mapping[st
 def declare_steps(
     scope: Construct,
     id: str,
-    scaling_target_id: str,
+    target: RegisteredTarget,
     request: StepRequest,
     metric: cloudwatch.IMetric,
     min_adjustment_magnitude: int | None,
@@ -115,7 +168,7 @@ def declare_steps(
         _declare(
             Construct(parent, direction),
             f"{id}{direction}",
-            scaling_target_id,
+            target,
             drop_none(
                 adjustmentType=request.adjustment,
                 cooldown=int(request.cooldown),
@@ -134,26 +187,25 @@ def declare_steps(
 
 
 def _declare(
-    scope: Construct, name: str, scaling_target_id: str, configuration: Mapping[str, Any], **alarm: Any
+    scope: Construct, name: str, target: RegisteredTarget, configuration: Mapping[str, Any], **alarm: Any
 ) -> None:
     """Declare a step scaling policy, and the alarm that calls it."""
-    policy = scaling.CfnScalingPolicy(
-        scope,
-        "Policy",
-        policy_name=name,
-        policy_type="StepScaling",
-        scaling_target_id=scaling_target_id,
-        step_scaling_policy_configuration=dict(configuration),
-    )
     # No data is no reason to scale.
     settings: dict[str, Any] = {"treat_missing_data": "notBreaching", **alarm}
+    policy = target.policy(
+        scope,
+        "Policy",
+        name=name,
+        configuration={"step_scaling_policy_configuration": dict(configuration)},
+        **settings,
+    )
     cloudwatch.CfnAlarm(scope, "Alarm", alarm_actions=[policy.ref], **settings)
 
 
 def declare_engine_policy(
     scope: Construct,
     id: str,
-    scaling_target_id: str,
+    target: RegisteredTarget,
     query: str,
     *,
     change: int,
@@ -168,8 +220,8 @@ def declare_engine_policy(
 
     Args:
         scope: the construct to create it in.
-        id: its id in that scope, and the policy's name.
-        scaling_target_id: of the scalable target.
+        id: its id in that scope, which the policy is named after.
+        target: the scalable target.
         query: PromQL that has a result while the condition holds; may be a token.
         change: percent to add, or where negative, the number of instances or copies to take away.
         cooldown: seconds; may be a number token.
@@ -180,7 +232,7 @@ def declare_engine_policy(
     _declare(
         Construct(scope, id),
         id,
-        scaling_target_id,
+        target,
         drop_none(
             adjustmentType="PercentChangeInCapacity" if adds else "ChangeInCapacity",
             cooldown=cooldown,

@@ -189,11 +189,13 @@ class JobRunner:
         watcher: tuple[str, Sequence[Statement]],
         start_sid: str = "StartWatching",
         supersedes: bool = False,
+        reads: bool = False,
     ) -> None:
         """Declare them below ``scope``; handler and watcher have a description and first permissions each.
 
         ``job`` is the name of a job in descriptions, and ``start_sid`` the id of the statement by which the handler
-        starts the state machine. ``supersedes``: it stops the executions of earlier requests.
+        starts the state machine. ``supersedes``: it stops the executions of earlier requests; ``reads``: it reads what
+        these were started with.
         """
         description, statements = watcher
         self.watcher: Handler = Handler(
@@ -208,18 +210,19 @@ class JobRunner:
         self.state_machine: stepfunctions.CfnStateMachine = watching_machine(scope, self.watcher, job)
         description, statements = handler
         self.handler: Handler = Handler(scope, "Handler", code=code, module=f"{name}_handler", description=description)
-        start = Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))
-        self.handler.permit([*statements, start])
+        executions = (
+            f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:{self.state_machine.attr_name}:*"
+        )
+        names = f"executions are named after requests, {KNOWN_LATER}"
+        starting = [Statement(start_sid, ("states:StartExecution",), (self.state_machine.ref,))]
         if supersedes:
-            machine = self.state_machine.attr_name
-            executions = f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:{machine}:*"
-            names = f"executions are named after requests, {KNOWN_LATER}"
-            self.handler.permit(
-                [
-                    Statement("ListRequests", ("states:ListExecutions",), (self.state_machine.ref,)),
-                    Statement("EndRequests", ("states:StopExecution",), (executions,), wildcard=names),
-                ]
-            )
+            starting.append(Statement("ListRequests", ("states:ListExecutions",), (self.state_machine.ref,)))
+            starting.append(Statement("EndRequests", ("states:StopExecution",), (executions,), wildcard=names))
+        if reads:
+            starting.append(Statement("ReadRequests", ("states:DescribeExecution",), (executions,), wildcard=names))
+        self.starting: Sequence[Statement] = starting
+        """What whoever starts an execution is allowed."""
+        self.handler.permit([*statements, *starting])
         self.properties: Mapping[str, Any] = {
             "ServiceToken": self.handler.arn,
             "ServiceTimeout": RESPONSE_SECONDS,

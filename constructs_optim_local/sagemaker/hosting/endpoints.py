@@ -352,6 +352,11 @@ class _Change:
             endpoint.pop("FailureReason", None)
             self._take_over()
             return
+        if deployment.outcome == "rolled back" and self._endpoints.faults.strikes("silent_rollback"):
+            # "The endpoint returns to InService with its previous configuration, and the FailureReason may become
+            # empty": https://github.com/hashicorp/terraform-provider-aws/pull/49020.
+            endpoint.pop("FailureReason", None)
+            return
         endpoint["FailureReason"] = deployment.reason
         if self.kind == "Creating":
             endpoint["EndpointStatus"] = "Failed"

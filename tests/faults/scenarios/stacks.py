@@ -26,6 +26,38 @@ def user_cancels_the_update(t: Trials) -> None:
 
 
 @scenario
+def user_cancels_a_change_of_a_scaled_endpoint(t: Trials) -> None:
+    stack = t.stack("scaled")
+    stack.deploy()
+    before = stack.artifact_key
+    stack.group_size = 64
+    stack.start()
+    sagemaker = t.cloud.client("sagemaker")
+    until(lambda: sagemaker.list_endpoints(StatusEquals="Updating")["Endpoints"], "update of the endpoint")
+    stack.cloudformation.cancel_update_stack(StackName=stack.name)
+    t.expect(stack.ended(), "UPDATE_ROLLBACK_COMPLETE", "the stack's status")
+    t.expect(stack.artifact_key, before, "the stack's artifact")
+    t.check()
+    t.again(stack)
+
+
+@scenario
+def a_scaled_endpoint_is_rolled_back_silently(t: Trials) -> None:
+    stack = t.stack("scaled")
+    stack.deploy()
+    stack.group_size = 64
+    for fault in ("update_fails", "silent_rollback"):
+        t.cloud.inject(fault, count=1)
+    t.expect(stack.deploy(), "UPDATE_ROLLBACK_COMPLETE", "the stack's status")
+    t.end_faults()
+    t.says(
+        stack, ["took the update of the endpoint", "it gives no reason, and no alarm of the update went off", "Next: "]
+    )
+    t.check()
+    t.again(stack)
+
+
+@scenario
 def model_files_change_and_the_update_fails(t: Trials) -> None:
     stack = t.stack("endpoint")
     stack.deploy()

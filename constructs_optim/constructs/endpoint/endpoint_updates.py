@@ -1,0 +1,136 @@
+"""What accompanies the update of an endpoint: a check of what serves afterwards, and scaling that makes way for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from aws_cdk import CfnResource
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
+from constructs_optim.constructs.scaling.policies import DeclaredPolicies, ScalingTarget
+from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS
+from constructs_optim.constructs.stack.handler import Handler, JobRunner
+from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of, sub
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
+from constructs_optim.recipe.tokens import is_token
+from constructs_optim.templates.resource_types import SERVED_CONFIGURATION, VARIANT_SCALING
+
+from .endpoint_base import name_in_arn
+
+
+class EndpointUpdateService(Construct):
+    """The functions of a stack that accompany updates of endpoints. Use :meth:`of`."""
+
+    @staticmethod
+    def of(scope: Construct) -> EndpointUpdateService:
+        """The service of ``scope``'s stack, created on first use."""
+        context = StackContext.of(scope)
+        return context.once(
+            EndpointUpdateService, lambda: EndpointUpdateService(context.stack, "EndpointUpdateService")
+        )
+
+    @cached_property
+    def serving(self) -> Handler:
+        """The handler that checks what an endpoint serves."""
+        description = "Checks that endpoints serve what was deployed"
+        code = OptimizationService.of(self).code
+        return Handler(
+            Construct(self, "Serving"), "Handler", code=code, module="serving_handler", description=description
+        )
+
+    @cached_property
+    def scaling(self) -> JobRunner:
+        """The handlers that deregister a variant, and register it again."""
+        return JobRunner(
+            Construct(self, "Scaling"),
+            "scaling",
+            code=OptimizationService.of(self).code,
+            job="scaling change",
+            handler=("Suspends and resumes the scaling of variants whose instance type changes", []),
+            watcher=("Resumes scaling after deployments that were given up", []),
+            supersedes=True,
+            reads=True,
+        )
+
+
+def check_served(
+    scope: Construct,
+    endpoint: sagemaker.CfnEndpoint,
+    *,
+    name: str,
+    config_name: str,
+) -> CfnResource:
+    """Declare the check that the endpoint ``name`` serves a configuration."""
+    handler = EndpointUpdateService.of(scope).serving
+    handler.permit(_see(name))
+    properties = {
+        "ServiceToken": handler.arn,
+        "ServiceTimeout": RESPONSE_SECONDS,
+        "EndpointName": name,
+        "EndpointConfigName": config_name,
+    }
+    served = CfnResource(scope, "Served", type=SERVED_CONFIGURATION, properties=properties)
+    served.add_resource_dependency(endpoint)
+    return served
+
+
+def name_in_failure(scope: Construct, alarm_arns: Sequence[str]) -> None:
+    """Let the check say which of the alarms that roll updates back has gone off."""
+    statements = statements_of("see alarms", Alarms=tuple(alarm_arns) or None)
+    EndpointUpdateService.of(scope).serving.permit(statements)
+
+
+def changing(
+    scope: Construct,
+    target: ScalingTarget,
+    endpoint: sagemaker.CfnEndpoint,
+    served: CfnResource,
+    *,
+    endpoint_name: str,
+    variant_name: str,
+    instance_types: Sequence[str],
+) -> ScalingTarget:
+    """Let a scaled variant change: a resource before its endpoint, and more for ``served``, after it, to do.
+
+    CloudFormation sends requests for them when the variant's name or its instance types change, and for the second when
+    the stack's own policies do.
+    """
+    service = EndpointUpdateService.of(scope)
+    runner = service.scaling
+    tracked = _arn("cloudwatch", f"alarm:TargetTracking-endpoint/{endpoint_name}/variant/*")
+    needed = [
+        *_see(endpoint_name),
+        *statements_of(
+            "suspend scaling", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id, TrackedAlarms=tracked
+        ),
+    ]
+    for handler in (runner.handler, runner.watcher, service.serving):
+        handler.permit(needed)
+    service.serving.permit(runner.starting)
+    changing = {"VariantName": variant_name, "InstanceTypes": list(instance_types)}
+    properties = {**runner.properties, "EndpointName": endpoint_name, **changing}
+    before = CfnResource(scope, "ScalingSuspended", type=VARIANT_SCALING, properties=properties)
+    endpoint.add_resource_dependency(before)
+    policies = DeclaredPolicies(scope)
+    machine = runner.properties["StateMachineArn"]
+    for name, value in {"StateMachineArn": machine, **changing, "PoliciesHash": policies.hash}.items():
+        served.add_property_override(name, value)
+    return replace(target, after=served, policies=policies)
+
+
+def _see(endpoint_name: str) -> list[Statement]:
+    return statements_of("see what serves", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id)
+
+
+def _endpoint_arn(endpoint_name: str) -> Arn:
+    return _arn("sagemaker", f"endpoint/{name_in_arn(endpoint_name)}")
+
+
+def _arn(service: str, resource: str) -> Arn:
+    if is_token(resource):
+        return f"arn:{PSEUDO.partition}:{service}:{PSEUDO.region}:{PSEUDO.account}:{resource}"
+    return sub(f"arn:${{AWS::Partition}}:{service}:${{AWS::Region}}:${{AWS::AccountId}}:{resource}")

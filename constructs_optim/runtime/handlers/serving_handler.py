@@ -1,0 +1,102 @@
+"""``Custom::ServedConfiguration``: an endpoint serves the configuration that its stack has asked for.
+
+SageMaker takes an update back by itself, when an alarm goes off or instances do not start, and says nothing of it once
+the endpoint is in service again: https://github.com/hashicorp/terraform-provider-aws/issues/48997. And an endpoint
+keeps to what it has taken of a configuration that was deleted and created again under the same name:
+https://github.com/hashicorp/terraform-provider-aws/pull/48993. Of a scaled endpoint, scaling is resumed then.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..aws import client
+from ..custom_resource import Event, custom_resource
+from ..errors import DeploymentError
+from ..hosting.serving import ServingEndpoint, is_rolling_back, serving_endpoint
+from ..requests.hosting_properties import ServedProperties
+from ..requests.properties import validate
+from ..telemetry import log
+from ..variant_scaling import make_way
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch.literals import AlarmTypeType
+
+_ALARM_TYPES: tuple[AlarmTypeType, ...] = ("MetricAlarm", "CompositeAlarm")
+
+
+def _ensure(event: Event) -> tuple[str, dict[str, str]]:
+    props = validate(ServedProperties, event["ResourceProperties"])
+    physical_id = event.get("PhysicalResourceId") or event["LogicalResourceId"]
+    problem = _problem(props)
+    if problem is None:
+        log("serves", config_name=props.endpoint_config_name)
+    elif is_rolling_back(event["StackId"]):
+        # The endpoint may come after this in the rollback, which has to go on.
+        log("serves otherwise", reason=problem)
+    else:
+        raise DeploymentError(problem)
+    return physical_id, make_way(event) if props.variant_name is not None else {}
+
+
+def _problem(props: ServedProperties) -> str | None:
+    endpoint = serving_endpoint(props.endpoint_name)
+    if endpoint is None:
+        return f"the endpoint {props.endpoint_name} was deleted outside the stack. Next: delete the stack, deploy again"
+    if endpoint.config_name != props.endpoint_config_name:
+        return (
+            f"SageMaker took the update of the endpoint {props.endpoint_name} back, which serves "
+            f"{endpoint.config_name} and not {props.endpoint_config_name}: {_cause(endpoint, props)}"
+        )
+    if endpoint.config_created > endpoint.described["LastModifiedTime"]:
+        return (
+            f"the configuration {endpoint.config_name} was created at {_time(endpoint.config_created)}, after the "
+            f"endpoint {props.endpoint_name} last changed ({_time(endpoint.described['LastModifiedTime'])}): it was "
+            "deleted and created again under the same name, and the endpoint serves what it took before. Next: change "
+            "the endpoint's recipe or its variant, so that it moves to a configuration of another name"
+        )
+    return None
+
+
+def _cause(endpoint: ServingEndpoint, props: ServedProperties) -> str:
+    """Why an update was taken back: the alarms that went off since its configuration was created, or its reason."""
+    created = client("sagemaker").describe_endpoint_config(EndpointConfigName=props.endpoint_config_name)[
+        "CreationTime"
+    ]
+    if alarms := ", ".join(_tripped(endpoint, created)):
+        return f"{alarms} went into ALARM. Next: see the alarm's description, then deploy again"
+    reason = endpoint.described.get("FailureReason")
+    said = f"it says: {reason}" if reason else "it gives no reason, and no alarm of the update went off"
+    return f"{said}. Next: see the log group of the endpoint's containers, then deploy again"
+
+
+def _tripped(endpoint: ServingEndpoint, since: dt.datetime) -> Iterator[str]:
+    """The alarms of the endpoint's last update that were in ALARM since."""
+    rollback = endpoint.described.get("LastDeploymentConfig", {}).get("AutoRollbackConfiguration", {})
+    names = [alarm["AlarmName"] for alarm in rollback.get("Alarms", []) if "AlarmName" in alarm]
+    if not names:
+        return
+    cloudwatch = client("cloudwatch")
+    described = cloudwatch.describe_alarms(AlarmNames=names, AlarmTypes=list(_ALARM_TYPES))
+    alarms = [*described.get("MetricAlarms", []), *described.get("CompositeAlarms", [])]
+    in_alarm = {alarm.get("AlarmName") for alarm in alarms if alarm.get("StateValue") == "ALARM"}
+    for name in names:
+        history = cloudwatch.get_paginator("describe_alarm_history").paginate(
+            AlarmName=name, AlarmTypes=list(_ALARM_TYPES), HistoryItemType="StateUpdate", StartDate=since
+        )
+        items = (item for page in history for item in page["AlarmHistoryItems"])
+        if name in in_alarm or any("to ALARM" in item.get("HistorySummary", "") for item in items):
+            yield name
+
+
+def _time(moment: dt.datetime) -> str:
+    return f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _delete(event: Event) -> None:
+    """Nothing to delete."""
+
+
+handler = custom_resource(ensure=_ensure, delete=_delete)

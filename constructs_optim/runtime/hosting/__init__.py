@@ -1,0 +1,1 @@
+"""Endpoints as they serve, and their scaling as it is registered."""

@@ -1,0 +1,174 @@
+"""The registration of a variant with Application Auto Scaling: described, taken away, and put back as it was.
+
+DeregisterScalableTarget "deletes the scaling policies and the scheduled actions that are associated with it"
+(Application Auto Scaling API reference), and with a target tracking policy its alarms. A policy that is put again has
+another ARN, which the alarms that run it have to name.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from ..aws import client
+from ..errors import code_of
+from ..requests.hosting_properties import Registration
+from ..telemetry import log
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch.client import CloudWatchClient
+
+    from ..aws import ScalableTargets
+
+# Of the names in a request (DescribeAlarms, Amazon CloudWatch API reference).
+_MOST_ALARMS = 100
+_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+
+
+def resource_id_of(endpoint_name: str, variant_name: str) -> str:
+    """A variant's resource id."""
+    return f"endpoint/{endpoint_name}/variant/{variant_name}"
+
+
+def policies_of_stack(stack_id: str, resource_id: str) -> dict[str, str]:
+    """The ARNs that CloudFormation knows of a stack's own policies of a resource, by the policies' names."""
+    arns, mark = _resources(stack_id, "AWS::ApplicationAutoScaling::ScalingPolicy"), _policy_mark(resource_id)
+    return {arn.partition(mark)[2]: arn for arn in arns if mark in arn}
+
+
+def registration_of(resource_id: str) -> Registration | None:
+    """What is registered of a variant; None if nothing is."""
+    scaling, key = client("application-autoscaling"), _key(resource_id)
+    target = _target(key)
+    if target is None:
+        return None
+    arn = target.get("ScalableTargetARN")
+    tags: Mapping[str, str] = scaling.list_tags_for_resource(ResourceARN=arn)["Tags"] if arn else {}
+    policies = _described(scaling, "describe_scaling_policies", "ScalingPolicies", key)
+    return Registration(
+        resource_id=key["ResourceId"],
+        target=_as_json(target),
+        # AWS's own tags cannot be set.
+        tags={name: value for name, value in tags.items() if not name.startswith("aws:")},
+        policies=[_as_json(policy) for policy in policies],
+        scheduled_actions=[
+            _as_json(action) for action in _described(scaling, "describe_scheduled_actions", "ScheduledActions", key)
+        ],
+    )
+
+
+def deregister(registration: Registration) -> None:
+    """Take a registration away, if it is there."""
+    try:
+        client("application-autoscaling").deregister_scalable_target(**_key(registration.resource_id))
+        log("deregistered", resource_id=registration.resource_id)
+    except ClientError as error:
+        if code_of(error) != "ObjectNotFoundException":
+            raise
+
+
+def register(registration: Registration, *, keeps: Callable[[str], bool] = lambda name: True) -> None:
+    """Put back what is missing of a registration, with those policies whose names ``keeps`` accepts."""
+    scaling, key = client("application-autoscaling"), _key(registration.resource_id)
+    if _target(key) is None:
+        # Without RoleARN, which is that of the service-linked role.
+        members = {name: registration.target[name] for name in ("MinCapacity", "MaxCapacity")}
+        if suspended := registration.target.get("SuspendedState"):
+            members["SuspendedState"] = suspended
+        tags = {"Tags": registration.tags} if registration.tags else {}
+        scaling.register_scalable_target(**key, **members, **tags)
+        log("registered", resource_id=registration.resource_id)
+    there = {
+        policy["PolicyName"] for policy in _described(scaling, "describe_scaling_policies", "ScalingPolicies", key)
+    }
+    for policy in registration.policies:
+        if policy["PolicyName"] not in there and keeps(policy["PolicyName"]):
+            scaling.put_scaling_policy(**_members(scaling, "PutScalingPolicy", policy))
+            log("registered", resource_id=registration.resource_id, policy=policy["PolicyName"])
+    actions = _described(scaling, "describe_scheduled_actions", "ScheduledActions", key)
+    scheduled = {action["ScheduledActionName"] for action in actions}
+    for action in registration.scheduled_actions:
+        if action["ScheduledActionName"] not in scheduled:
+            _schedule(scaling, _members(scaling, "PutScheduledAction", action))
+
+
+def _schedule(scaling: ScalableTargets, action: Mapping[str, Any]) -> None:
+    try:
+        scaling.put_scheduled_action(**action)
+    except ClientError as error:
+        if code_of(error) != "ValidationException" or not str(action["Schedule"]).startswith("at("):
+            raise
+        # Its only time has passed.
+        log("schedule is over", schedule=action["ScheduledActionName"])
+
+
+def connect_alarms(stack_id: str, resource_id: str) -> None:
+    """Have a stack's alarms call the policies that are there, in place of those of the same names that they called."""
+    prefix = f"{stack_id.split('/')[1]}-"
+    # Alarms of scaling have the names that CloudFormation generates.
+    names = [name for name in _resources(stack_id, "AWS::CloudWatch::Alarm") if name.startswith(prefix)]
+    scaling, cloudwatch = client("application-autoscaling"), client("cloudwatch")
+    policies = _described(scaling, "describe_scaling_policies", "ScalingPolicies", _key(resource_id))
+    now = {policy["PolicyName"]: policy["PolicyARN"] for policy in policies}
+    mark = _policy_mark(resource_id)
+    for start in range(0, len(names), _MOST_ALARMS):
+        for alarm in cloudwatch.describe_alarms(AlarmNames=names[start : start + _MOST_ALARMS])["MetricAlarms"]:
+            before = alarm.get("AlarmActions", [])
+            actions = [now.get(action.partition(mark)[2], action) if mark in action else action for action in before]
+            if actions != before:
+                cloudwatch.put_metric_alarm(
+                    **_members(cloudwatch, "PutMetricAlarm", {**alarm, "AlarmActions": actions})
+                )
+                log("connected", alarm=alarm.get("AlarmName"))
+
+
+def _resources(stack_id: str, resource_type: str) -> list[str]:
+    """The physical ids of a stack's resources of a type."""
+    pages = client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=stack_id)
+    return [
+        resource.get("PhysicalResourceId", "")
+        for page in pages
+        for resource in page["StackResourceSummaries"]
+        if resource["ResourceType"] == resource_type
+    ]
+
+
+def _policy_mark(resource_id: str) -> str:
+    """What comes before the name in the ARN of a policy (ScalingPolicy, Application Auto Scaling API reference)."""
+    return f":resource/sagemaker/{resource_id}:policyName/"
+
+
+def _key(resource_id: str) -> dict[str, str]:
+    return {"ServiceNamespace": "sagemaker", "ResourceId": resource_id, "ScalableDimension": _DIMENSION}
+
+
+def _target(key: Mapping[str, str]) -> Mapping[str, Any] | None:
+    found = client("application-autoscaling").describe_scalable_targets(
+        ServiceNamespace=key["ServiceNamespace"],
+        ResourceIds=[key["ResourceId"]],
+        ScalableDimension=key["ScalableDimension"],
+    )
+    return next(iter(found["ScalableTargets"]), None)
+
+
+def _described(
+    scaling: ScalableTargets, operation: str, member: str, key: Mapping[str, str]
+) -> list[Mapping[str, Any]]:
+    return [item for page in scaling.get_paginator(operation).paginate(**key) for item in page[member]]
+
+
+def _members(
+    service: ScalableTargets | CloudWatchClient, operation: str, described: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The members of a request, of what was described."""
+    known = service.meta.service_model.operation_model(operation).input_shape
+    return {name: value for name, value in described.items() if known is not None and name in known.members}
+
+
+def _as_json(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A description with its times as text, which requests take as well."""
+    return json.loads(json.dumps(value, default=dt.datetime.isoformat))

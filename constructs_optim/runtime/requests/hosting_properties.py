@@ -1,0 +1,73 @@
+"""The properties of ``Custom::ServedConfiguration`` and ``Custom::VariantScaling``, and what scaling was before."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from .properties import InstanceType, Properties, ResourceName, Sha256, WatchedProperties, pattern
+
+_StackId = Annotated[str, pattern(r"arn:aws[a-z-]*:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/[^\x00-\x20]{1,400}")]
+
+
+class Registration(BaseModel):
+    """What is registered of a variant: members as the API describes them, as JSON.
+
+    ``own`` are the names of the policies that the stack declares.
+    """
+
+    resource_id: str
+    target: dict[str, Any]
+    tags: dict[str, str] = Field(default_factory=dict[str, str])
+    policies: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    scheduled_actions: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+    own: list[str] = Field(default_factory=list[str])
+
+    @property
+    def variant_name(self) -> str:
+        """The variant's name."""
+        return self.resource_id.rpartition("/")[2]
+
+    @property
+    def policy_names(self) -> set[str]:
+        """The names of all policies."""
+        return {policy["PolicyName"] for policy in self.policies}
+
+
+class ServedProperties(Properties):
+    """One ``Custom::ServedConfiguration``: an endpoint, and the configuration that it has to serve.
+
+    With a ``variant_name``, it has the :class:`ScalingProperties` of a scaled variant as well.
+    """
+
+    endpoint_name: ResourceName
+    endpoint_config_name: ResourceName
+    variant_name: ResourceName | None = None
+
+
+class ScalingProperties(WatchedProperties):
+    """What a scaled variant is going to be.
+
+    ``policies_hash`` is of the stack's policies and their alarms: the resource that has it comes after the
+    endpoint, and before these policies.
+    """
+
+    endpoint_name: ResourceName
+    variant_name: ResourceName
+    instance_types: Annotated[list[InstanceType], Field(min_length=1, max_length=5)]
+    policies_hash: Sha256 | None = None
+
+
+class ScalingWatch(Properties):
+    """The input of the execution: what was registered before an operation of the stack deregistered it.
+
+    ``variants`` are the instance types of the endpoint's variants then, ``since`` the time in seconds since 1970.
+    """
+
+    stack_id: _StackId
+    endpoint_name: ResourceName
+    variants: dict[str, list[str]]
+    registrations: list[Registration]
+    since: int
+    error: Any = None

@@ -1,0 +1,220 @@
+"""``Custom::VariantScaling`` and ``Custom::ServedConfiguration`` against the local cloud's endpoints and scaling.
+
+The tests play the parts of CloudFormation and of the state machine; ``tests/e2e/test_changes.py`` has all parts.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.handlers import scaling_handler, scaling_watcher, serving_handler
+from constructs_optim_local.cloud import LocalCloud
+
+from ..support.cloudformation_stacks import Stack, hosting
+from ..support.lambda_context import LambdaContext
+from ..support.local_cloud import ROLE, Responses
+from ..support.scaled_variants import variant
+from ..support.waiting import until
+
+G5, G6 = "ml.g5.12xlarge", "ml.g6.12xlarge"
+_WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
+
+
+class Scaled:
+    """An endpoint of a stack, whose variant is registered with a policy and a schedule that are not the stack's."""
+
+    def __init__(self, cloud: LocalCloud, responses: Responses) -> None:
+        self.cloud, self.responses, self.sagemaker = cloud, responses, cloud.client("sagemaker")
+        self.scaling = cloud.client("application-autoscaling")
+        self.stack = Stack(cloud, f"scaled-{uuid.uuid4().hex[:8]}")
+        assert self.stack.deploy(hosting()) == "CREATE_COMPLETE", self.stack.reasons()
+        self.name = self.stack.physical_id("Endpoint").rpartition("/")[2]
+        self.stack_id = self.stack.cloudformation.describe_stacks(StackName=self.stack.name)["Stacks"][0]["StackId"]
+        self.machine = cloud.client("stepfunctions").create_state_machine(
+            name=self.stack.name, definition=json.dumps(_WAITING), roleArn=ROLE
+        )["stateMachineArn"]
+        self.key = variant(self.name)
+        self.scaling.register_scalable_target(**self.key, MinCapacity=1, MaxCapacity=4, Tags={"team": "chat"})
+        self.scaling.put_scaling_policy(
+            **self.key,
+            PolicyName="ByHand",
+            PolicyType="TargetTrackingScaling",
+            TargetTrackingScalingPolicyConfiguration={
+                "TargetValue": 8.0,
+                "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
+            },
+        )
+        self.scaling.put_scheduled_action(
+            **self.key,
+            ScheduledActionName="Mornings",
+            Schedule="cron(0 7 ? * MON-FRI *)",
+            ScalableTargetAction={"MinCapacity": 2},
+        )
+
+    def send(self, kind: str, now: str, before: str | None = None, **more: Any) -> dict[str, Any]:
+        """The response to a request of CloudFormation's."""
+        properties = {"StateMachineArn": self.machine, "EndpointName": self.name, "VariantName": "AllTraffic", **more}
+        event: dict[str, Any] = {
+            "RequestType": kind,
+            "RequestId": str(uuid.uuid4()),
+            "ResponseURL": self.responses.url,
+            "StackId": self.stack_id,
+            "LogicalResourceId": "ScalingSuspended",
+            "ResourceProperties": {**properties, "InstanceTypes": [now]},
+            **({"OldResourceProperties": {**properties, "InstanceTypes": [before]}} if before else {}),
+        }
+        of = serving_handler if "PoliciesHash" in more else scaling_handler
+        for each in ("ResourceProperties", "OldResourceProperties"):
+            if each in event and of is serving_handler:
+                config = self.sagemaker.describe_endpoint(EndpointName=self.name)["EndpointConfigName"]
+                event[each]["EndpointConfigName"] = config
+        of.handler(event, LambdaContext())
+        return self.responses.received[-1]
+
+    def poll(self) -> dict[str, object]:
+        """The output of the watcher's next poll."""
+        return scaling_watcher.handler(self.written, LambdaContext())
+
+    @property
+    def written(self) -> dict[str, Any]:
+        states = self.cloud.client("stepfunctions")
+        (running,) = states.list_executions(stateMachineArn=self.machine, statusFilter="RUNNING")["executions"]
+        return json.loads(states.describe_execution(executionArn=running["executionArn"])["input"])
+
+    def move_to(self, instance_type: str) -> None:
+        """Update the endpoint to another instance type."""
+        before = self.sagemaker.describe_endpoint(EndpointName=self.name)["EndpointConfigName"]
+        (shown,) = self.sagemaker.describe_endpoint_config(EndpointConfigName=before)["ProductionVariants"]
+        config = f"{self.stack.name}-{uuid.uuid4().hex[:8]}"
+        moved = {**shown, "InstanceType": instance_type}
+        self.sagemaker.create_endpoint_config(EndpointConfigName=config, ProductionVariants=[moved])
+        self.sagemaker.update_endpoint(EndpointName=self.name, EndpointConfigName=config)
+        until(
+            lambda: self.sagemaker.describe_endpoint(EndpointName=self.name)["EndpointStatus"],
+            lambda status: status == "InService",
+        )
+
+    @property
+    def registered(self) -> tuple[int, int, list[str], list[str]] | None:
+        """The range, the policies and the schedules."""
+        of = {"ServiceNamespace": "sagemaker", "ResourceIds": [self.key["ResourceId"]]}
+        targets = self.scaling.describe_scalable_targets(**of)["ScalableTargets"]
+        policies = self.scaling.describe_scaling_policies(**self.key)["ScalingPolicies"]
+        actions = self.scaling.describe_scheduled_actions(**self.key)["ScheduledActions"]
+        if not targets:
+            return None
+        (target,) = targets
+        return (
+            target["MinCapacity"],
+            target["MaxCapacity"],
+            [policy["PolicyName"] for policy in policies],
+            [action["ScheduledActionName"] for action in actions],
+        )
+
+
+ALL = (1, 4, ["ByHand"], ["Mornings"])
+
+
+@pytest.fixture
+def made(cloud: LocalCloud, responses: Responses) -> Iterator[Scaled]:
+    found = Scaled(cloud, responses)
+    yield found
+    cloud.client("stepfunctions").delete_state_machine(stateMachineArn=found.machine)
+    found.stack.delete()
+
+
+def test_what_is_registered_makes_way_for_another_type_and_comes_back(made: Scaled) -> None:
+    assert made.send("Update", G6, G5)["Status"] == "SUCCESS"
+    assert made.registered is None
+    # An event may be delivered twice, and an operation that was given up be followed by another.
+    assert made.send("Update", G6, G5)["Status"] == "SUCCESS"
+    made.move_to(G6)
+    resumed = made.send("Update", G6, G5, PoliciesHash="0" * 64)
+    assert (resumed["Status"], resumed["Data"]) == ("SUCCESS", {"PolicyEnding": ""}), "the stack has no policies"
+    assert made.registered == ALL
+    target = made.scaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[made.key["ResourceId"]])[
+        "ScalableTargets"
+    ][0]
+    tags = made.scaling.list_tags_for_resource(ResourceARN=target["ScalableTargetARN"])["Tags"]
+    assert tags == {"team": "chat"}
+    # The stack is settled, and the endpoint serves otherwise than before: nothing is left to do.
+    assert made.poll() == {"Done": True}
+
+
+def test_what_no_request_puts_back_the_watcher_does(made: Scaled) -> None:
+    made.send("Update", G6, G5)
+    assert made.poll() == {"Done": True}
+    assert made.registered == ALL
+
+
+def test_a_request_that_changes_nothing_leaves_scaling_alone(made: Scaled) -> None:
+    calls = len(made.cloud.calls())
+    for more in ({}, {"PoliciesHash": "0" * 64}):
+        assert made.send("Create", G5, **more)["Status"] == "SUCCESS"
+    assert made.send("Delete", G5)["Status"] == "SUCCESS"
+    changing = ("Register", "Deregister", "Put", "Delete")
+    assert not [call for call in made.cloud.calls()[calls:] if call["operation"].startswith(changing)]
+    assert made.registered == ALL
+
+
+def test_a_creation_that_could_not_be_rolled_back_is_refused(made: Scaled) -> None:
+    refused = made.send("Create", G6)
+    assert refused["Status"] == "FAILED"
+    assert f"is scaled, and serves AllTraffic on {G5}" in refused["Reason"]
+    assert "Next: deploy once with the instance type and the variant's name as they are" in refused["Reason"]
+    assert made.registered == ALL
+
+
+def test_malformed_properties_are_refused_by_name(made: Scaled) -> None:
+    refused = made.send("Update", "g5", G5, VariantName="not a name")
+    assert refused["Status"] == "FAILED"
+    for name in ("InstanceTypes[0]", "VariantName"):
+        assert name in refused["Reason"]
+
+
+def served(made: Scaled, config_name: str) -> dict[str, Any]:
+    event = {
+        "RequestType": "Update",
+        "RequestId": str(uuid.uuid4()),
+        "ResponseURL": made.responses.url,
+        "StackId": made.stack_id,
+        "LogicalResourceId": "Served",
+        "PhysicalResourceId": "Served",
+        "ResourceProperties": {"EndpointName": made.name, "EndpointConfigName": config_name},
+    }
+    serving_handler.handler(event, LambdaContext())
+    return made.responses.received[-1]
+
+
+def test_another_configuration_than_the_deployed_one_is_reported(made: Scaled) -> None:
+    serving = made.sagemaker.describe_endpoint(EndpointName=made.name)["EndpointConfigName"]
+    assert served(made, serving)["Status"] == "SUCCESS"
+    (shown,) = made.sagemaker.describe_endpoint_config(EndpointConfigName=serving)["ProductionVariants"]
+    other = f"{made.stack.name}-other"
+    made.sagemaker.create_endpoint_config(EndpointConfigName=other, ProductionVariants=[shown])
+    refused = served(made, other)
+    assert refused["Status"] == "FAILED"
+    assert f"serves {serving} and not {other}: it gives no reason" in refused["Reason"]
+
+
+def test_a_configuration_that_was_created_again_under_its_name_is_reported(made: Scaled) -> None:
+    made.scaling.deregister_scalable_target(**made.key)
+    made.move_to(G6)
+    name = made.sagemaker.describe_endpoint(EndpointName=made.name)["EndpointConfigName"]
+    assert served(made, name)["Status"] == "SUCCESS"
+    (shown,) = made.sagemaker.describe_endpoint_config(EndpointConfigName=name)["ProductionVariants"]
+    made.sagemaker.delete_endpoint_config(EndpointConfigName=name)
+    made.sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[{**shown, "InstanceType": G5}])
+    refused = served(made, name)
+    assert refused["Status"] == "FAILED"
+    assert "it was deleted and created again under the same name" in refused["Reason"]
+
+
+def test_an_endpoint_that_is_gone_is_reported(made: Scaled) -> None:
+    made.name = "gone"
+    assert "was deleted outside the stack" in served(made, "any")["Reason"]
