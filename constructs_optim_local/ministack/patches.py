@@ -67,8 +67,8 @@ PATCHES: Mapping[str, Patch] = {
     ),
     "core.iam_actions.extract_resource_arn": Patch(
         "4f721b00d35d",
-        "Calls about alarms are held to the alarms that they name; a repository is of the registry that is named, which "
-        "may be AWS's; a simulation is of a principal.",
+        "Calls about alarms are held to the alarms that they name; a repository is of the registry that is named, "
+        "which may be AWS's; a simulation is of a principal.",
     ),
     "core.iam_actions.request_tag_context": Patch(
         "0ccb59060f0b",
