@@ -58,7 +58,7 @@ def test_an_endpoint_moves_from_any_recipe_to_any_other(stacks: dict[str, Templa
 
 
 def moves(stacks: dict[str, TemplateStack], walk: list[str]) -> set[tuple[str, str]]:
-    """Deploy one recipe after the other; what SageMaker refuses leaves the endpoint as it is. Returns what was tried."""
+    """Deploy one recipe after the other; what SageMaker refuses leaves the endpoint as it is. Returns all moves."""
     tried: set[tuple[str, str]] = set()
     serving = stacks[walk[0]]
     assert serving.deploy() == "CREATE_COMPLETE", serving.reasons
