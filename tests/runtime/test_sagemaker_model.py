@@ -68,3 +68,19 @@ def test_the_added_api_shapes_match_the_installed_botocore() -> None:
         assert set(found["merge"]["shapes"]) <= set(written["merge"]["shapes"])
     else:
         assert written["merge"] == found["merge"]
+
+
+def test_alarms_on_promql_are_described_and_put_with_an_older_boto3() -> None:
+    extras = EXTRAS.parent.parent.parent / "cloudwatch/2010-08-01/service-2.sdk-extras.json"
+    added = json.loads(extras.read_text())["merge"]["shapes"]
+    model: Any = botocore.session.get_session().create_client("cloudwatch", region_name="us-west-2").meta.service_model
+    put = model.operation_model("PutMetricAlarm").input_shape
+    (described,) = [
+        member.member
+        for name, member in model.operation_model("DescribeAlarms").output_shape.members.items()
+        if name == "MetricAlarms"
+    ]
+    for shape, name in ((put, "PutMetricAlarmInput"), (described, "MetricAlarm")):
+        assert set(added[name]["members"]) == {"EvaluationCriteria", "EvaluationInterval"} <= set(shape.members)
+    criteria = put.members["EvaluationCriteria"].members["PromQLCriteria"]
+    assert set(added["AlarmPromQLCriteria"]["members"]) == set(criteria.members)
