@@ -30,7 +30,9 @@ _ALARM_TYPES: tuple[AlarmTypeType, ...] = ("MetricAlarm", "CompositeAlarm")
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     props = validate(ServedProperties, event["ResourceProperties"])
     physical_id = event.get("PhysicalResourceId") or event["LogicalResourceId"]
-    problem = _problem(props)
+    # What this deployment does not move may serve another configuration: the end of a shadow, or a restart, moved it.
+    is_moved = event.get("OldResourceProperties", {}).get("EndpointConfigName") != props.endpoint_config_name
+    problem = _problem(props) if is_moved else None
     if problem is None:
         log("serves", config_name=props.endpoint_config_name)
     elif is_rolling_back(event["StackId"]):
