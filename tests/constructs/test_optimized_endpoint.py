@@ -129,9 +129,9 @@ def test_endpoints_of_a_stack_share_functions_state_machine_roles_and_bucket() -
     for number in range(3):
         endpoint(scope, f"Endpoint{number}")
     template = template_of(scope)
-    assert len(resources(template, "AWS::Lambda::Function")) == 3
+    assert len(resources(template, "AWS::Lambda::Function")) == 4
     assert len(resources(template, "AWS::StepFunctions::StateMachine")) == 1
-    assert len(resources(template, "AWS::IAM::Role")) == 6
+    assert len(resources(template, "AWS::IAM::Role")) == 7
     assert len(resources(template, "AWS::S3::Bucket")) == 1
 
 

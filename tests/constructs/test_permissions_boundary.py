@@ -42,7 +42,7 @@ def by_the_stack_s_property() -> Stack:
 @pytest.mark.parametrize("declared", [by_aspect, by_context, by_the_stack_s_property])
 def test_a_permissions_boundary_reaches_every_role(declared: Any) -> None:
     roles = resources(template_of(declared()), "AWS::IAM::Role")
-    assert len(roles) == 7
+    assert len(roles) == 8
     assert {role.get("PermissionsBoundary") for role in roles} == {BOUNDARY}
 
 

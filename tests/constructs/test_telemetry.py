@@ -157,6 +157,6 @@ def test_tags_and_aspects_for_functions_reach_the_functions() -> None:
     Aspects.of(app).add(aspect)
     found = template_of(scope)
     declared = functions(found)
-    assert len(declared) == len(aspect.seen) == 4
+    assert len(declared) == len(aspect.seen) == 5
     assert all({"Key": "team", "Value": "nlp"} in function["Tags"] for function in declared)
     assert len(aspect.invocations) == len(resources(found, "AWS::Lambda::EventInvokeConfig")) > 0

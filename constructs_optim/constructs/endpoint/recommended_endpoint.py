@@ -283,6 +283,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         )
         return EvaluationTarget(
             label=path_of(self),
+            after=self._served_check,
             endpoint_arn=self._endpoint.ref,
             endpoint_config_name=self._config.attr_endpoint_config_name,
             component_arn=self._component_arn,
