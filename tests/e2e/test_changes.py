@@ -33,7 +33,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def changing() -> Iterator[LocalCloud]:
     """A local cloud that holds every role to its permissions."""
-    with LocalCloud(endpoint_seconds=0.2, time_scale=0.01, enforce_iam=True) as running:
+    with LocalCloud(endpoint_seconds=0.8, time_scale=0.01, enforce_iam=True) as running:
         prepare(running)
         yield running
 
