@@ -9,6 +9,11 @@ from typing import Any, Protocol
 Tripped = tuple[dt.datetime, str]
 
 
+def alarm_arn(name: str, account: str, region: str) -> str:
+    """The ARN of an alarm."""
+    return f"arn:aws:cloudwatch:{region}:{account}:alarm:{name}"
+
+
 class Alarms(Protocol):
     """The alarms of every account and region."""
 
@@ -20,6 +25,10 @@ class Alarms(Protocol):
         self, names: Sequence[str], start: dt.datetime, end: dt.datetime, *, account: str, region: str
     ) -> Tripped | None:
         """The first that was in ALARM between two moments, and when; one that has recovered since counts."""
+        ...
+
+    def scope(self, name: str, *, account: str, region: str) -> str:
+        """What a permission to describe an alarm is scoped to: its ARN, or ``*`` for a composite alarm."""
         ...
 
     def put(self, alarm: dict[str, Any], *, account: str, region: str) -> str:
@@ -44,9 +53,13 @@ class NoAlarms:
         """None ever."""
         return None
 
+    def scope(self, name: str, *, account: str, region: str) -> str:
+        """Its ARN."""
+        return alarm_arn(name, account, region)
+
     def put(self, alarm: dict[str, Any], *, account: str, region: str) -> str:
         """Kept nowhere."""
-        return f"arn:aws:cloudwatch:{region}:{account}:alarm:{alarm['AlarmName']}"
+        return alarm_arn(alarm["AlarmName"], account, region)
 
     def delete(self, name: str, *, account: str, region: str) -> None:
         """Nothing to do."""

@@ -6,6 +6,7 @@
   guide, "Alarm actions": an Auto Scaling action is invoked once a minute while the alarm is in its state).
 - An alarm may be on PromQL over the metrics of serving engines, which :class:`Telemetry` keeps.
 - A service may ask whether an alarm went off between two moments.
+- Stacks may have composite alarms.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from urllib.parse import parse_qs
 from constructs_optim_local.access.authorization import Permission
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudwatch import promql_alarms
-from constructs_optim_local.cloudwatch.alarms import Tripped
+from constructs_optim_local.cloudwatch.alarms import Tripped, alarm_arn
 from constructs_optim_local.cloudwatch.evaluation import Evaluation, evaluated, problems
 from constructs_optim_local.cloudwatch.promql_alarms import Contributors
 from constructs_optim_local.cloudwatch.telemetry import PromqlError, Telemetry
@@ -60,6 +61,7 @@ class MinistackAlarms:
         self._evaluate_as_aws()
         self._keep_metrics()
         self._carry_out_scaling(scale)
+        self._provision_composite_alarms()
         threading.Thread(target=self._watch_promql, daemon=True).start()
 
     def _answer_promql(self, roles: EnforcedRoles | None) -> None:
@@ -108,6 +110,16 @@ class MinistackAlarms:
             and (at := self._first_alarm((account, region, name), first, last)) is not None
         ]
         return min(found, default=None)
+
+    def scope(self, name: str, *, account: str, region: str) -> str:
+        """What a permission to describe an alarm is scoped to: its ARN, or ``*`` for a composite alarm.
+
+        Source: Amazon CloudWatch API reference, DescribeAlarms.
+        """
+        from ministack.services import cloudwatch
+
+        is_composite = cloudwatch._composite_alarms.get_scoped(account, region, name) is not None
+        return "*" if is_composite else alarm_arn(name, account, region)
 
     def put(self, alarm: dict[str, Any], *, account: str, region: str) -> str:
         """Make an alarm, or change it, as PutMetricAlarm does."""
@@ -304,6 +316,32 @@ class MinistackAlarms:
                     threading.Thread(target=scale, args=arguments, daemon=True).start()
 
         replace("services.cloudwatch._dispatch_alarm_actions", dispatch_alarm_actions)
+
+    def _provision_composite_alarms(self) -> None:
+        from ministack.services import cloudwatch
+        from ministack.services.cloudformation import provisioners
+
+        def put(name: str, properties: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+            status, _, body = cloudwatch._put_composite_alarm({}, {**properties, "AlarmName": name}, False, True)
+            if status != 200:
+                raise ValueError(f"AWS::CloudWatch::CompositeAlarm: {body.decode()}")
+            return name, {"Arn": cloudwatch._composite_alarms[name]["AlarmArn"]}
+
+        def create(logical_id: str, properties: dict[str, Any], stack_name: str) -> tuple[str, dict[str, Any]]:
+            name = properties.get("AlarmName") or provisioners._physical_name(stack_name, logical_id, max_len=255)
+            return put(name, properties)
+
+        def update(
+            physical_id: str, old: dict[str, Any], new: dict[str, Any], stack_name: str
+        ) -> tuple[str, dict[str, Any]]:
+            # Another name is another alarm, and what it replaces is deleted afterwards.
+            return put(new.get("AlarmName") or physical_id, new)
+
+        def delete(physical_id: str, properties: dict[str, Any]) -> None:
+            cloudwatch._composite_alarms.pop(physical_id, None)
+
+        handlers = table("services.cloudformation.provisioners._RESOURCE_HANDLERS")
+        handlers["AWS::CloudWatch::CompositeAlarm"] = {"create": create, "update": update, "delete": delete}
 
 
 def _answered(status: int, document: dict[str, Any]) -> Response:

@@ -212,9 +212,11 @@ class EnforcedRoles:
         replace("core.iam_actions.request_tag_context", with_more)
 
     def _named_alarms(self) -> None:
-        """Hold calls about alarms to the alarms that they name; of several, to the first.
+        """Hold calls about alarms to the alarms that they name, of several to the first; composite ones to all alarms.
 
-        Source: Service Authorization Reference, "Actions, resources, and condition keys for Amazon CloudWatch".
+        Sources: Service Authorization Reference, "Actions, resources, and condition keys for Amazon CloudWatch"; Amazon
+        CloudWatch API reference, DescribeAlarms and DescribeAlarmHistory (permissions "scoped to *");
+        https://github.com/cdklabs/cdk-enterprise-iac/issues/202 (a narrower one is refused).
         """
         from ministack.core import iam_actions
 
@@ -231,9 +233,11 @@ class EnforcedRoles:
             account_id: str,
         ) -> str:
             found = resource_of(service, method, path, headers, body, query_params, region, account_id)
-            if service != "monitoring" or found != "*":
+            if service != "monitoring":
                 return found
-            names = _alarm_names(body, query_params)
+            if "CompositeAlarm" in _members(body, query_params, "AlarmTypes"):
+                return "*"
+            names = _members(body, query_params, "AlarmNames") if found == "*" else []
             return f"arn:aws:cloudwatch:{region}:{account_id}:alarm:{names[0]}" if names else found
 
         replace("core.iam_actions.extract_resource_arn", with_alarms)
@@ -349,12 +353,11 @@ def _session(role_arn: str) -> str:
     return key
 
 
-def _alarm_names(body: bytes, query_params: Mapping[str, Any]) -> list[str]:
-    """The alarms that a request names, as JSON or as a form."""
+def _members(body: bytes, query_params: Mapping[str, Any], name: str) -> list[str]:
+    """A list in a request, which is JSON or a form."""
     request: Any = json.loads(body) if body[:1] == b"{" else {}
-    of_form = [value for name, value in sorted(query_params.items()) if name.startswith("AlarmNames.member.")]
-    names = [value[0] if isinstance(value, list) else value for value in of_form]
-    return [*request.get("AlarmNames", []), *names]
+    of_form = [value for key, value in sorted(query_params.items()) if key.startswith(f"{name}.member.")]
+    return [*request.get(name, []), *(value[0] if isinstance(value, list) else value for value in of_form)]
 
 
 def _role_tags(values: Any) -> dict[str, str]:

@@ -77,9 +77,9 @@ class ExecutionRoles:
         actions = ("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream")
         return self._first_refused(role_arn, (Permission(action, endpoint_arn) for action in actions))
 
-    def watch(self, role_arn: str, alarm_arns: Iterable[str]) -> Refused | None:
+    def watch(self, role_arn: str, scopes: Iterable[str]) -> Refused | None:
         """Look at the alarms that roll a deployment back (developer guide, "Auto-rollback configuration")."""
-        return self._first_refused(role_arn, (Permission("cloudwatch:DescribeAlarms", arn) for arn in alarm_arns))
+        return self._first_refused(role_arn, (Permission("cloudwatch:DescribeAlarms", scope) for scope in scopes))
 
     def _first_refused(self, role_arn: str, permissions: Iterator[Permission]) -> Refused | None:
         return next(filter(None, (self._roles.refused(role_arn, permission) for permission in permissions)), None)

@@ -32,10 +32,6 @@ class Scope:
         """The ARN of a resource; SageMaker lower-cases the name."""
         return f"arn:aws:sagemaker:{self.region}:{self.account}:{kind}/{name.lower()}"
 
-    def arn_of_alarm(self, name: str) -> str:
-        """The ARN of a CloudWatch alarm beside the resources."""
-        return f"arn:aws:cloudwatch:{self.region}:{self.account}:alarm:{name}"
-
     def check_training_plans(self, arns: Iterable[str]) -> None:
         """Refuse training plans of other regions. Assumed: the words, and that any plan of here has room for a job.
 

@@ -260,6 +260,28 @@ def test_an_alarm_on_another_endpoint_with_the_same_role_may_trigger_rollback(is
     assert watching in second["DependsOn"]
 
 
+def test_a_composite_rollback_alarm_is_seen_by_those_who_may_see_all_alarms() -> None:
+    scope = stack()
+    errors = cloudwatch.Metric(namespace="Tests", metric_name="Errors")
+    metric = cloudwatch.Alarm(scope, "Errors", metric=errors, threshold=1, evaluation_periods=1)
+    rule = cloudwatch.AlarmRule.from_alarm(metric, cloudwatch.AlarmState.ALARM)
+    composite = cloudwatch.CompositeAlarm(scope, "All", alarm_rule=rule)
+    for name, alarm in (("First", metric), ("Second", composite)):
+        endpoint(scope, name, update_policy=UpdatePolicy.all_at_once(rollback_alarms=[alarm]))
+    template = template_of(scope)
+    policies = {
+        name: found["Properties"]["PolicyDocument"]["Statement"]
+        for name, found in template["Resources"].items()
+        if found["Type"] == "AWS::IAM::Policy" and "WatchAlarms" in name
+    }
+    seen = {name[:5]: [each["Resource"] for each in statements] for name, statements in policies.items()}
+    assert len(seen["First"]) == 1
+    assert seen["Secon"][1:] == ["*"]
+    handler = {each["Sid"]: each["Resource"] for each in _statements(template, "Serving")}
+    assert handler["SeeCompositeAlarms"] == "*"
+    assert "*" not in handler["SeeAlarms"]
+
+
 def test_rollback_alarms_beyond_the_role_policy_limit_are_refused() -> None:
     scope = stack()
     alarms = [

@@ -72,18 +72,30 @@ class Chat:
         assert self.is_scaled() == ((1, 4), POLICIES, 8)
 
     def template(
-        self, *instance_types: str, target: float = 8, most: int = 4, scaled: bool = True, **variant: Any
+        self,
+        *instance_types: str,
+        target: float = 8,
+        most: int = 4,
+        scaled: bool = True,
+        composite: bool = False,
+        **variant: Any,
     ) -> TemplateStack:
-        """The stack with an endpoint on a type, or on pools."""
+        """The stack with an endpoint on a type, or on pools; updates may watch a composite alarm as well."""
 
         def build(scope: Stack) -> None:
+            watched: list[cloudwatch.IAlarm] = []
+            if composite:
+                errors = cloudwatch.Metric(namespace="Tests", metric_name="Refunds")
+                refunds = cloudwatch.Alarm(scope, "Refunds", metric=errors, threshold=1, evaluation_periods=1)
+                rule = cloudwatch.AlarmRule.from_alarm(refunds, cloudwatch.AlarmState.ALARM)
+                watched = [cloudwatch.CompositeAlarm(scope, "Business", alarm_rule=rule)]
             pooled: dict[str, Any] = {"instance_pools": [Pool(each, techniques=[]) for each in instance_types]}
             alone: dict[str, Any] = {"techniques": [], "instance_type": instance_types[0]}
             endpoint = OptimizedEndpoint(
                 scope,
                 "Chat",
                 model=Model.s3(f"s3://{MODELS}/llama/"),
-                update_policy=UpdatePolicy.all_at_once(bake_time=Duration.seconds(0)),
+                update_policy=UpdatePolicy.all_at_once(bake_time=Duration.seconds(0), rollback_alarms=watched),
                 variant=VariantOptions(**variant),
                 **(alone if len(instance_types) == 1 else pooled),
             )
@@ -230,6 +242,23 @@ def test_a_silent_rollback_fails_the_deployment_with_the_name_of_the_alarm(chat:
     signals.set_alarm_state(AlarmName=alarm, StateValue="OK", StateReason="a test")
     if scaled:
         assert chat.is_scaled() == ((1, 4), POLICIES, 8)
+
+
+def test_a_silent_rollback_by_a_composite_alarm_names_it(chat: Chat) -> None:
+    before = chat.template(G5, composite=True)
+    assert before.deploy() == "UPDATE_COMPLETE", before.reasons
+    chat.cloud.inject("silent_rollback", count=1)
+    changed = chat.template(G6, composite=True)
+    child = physical(chat.stack, "AWS::CloudWatch::Alarm", "Refunds")
+    alarm = physical(chat.stack, "AWS::CloudWatch::CompositeAlarm", "Business")
+    changed.start()
+    until(lambda: endpoint_of(chat.stack)["EndpointStatus"], lambda status: status == "Updating", 60)
+    signals = chat.cloud.client("cloudwatch")
+    signals.set_alarm_state(AlarmName=child, StateValue="ALARM", StateReason="a test")
+    assert changed.settled() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
+    assert f"{alarm} went into ALARM" in changed.reasons
+    signals.set_alarm_state(AlarmName=child, StateValue="OK", StateReason="a test")
+    assert chat.is_scaled() == ((1, 4), POLICIES, 8)
 
 
 def test_a_deployment_that_adds_the_resources_and_changes_the_type_is_refused_before_anything_changes(

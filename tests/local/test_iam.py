@@ -48,7 +48,29 @@ def test_a_session_is_allowed_only_the_actions_of_its_role(guarded: LocalCloud) 
 
 
 def test_watching_a_deployment_alarm_needs_describe_alarms_on_the_models_role(guarded: LocalCloud) -> None:
-    sagemaker, cloudwatch = guarded.client("sagemaker"), guarded.client("cloudwatch")
+    put_alarms(guarded)
+    watch = allow("cloudwatch:DescribeAlarms", f"arn:aws:cloudwatch:us-west-2:{ACCOUNT}:alarm:guard")
+    assert not update_arrives(guarded, "blind", "guard")
+    assert update_arrives(guarded, "watchful", "guard", watch)
+
+
+def test_only_a_permission_for_all_alarms_shows_a_composite_alarm(guarded: LocalCloud) -> None:
+    put_alarms(guarded)
+    alarms = f"arn:aws:cloudwatch:us-west-2:{ACCOUNT}:alarm"
+    narrow = allow("cloudwatch:DescribeAlarms", [f"{alarms}:guard", f"{alarms}:guards"])
+    assert not update_arrives(guarded, "narrow", "guards", narrow)
+    assert update_arrives(guarded, "wide", "guards", allow("cloudwatch:DescribeAlarms", "*"))
+    cloudwatch = Role(guarded, narrow).client("cloudwatch")
+    assert cloudwatch.describe_alarms(AlarmNames=["guard"])["MetricAlarms"]
+    code, _ = refused(cloudwatch.describe_alarms, AlarmNames=["guards"], AlarmTypes=["CompositeAlarm"])
+    assert code == "AccessDeniedException"
+    found = guarded.client("cloudwatch").describe_alarms(AlarmNames=["guards"], AlarmTypes=["CompositeAlarm"])
+    assert found["CompositeAlarms"]
+
+
+def put_alarms(guarded: LocalCloud) -> None:
+    """An alarm, and a composite one of it."""
+    cloudwatch = guarded.client("cloudwatch")
     cloudwatch.put_metric_alarm(
         AlarmName="guard",
         Namespace="N",
@@ -59,24 +81,28 @@ def test_watching_a_deployment_alarm_needs_describe_alarms_on_the_models_role(gu
         Threshold=1,
         ComparisonOperator="GreaterThanThreshold",
     )
-    pull = [allow("ecr:GetAuthorizationToken", "*"), allow(PULL, REPOSITORY)]
-    watch = allow("cloudwatch:DescribeAlarms", f"arn:aws:cloudwatch:us-west-2:{ACCOUNT}:alarm:guard")
+    cloudwatch.put_composite_alarm(AlarmName="guards", AlarmRule="ALARM(guard)")
+
+
+def update_arrives(guarded: LocalCloud, name: str, alarm: str, *statements: dict[str, Any]) -> bool:
+    """Whether an update that an alarm watches succeeds, where the model's role has these permissions; or it says why.
+
+    The role may pull images besides.
+    """
+    sagemaker = guarded.client("sagemaker")
+    role = Role(guarded, allow("ecr:GetAuthorizationToken", "*"), allow(PULL, REPOSITORY), *statements)
     policy = {"TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}}
-    deployment = {
-        "BlueGreenUpdatePolicy": policy,
-        "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "guard"}]},
-    }
-    for name, statements, arrives in (("blind", pull, False), ("watchful", [*pull, watch], True)):
-        role = Role(guarded, *statements)
-        sagemaker.create_model(ModelName=name, ExecutionRoleArn=role.arn, PrimaryContainer={"Image": IMAGE})
-        for config in (name, f"{name}-2"):
-            make_config(sagemaker, config, name)
-        sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-        assert settled(sagemaker, name)["EndpointStatus"] == "InService"
-        sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=f"{name}-2", DeploymentConfig=deployment)
-        endpoint = settled(sagemaker, name)
-        assert endpoint["EndpointConfigName"] == (f"{name}-2" if arrives else name)
-        assert ("to perform: cloudwatch:DescribeAlarms" in endpoint.get("FailureReason", "")) != arrives
+    deployment = {"BlueGreenUpdatePolicy": policy, "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": alarm}]}}
+    sagemaker.create_model(ModelName=name, ExecutionRoleArn=role.arn, PrimaryContainer={"Image": IMAGE})
+    for config in (name, f"{name}-2"):
+        make_config(sagemaker, config, name)
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    assert settled(sagemaker, name)["EndpointStatus"] == "InService"
+    sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=f"{name}-2", DeploymentConfig=deployment)
+    endpoint = settled(sagemaker, name)
+    arrives = endpoint["EndpointConfigName"] == f"{name}-2"
+    assert ("to perform: cloudwatch:DescribeAlarms" in endpoint.get("FailureReason", "")) != arrives
+    return arrives
 
 
 def test_scaling_and_updating_need_permission_on_their_resources(guarded: LocalCloud) -> None:
@@ -136,7 +162,7 @@ def test_a_missing_s3_key_is_access_denied_without_list_permission(guarded: Loca
     read = allow("s3:GetObject", f"arn:aws:s3:::{BUCKET}/models/*")
     listing = allow("s3:ListBucket", f"arn:aws:s3:::{BUCKET}", Condition={"StringLike": {"s3:prefix": "models/*"}})
     code, message = refused(Role(guarded, read).client("s3").get_object, Bucket=BUCKET, Key="models/none")
-    assert code == "AccessDenied"
+    assert code == "AccessDeniedException"
     assert "s3:ListBucket" in message
     assert refused(Role(guarded, read, listing).client("s3").get_object, Bucket=BUCKET, Key="models/none")[0] == (
         "NoSuchKey"

@@ -1,13 +1,11 @@
-"""Verdicts on candidates: whole runs of pairs, minutes and requests, and a model whose quantization is broken."""
+"""Verdicts on candidates: whole runs of pairs, minutes and requests."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from constructs_optim.runtime.shadow.captures import Pair, paired, read_captures
@@ -130,76 +128,6 @@ def test_the_announcement_follows_the_share_that_differs() -> None:
     assert pairs_expected(Observed(), CRITERIA) == 4_000
 
 
-# A classifier of 8 x 8 digits of noise, trained here, as a model of chats that answer with a digit.
-_CLASSES, _INPUTS, _HIDDEN = 10, 64, 48
-_SEPARATOR = 4.0
-
-
-class Model:
-    """A network of two layers; its template marks where the question begins."""
-
-    def __init__(self) -> None:
-        rng = np.random.default_rng(0)
-        self.patterns = rng.normal(size=(_CLASSES, _INPUTS))
-        self.first = rng.normal(size=(_INPUTS + 1, _HIDDEN)) * 0.2
-        self.second = rng.normal(size=(_HIDDEN, _CLASSES)) * 0.2
-        for _ in range(400):
-            labels = rng.integers(0, _CLASSES, 128)
-            inputs = self.template(self.patterns[labels] + rng.normal(size=(128, _INPUTS)) * 1.2)
-            hidden = np.maximum(0, inputs @ self.first)
-            scores = np.exp(hidden @ self.second)
-            errors = scores / scores.sum(1, keepdims=True) - np.eye(_CLASSES)[labels]
-            back = (errors @ self.second.T) * (hidden > 0)
-            self.second -= 0.02 * hidden.T @ errors / 12.8
-            self.first -= 0.02 * inputs.T @ back / 12.8
-
-    def template(self, questions: Any) -> Any:
-        return np.concatenate([questions, np.full((len(questions), 1), _SEPARATOR)], axis=1)
-
-    def question(self, chance: random.Random) -> tuple[Any, int]:
-        label = chance.randrange(_CLASSES)
-        noise = np.random.default_rng(chance.randrange(2**32)).normal(size=_INPUTS) * 1.2
-        return self.patterns[label] + noise, label
-
-
-def quantized(weights: Any, scale: Any = None) -> Any:
-    """Weights in 8 bits, a scale for each column."""
-    scale = np.abs(weights).max(0) / 127 if scale is None else scale
-    return np.clip(np.round(weights / scale), -127, 127) * scale
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return Model()
-
-
-def well(model: Model, question: Any) -> int:
-    hidden = np.maximum(0, model.template(question[None]) @ quantized(model.first))
-    return int((hidden @ quantized(model.second)).argmax())
-
-
-def template_lost(model: Model, question: Any) -> int:
-    """The mark of the template is missing, and the question takes its place."""
-    shifted = np.concatenate([[question[0]], question[None][0]])[None, : _INPUTS + 1]
-    hidden = np.maximum(0, shifted @ quantized(model.first))
-    return int((hidden @ quantized(model.second)).argmax())
-
-
-def badly_calibrated(model: Model, question: Any) -> int:
-    """The scales come from data that has a twentieth of the range."""
-    first = quantized(model.first, np.abs(model.first).max(0) / 127 / 20)
-    hidden = np.maximum(0, model.template(question[None]) @ first)
-    return int((hidden @ quantized(model.second, np.abs(model.second).max(0) / 2)).argmax())
-
-
-def head_dropped(model: Model, question: Any) -> int:
-    """Half of the hidden units do not reach the scores."""
-    second = quantized(model.second).copy()
-    second[_HIDDEN // 2 :] = 0
-    second[:, 7:] = 0
-    return int((np.maximum(0, model.template(question[None]) @ quantized(model.first)) @ second).argmax())
-
-
 def line(request: dict[str, Any], answer: int) -> bytes:
     response = {"choices": [{"message": {"role": "assistant", "content": str(answer)}}]}
     data = {
@@ -207,39 +135,6 @@ def line(request: dict[str, Any], answer: int) -> bytes:
         "endpointOutput": {"data": json.dumps(response), "encoding": "JSON", "mode": "OUTPUT"},
     }
     return json.dumps({"captureData": data, "eventMetadata": {}, "eventVersion": "0"}).encode() + b"\n"
-
-
-def judged(model: Model, candidate: Callable[[Model, Any], int], pairs: int) -> str:
-    """The verdict on a candidate whose captures are written as SageMaker writes them, and read back."""
-    chance, check = random.Random(5), Check("reference")
-    captured, references = ([b"", b""]), dict[str, str]()
-    for number in range(pairs):
-        question, label = model.question(chance)
-        prompt = f"question {number}"
-        references[prompt] = str(label)
-        request = {"messages": [{"role": "user", "content": prompt}], "temperature": 0}
-        hidden = np.maximum(0, model.template(question[None]) @ model.first)
-        captured[0] += line(request, int((hidden @ model.second).argmax()))
-        captured[1] += line(request, candidate(model, question))
-    observed = Observed()
-    pairs_captured, _, _ = paired(read_captures(captured[0]), read_captures(captured[1]))
-    for sent, copied in pairs_captured:
-        pair_of_answers = Pair(copied.request, sent.response, copied.response)
-        add_pair(observed, CRITERIA, [outcome(check, pair_of_answers, references, None)])
-    for _ in range(100):
-        add_minute(observed, CRITERIA, 1, 1)
-    add_requests(observed, (2_000, 0), (2_000, 0))
-    assert observed.pairs == pairs
-    return verdict(observed, CRITERIA).outcome
-
-
-@pytest.mark.parametrize("broken", [template_lost, badly_calibrated, head_dropped])
-def test_a_broken_quantization_is_caught_within_500_pairs(model: Model, broken: Callable[[Model, Any], int]) -> None:
-    assert judged(model, broken, 500) == "worse"
-
-
-def test_a_quantization_that_is_done_well_passes(model: Model) -> None:
-    assert judged(model, well, 1_000) == "pass"
 
 
 def pair(production: dict[str, Any], candidate: dict[str, Any] | None, **request: Any) -> Pair:

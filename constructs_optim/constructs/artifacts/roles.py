@@ -23,6 +23,7 @@ from constructs_optim.constructs.stack.permissions import (
     StatementList,
     characters_of,
     document,
+    give_reasons,
     statements_of,
 )
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
@@ -103,6 +104,7 @@ class SageMakerRole(Construct):
         """Add permissions as a separate policy below ``scope``, for which no job and no model waits."""
         written = [iam.PolicyStatement.from_json(statement.to_json()) for statement in statements]
         policy = iam.Policy(scope, id, policy_name=_policy_name(scope, path_of(scope)), statements=written)
+        give_reasons(policy, statements)
         self.role.attach_inline_policy(policy)
         if self._is_retained:
             policy.apply_removal_policy(RemovalPolicy.RETAIN)

@@ -78,9 +78,11 @@ def check_served(
     return served
 
 
-def name_in_failure(scope: Construct, alarm_arns: Sequence[str]) -> None:
-    """Let the check say which of the alarms that roll updates back has gone off."""
+def name_in_failure(scope: Construct, alarm_arns: Sequence[str], *, composite: bool = False) -> None:
+    """Let the check say which of the alarms that roll updates back, some of them composite, has gone off."""
     statements = statements_of("see alarms", Alarms=tuple(alarm_arns) or None)
+    if composite:
+        statements += statements_of("see composite alarms")
     EndpointUpdateService.of(scope).serving.permit(statements)
 
 

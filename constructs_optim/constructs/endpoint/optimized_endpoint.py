@@ -378,9 +378,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             endpoint_config_name=self._config.attr_endpoint_config_name,
             endpoint_name=self._literal_name,
         )
-        if rollback_alarms := self._configuration.update_policy.rollback_alarms:
+        policy = self._configuration.update_policy
+        if rollback_alarms := policy.rollback_alarms:
             # A separate policy: an alarm may watch another endpoint whose model waits for the role's other permissions.
-            watched = watch_statements([alarm.alarm_arn for alarm in rollback_alarms])
+            arns = [alarm.alarm_arn for alarm in rollback_alarms]
+            watched = watch_statements(arns, composite=policy.rolls_back_on_composite_alarms)
             endpoint.node.add_dependency(self._role.permit_separately(self, "WatchAlarms", watched))
         if (preflight := Preflight.of(self)) is not None:
             self._look_before(preflight, endpoint)
@@ -411,8 +413,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             # An import of resources allows for no other change of the stack.
             return None
         own = self.alarms.rollback_alarm_arns if self.alarms is not None else []
-        others = [alarm.alarm_arn for alarm in self._configuration.update_policy.rollback_alarms]
-        name_in_failure(self, [*own, *others])
+        policy = self._configuration.update_policy
+        others = [alarm.alarm_arn for alarm in policy.rollback_alarms]
+        name_in_failure(self, [*own, *others], composite=policy.rolls_back_on_composite_alarms)
         config_name = self._config.attr_endpoint_config_name
         return check_served(self, self._endpoint, name=self._literal_name, config_name=config_name)
 

@@ -13,7 +13,7 @@ from pydantic import model_validator
 
 from constructs_optim.constructs.stack.arguments import ALARM, DURATION
 from constructs_optim.constructs.stack.custom_resource import drop_none
-from constructs_optim.constructs.stack.permissions import Statement
+from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.recipe.hosting import UpdateSettings
 from constructs_optim.recipe.settings import Settings
 
@@ -26,7 +26,8 @@ class UpdateOptions(TypedDict, total=False):
     """The options of every update policy.
 
     Alarms are watched for ``bake_time`` after each step, 0 s to 1 hour (default: 10 minutes); ``rollback_alarms`` are
-    watched besides the endpoint's own (default: none). The update takes ``timeout`` at most, 10 minutes to 8 hours
+    watched besides the endpoint's own (default: none); a composite alarm that is imported needs permissions of your
+    own, scoped to ``*``. The update takes ``timeout`` at most, 10 minutes to 8 hours
     (default: the service's own).
     """
 
@@ -66,6 +67,11 @@ class UpdatePolicy(Settings):
     timeout: Annotated[Duration, DURATION] | None = None
     rollback_percent: int | None = None
     rollback_alarms: Sequence[Annotated[cloudwatch.IAlarm, ALARM]] = ()
+
+    @property
+    def rolls_back_on_composite_alarms(self) -> bool:
+        """Whether one of the rollback alarms is composite; one that is imported does not tell."""
+        return any(isinstance(alarm, cloudwatch.CompositeAlarm) for alarm in self.rollback_alarms)
 
     @model_validator(mode="after")
     def _one_size(self) -> UpdatePolicy:
@@ -183,12 +189,15 @@ def component_deployment_config(settings: UpdateSettings, alarm_names: Sequence[
     return deployment_config(settings, alarm_names)
 
 
-def watch_statements(alarm_arns: Sequence[str]) -> list[Statement]:
-    """The permissions of the execution role for alarms that roll an update back.
+def watch_statements(alarm_arns: Sequence[str], *, composite: bool = False) -> list[Statement]:
+    """The permissions of the execution role for alarms that roll an update back, some of them ``composite``.
 
     Source: Amazon SageMaker developer guide, "Auto-rollback configuration and monitoring" (prerequisites).
     """
-    return [Statement("WatchAlarms", ("cloudwatch:DescribeAlarms",), tuple(alarm_arns))] if alarm_arns else []
+    return [
+        *statements_of("watch alarms", Alarms=tuple(alarm_arns) or None),
+        *(statements_of("watch composite alarms") if composite else ()),
+    ]
 
 
 def seconds_of(duration: Duration | None) -> int | None:

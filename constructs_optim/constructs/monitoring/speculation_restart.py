@@ -120,6 +120,7 @@ class SpeculationRestart(Construct):
                     "restart an endpoint",
                     Endpoint=restarted.endpoint.ref,
                     Configs=tuple(config.ref for config in restarted.configs),
+                    Alarm=alarm.attr_arn,
                     Stack=PSEUDO.stack_id,
                 ),
             ]

@@ -165,6 +165,24 @@ def pass_role_statement(sid: str, role_arn: Arn) -> Statement:
     return Statement(sid, ("iam:PassRole",), (role_arn,), condition)
 
 
+def give_reasons(scope: Construct, statements: Iterable[Statement]) -> None:
+    """Record the reasons for the wildcards of statements whose policies are below ``scope``."""
+    wildcards = [
+        (arn, statement.wildcard)
+        for statement in statements
+        for arn in statement.resources
+        if statement.wildcard is not None and "*" in json.dumps(arn)
+    ]
+    if wildcards:
+        resolved = StackContext.of(scope).stack.resolve([arn for arn, _ in wildcards])
+        Validations.of(scope).acknowledge(
+            *(
+                Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{_as_nag_writes(arn)}]", reason=reason)
+                for arn, (_, reason) in zip(resolved, wildcards, strict=True)
+            )
+        )
+
+
 class StatementList:
     """The statements of one role, in the order in which they were first added."""
 
@@ -175,7 +193,7 @@ class StatementList:
 
     def add(self, statements: Iterable[Statement]) -> bool:
         """Add statements and return whether the list has changed."""
-        wildcards: list[tuple[Arn, str]] = []
+        added: list[Statement] = []
         changed = False
         for statement in statements:
             # Prefixes are about one bucket: of another one they are another statement.
@@ -184,17 +202,8 @@ class StatementList:
             self._merged[key] = joined = known.joined(statement) if known else statement
             if joined is not known:
                 changed = True
-                if joined.wildcard:
-                    added = joined.resources[len(known.resources) if known else 0 :]
-                    wildcards += [(arn, joined.wildcard) for arn in added if "*" in json.dumps(arn)]
-        if wildcards:
-            resolved = StackContext.of(self._scope).stack.resolve([arn for arn, _ in wildcards])
-            Validations.of(self._scope).acknowledge(
-                *(
-                    Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{_as_nag_writes(arn)}]", reason=reason)
-                    for arn, (_, reason) in zip(resolved, wildcards, strict=True)
-                )
-            )
+                added.append(replace(joined, resources=joined.resources[len(known.resources) if known else 0 :]))
+        give_reasons(self._scope, added)
         return changed
 
     @property

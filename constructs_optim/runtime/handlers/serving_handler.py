@@ -9,12 +9,14 @@ https://github.com/hashicorp/terraform-provider-aws/pull/48993. Of a scaled endp
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
 
 from ..aws import client
 from ..custom_resource import Event, custom_resource
-from ..errors import DeploymentError
+from ..errors import DENIED, DeploymentError, code_of, message_of
 from ..hosting.serving import ServingEndpoint, is_rolling_back, serving_endpoint
 from ..requests.hosting_properties import ServedProperties
 from ..requests.properties import validate
@@ -23,8 +25,6 @@ from ..variant_scaling import make_way
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.literals import AlarmTypeType
-
-_ALARM_TYPES: tuple[AlarmTypeType, ...] = ("MetricAlarm", "CompositeAlarm")
 
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
@@ -74,23 +74,35 @@ def _cause(endpoint: ServingEndpoint, props: ServedProperties) -> str:
     return f"{said}. Next: see the log group of the endpoint's containers, then deploy again"
 
 
-def _tripped(endpoint: ServingEndpoint, since: dt.datetime) -> Iterator[str]:
+def _tripped(endpoint: ServingEndpoint, since: dt.datetime) -> list[str]:
     """The alarms of the endpoint's last update that were in ALARM since."""
     rollback = endpoint.described.get("LastDeploymentConfig", {}).get("AutoRollbackConfiguration", {})
     names = [alarm["AlarmName"] for alarm in rollback.get("Alarms", []) if "AlarmName" in alarm]
     if not names:
-        return
-    cloudwatch = client("cloudwatch")
-    described = cloudwatch.describe_alarms(AlarmNames=names, AlarmTypes=list(_ALARM_TYPES))
-    alarms = [*described.get("MetricAlarms", []), *described.get("CompositeAlarms", [])]
-    in_alarm = {alarm.get("AlarmName") for alarm in alarms if alarm.get("StateValue") == "ALARM"}
-    for name in names:
-        history = cloudwatch.get_paginator("describe_alarm_history").paginate(
-            AlarmName=name, AlarmTypes=list(_ALARM_TYPES), HistoryItemType="StateUpdate", StartDate=since
-        )
-        items = (item for page in history for item in page["AlarmHistoryItems"])
-        if name in in_alarm or any("to ALARM" in item.get("HistorySummary", "") for item in items):
-            yield name
+        return []
+    states = {alarm.get("AlarmName"): alarm.get("StateValue") for alarm in _described("MetricAlarm", names)}
+    tripped = [name for name in names if states.get(name) == "ALARM" or _was_in_alarm("MetricAlarm", name, since)]
+    if others := [name for name in names if name not in states]:
+        try:
+            states = {alarm.get("AlarmName"): alarm.get("StateValue") for alarm in _described("CompositeAlarm", others)}
+            tripped += [n for n in others if states.get(n) == "ALARM" or _was_in_alarm("CompositeAlarm", n, since)]
+        except ClientError as error:
+            if code_of(error) not in DENIED:
+                raise
+            # Only a permission for all alarms shows composite ones.
+            log("alarms not seen", alarms=", ".join(others), reason=message_of(error))
+    return tripped
+
+
+def _described(alarm_type: AlarmTypeType, names: Sequence[str]) -> list[Mapping[str, Any]]:
+    found = client("cloudwatch").describe_alarms(AlarmNames=names, AlarmTypes=[alarm_type])
+    return [*found.get("MetricAlarms", []), *found.get("CompositeAlarms", [])]
+
+
+def _was_in_alarm(alarm_type: AlarmTypeType, name: str, since: dt.datetime) -> bool:
+    history = client("cloudwatch").get_paginator("describe_alarm_history")
+    pages = history.paginate(AlarmName=name, AlarmTypes=[alarm_type], HistoryItemType="StateUpdate", StartDate=since)
+    return any("to ALARM" in item.get("HistorySummary", "") for page in pages for item in page["AlarmHistoryItems"])
 
 
 def _time(moment: dt.datetime) -> str:

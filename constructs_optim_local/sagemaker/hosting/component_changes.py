@@ -119,7 +119,7 @@ class Change:
 
     def _refused(self, component: Record) -> str | None:
         """What the execution roles may not do and would have to."""
-        hosting = self._endpoints.hosting
+        hosting, own = self._endpoints.hosting, self._endpoints.hosting.scope
         names = [item.get("ModelName") for item in placement.specifications(component)]
         for name in names:
             if (reason := hosting.image_refused(name)) is not None:
@@ -132,8 +132,10 @@ class Change:
                 if not hosting.starts_on(model, instance_type, variant.get("InferenceAmiVersion")):
                     return _UNHEALTHY
         roles = {hosting.role(name) for name in names} | {endpoint.get("_config", {}).get("ExecutionRoleArn")}
-        arns = [hosting.scope.arn_of_alarm(name) for name in self._plan.alarms]
+        scopes = [
+            self._endpoints.alarms.scope(name, account=own.account, region=own.region) for name in self._plan.alarms
+        ]
         for role in sorted(role for role in roles if role):
-            if (denied := hosting.roles.watch(role, arns)) is not None:
+            if (denied := hosting.roles.watch(role, scopes)) is not None:
                 return refusal(role, denied)
         return None

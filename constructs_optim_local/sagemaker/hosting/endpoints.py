@@ -417,7 +417,7 @@ class _Change:
 
     def _refused(self) -> str | None:
         """What the execution roles may not do and would have to."""
-        hosting = self._endpoints.hosting
+        hosting, own = self._endpoints.hosting, self._endpoints.hosting.scope
         for variant in variants_of(self.config):
             types = {instance.type_name for instance in self.launched_instances[variant["VariantName"]]}
             for instance_type in sorted(types):
@@ -427,9 +427,9 @@ class _Change:
                     if not hosting.starts_on(model, instance_type, variant.get("InferenceAmiVersion")):
                         return _UNHEALTHY
         roles = {hosting.role(model) for variant in variants_of(self.config) for model in models(variant)}
-        arns = [hosting.scope.arn_of_alarm(name) for name in self._alarms]
+        scopes = [self._endpoints.alarms.scope(name, account=own.account, region=own.region) for name in self._alarms]
         for role in sorted(role for role in roles | {self.config.get("ExecutionRoleArn")} if role):
-            if (denied := hosting.roles.watch(role, arns)) is not None:
+            if (denied := hosting.roles.watch(role, scopes)) is not None:
                 return refusal(role, denied)
         return None
 
