@@ -11,13 +11,16 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
 from constructs_optim import (
+    AnswerCheck,
     ArtifactStore,
     CapacityReservation,
+    DataCapture,
     JobOptions,
     Model,
     NetworkOptions,
     OptimizationJob,
     Quantization,
+    ShadowCandidate,
     TrainingCompute,
     UpdatePolicy,
     VariantOptions,
@@ -112,6 +115,22 @@ def test_an_update_launches_a_batch_of_instances(policy: UpdatePolicy, batch: in
     endpoint(scope, variant=VariantOptions(initial_instance_count=8), update_policy=policy)
     (fleet,) = looked_at(scope)["Fleets"]
     assert (fleet["InstanceCount"], fleet["BatchSize"]) == (8, batch)
+
+
+def test_a_shadow_is_launched_beside_its_endpoint_which_is_launched_anew() -> None:
+    fleets: list[list[dict[str, Any]]] = []
+    for shadowed in (False, True):
+        scope = stack()
+        bucket = s3.Bucket.from_bucket_name(scope, "Captures", "captures")
+        served = endpoint(scope, data_capture=DataCapture(bucket=bucket))
+        if shadowed:
+            candidate = ShadowCandidate([Quantization.awq()], instance_type="ml.g6e.12xlarge", instance_count=2)
+            served.shadow(candidate=candidate, checks=[AnswerCheck.answered()])
+        fleets.append(looked_at(scope)["Fleets"])
+    ((alone,), (own, shadow)) = fleets
+    assert {name for name in own if own[name] != alone[name]} == {"Definition"}
+    assert (shadow["InstanceTypes"], shadow["InstanceCount"], shadow["BatchSize"]) == (["ml.g6e.12xlarge"], 2, 2)
+    assert shadow["EndpointName"] == own["EndpointName"]
 
 
 def test_what_is_launched_into_a_reservation_counts_against_no_quota() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from aws_cdk import App, Duration, Stack
@@ -20,6 +20,8 @@ from constructs_optim import (
     RecipeError,
     ShadowCandidate,
 )
+from constructs_optim.recipe.hosting import shadow
+from constructs_optim.runtime.requests import shadow_properties
 
 CONFIG, RUN = "AWS::SageMaker::EndpointConfig", "Custom::ShadowRun"
 AWQ = ShadowCandidate(techniques=[Quantization.awq()])
@@ -45,6 +47,10 @@ def served(stack: Stack, **options: Any) -> OptimizedEndpoint:
 def of_type(stack: Stack, kind: str) -> dict[str, Any]:
     found = Template.from_stack(stack).find_resources(kind)
     return {name: resource["Properties"] for name, resource in found.items()}
+
+
+def test_every_check_of_answers_is_one_that_the_watcher_knows() -> None:
+    assert get_args(shadow.CheckKind) == get_args(shadow_properties.CheckKind)
 
 
 def test_the_configuration_has_the_candidate_as_shadow_variant(stack: Stack) -> None:

@@ -73,6 +73,16 @@ def test_an_update_needs_both_fleets_and_a_rolling_one_a_batch(cloud: InProcessC
     assert levels(cloud, is_update=True, Fleets=[fleet(count=2, BatchSize="1")]) == []
 
 
+def test_a_shadow_is_launched_beside_both_fleets(cloud: InProcessCloud) -> None:
+    serve(cloud, "chat", 2)
+    cloud.set_quota(QUOTA, 4)
+    both = [fleet(count=2), fleet(count=1, Definition="shadow")]
+    ((level, text),) = levels(cloud, is_update=True, Fleets=both)
+    assert (level, text.partition(" (")[0]) == ("problem", "chat needs 3 instances")
+    cloud.set_quota(QUOTA, 5)
+    assert levels(cloud, is_update=True, Fleets=both) == []
+
+
 def test_what_a_shell_cannot_know_of_an_update_is_advice(cloud: InProcessCloud) -> None:
     serve(cloud, "chat", 2)
     cloud.set_quota(QUOTA, 3)

@@ -20,6 +20,7 @@ from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value
 from constructs_optim.recipe.hosting.options import UpdateSettings
+from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.plan_data import TOKEN_VARIABLE, HuggingFaceSource, JobPlan, Plan, S3Source, Source
 from constructs_optim.recipe.tokens import is_token
 from constructs_optim.templates.references import references
@@ -163,6 +164,22 @@ class Preflight(Construct):
             }
             self._add("Fleets", fleet, "preflight endpoints")
         resource.add_resource_dependency(self._resource)
+
+    def add_shadow(self, *, endpoint_name: str, instance_type: str, instance_count: int, definition: str) -> None:
+        """Look at the quota of a shadow variant's instances.
+
+        The update that adds the variant launches all instances of the endpoint anew.
+        """
+        (own,) = [fleet for fleet in self._needs["Fleets"] if fleet["EndpointName"] == endpoint_name]
+        own["Definition"] = sha256(f"{own['Definition']} {definition}")[:8]
+        shadow: dict[str, Any] = {
+            "EndpointName": endpoint_name,
+            "InstanceTypes": [instance_type],
+            "InstanceCount": instance_count,
+            "BatchSize": instance_count,
+            "Definition": definition,
+        }
+        self._add("Fleets", shadow, "preflight endpoints")
 
     def _add(self, name: str, need: dict[str, Any], group: str | None = None) -> None:
         needs = self._needs.setdefault(name, [])

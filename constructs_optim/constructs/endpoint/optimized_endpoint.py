@@ -392,18 +392,15 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
 
     def _look_before(self, preflight: Preflight, endpoint: sagemaker.CfnEndpoint) -> None:
         hosting, reservation = self._hosting, self._configuration.variant.capacity_reservation
-        # What a new fleet is launched for: the models of components come onto instances that are there.
-        served = [
-            f"{plan.deployment_hash} {plan.container_key}" for plan in self.plans if not hosting.serves_components
-        ]
-        fleet = [*hosting.instance_types, str(hosting.initial_instance_count)]
+        # The models of components come onto instances that are there.
+        launching = () if hosting.serves_components else self.plans
         preflight.add_fleet(
             endpoint,
             endpoint_name=self._literal_name,
             instance_types=hosting.instance_types,
             instance_count=hosting.initial_instance_count,
             update=self._configuration.update_policy.settings,
-            definition=sha256("\n".join([*served, *fleet]))[:8],
+            definition=_definition(launching, hosting.instance_types, hosting.initial_instance_count),
             reservation=reservation.arn if reservation is not None else None,
         )
 
@@ -766,6 +763,13 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             capture_keys=capture.key_arns,
             store=ArtifactStore.writable_of(self, (model.artifact.artifact_store for model in (production, hosted))),
         )
+        if (preflight := Preflight.of(self)) is not None:
+            preflight.add_shadow(
+                endpoint_name=self._literal_name,
+                instance_type=instance_type,
+                instance_count=candidate.instance_count,
+                definition=_definition([hosted.plan], [instance_type], candidate.instance_count),
+            )
         self._shadow = ShadowRun(scope, "Run", shadowed=shadowed, settings=settings, topic=topic)
         return self._shadow
 
@@ -814,3 +818,9 @@ def _techniques(pools: Sequence[Pool]) -> tuple[Technique, ...]:
     """The techniques of all pools; rules of recipes refuse anything else."""
     lists = [pool.techniques for pool in pools if isinstance(pool.techniques, list | tuple)]
     return tuple(technique for techniques in lists for technique in techniques if isinstance(technique, Technique))
+
+
+def _definition(plans: Sequence[Plan], instance_types: Sequence[str], instance_count: int) -> str:
+    """What changes with what instances are launched for, or with the instances themselves."""
+    served = [f"{plan.deployment_hash} {plan.container_key}" for plan in plans]
+    return sha256("\n".join([*served, *instance_types, str(instance_count)]))[:8]

@@ -85,7 +85,7 @@ def _endpoints(
         room = {name: quotas[_quota(name)] - used[name] for name in types if _quota(name) in quotas}
         fits = [name for name, free in room.items() if free >= certain]
         described = ", ".join(_described(_quota(name), quotas, used[name]) for name in room)
-        names = ", ".join(fleet.endpoint_name for fleet in own)
+        names = ", ".join(dict.fromkeys(fleet.endpoint_name for fleet in own))
         both = " (an update launches new instances before the old ones end)" if len(fits) < len(room) else ""
         if len(room) == len(types) and not fits:
             yield problem(
