@@ -193,7 +193,8 @@ def test_a_load_can_be_limited_by_time(server: ModelServer) -> None:
     records, segment = sent(sender(server, asked("a")), Load(concurrency=2, seconds=0.3))
     assert segment.complete
     assert records
-    assert max(record.start for record in records) < 0.3
+    # A request that was due just before the end may start just after it.
+    assert max(record.start for record in records) < 0.35
 
 
 def test_an_interruption_keeps_completed_requests_and_drops_the_others(server: ModelServer) -> None:

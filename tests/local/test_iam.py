@@ -162,7 +162,7 @@ def test_a_missing_s3_key_is_access_denied_without_list_permission(guarded: Loca
     read = allow("s3:GetObject", f"arn:aws:s3:::{BUCKET}/models/*")
     listing = allow("s3:ListBucket", f"arn:aws:s3:::{BUCKET}", Condition={"StringLike": {"s3:prefix": "models/*"}})
     code, message = refused(Role(guarded, read).client("s3").get_object, Bucket=BUCKET, Key="models/none")
-    assert code == "AccessDeniedException"
+    assert code == "AccessDenied"
     assert "s3:ListBucket" in message
     assert refused(Role(guarded, read, listing).client("s3").get_object, Bucket=BUCKET, Key="models/none")[0] == (
         "NoSuchKey"

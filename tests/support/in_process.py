@@ -24,7 +24,7 @@ from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.autoscaling.service import ApplicationAutoScaling
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloud import DEFAULT_REGION
-from constructs_optim_local.cloudwatch.alarms import Tripped
+from constructs_optim_local.cloudwatch.alarms import Tripped, alarm_arn
 from constructs_optim_local.faults import Fault, Faults
 from constructs_optim_local.ministack.cloudwatch import next_fire
 from constructs_optim_local.price_list import PriceList, hourly_price
@@ -114,9 +114,12 @@ class MemoryAlarms:
     ) -> Tripped | None:
         return min((found for name in names if (found := self._first(name, start, end))), default=None)
 
+    def scope(self, name: str, *, account: str, region: str) -> str:
+        return alarm_arn(name, account, region)
+
     def put(self, alarm: dict[str, Any], *, account: str, region: str) -> str:
         self.put_metric_alarm(**alarm)
-        return f"arn:aws:cloudwatch:{region}:{account}:alarm:{alarm['AlarmName']}"
+        return alarm_arn(alarm["AlarmName"], account, region)
 
     def delete(self, name: str, *, account: str, region: str) -> None:
         self._history.pop(name, None)
