@@ -101,6 +101,15 @@ class SageMaker:
         with self._lock:
             return [job for regional in self._scopes.values() for job in regional.trainings.to_json()]
 
+    def endpoints(self) -> list[Record]:
+        """Every endpoint as it is by now."""
+        with self._lock:
+            return [
+                dict(regional.endpoints.settled(name))
+                for regional in [*self._scopes.values()]
+                for name in [*regional.endpoints.records.by_name]
+            ]
+
     def close(self) -> None:
         """End what runs: the code of training jobs. Waits for nothing."""
         for regional in [*self._scopes.values()]:

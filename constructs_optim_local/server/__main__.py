@@ -27,6 +27,7 @@ from constructs_optim_local.faults import Faults
 from constructs_optim_local.ministack.application import application, kill_running_functions, prepare_environment
 from constructs_optim_local.ministack.cloudformation import behave_like_aws
 from constructs_optim_local.ministack.cloudwatch import MinistackAlarms, next_fire
+from constructs_optim_local.ministack.endpoint_events import send_endpoint_events
 from constructs_optim_local.ministack.iam import EnforcedRoles
 from constructs_optim_local.ministack.patches import check_ministack
 from constructs_optim_local.ministack.scheduler import Scheduler
@@ -133,6 +134,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     limit_history(settings["history_events"])
     Scheduler(settings["time_scale"], next_fire, roles, clock).install()
     alarms.install(scaling.alarm_fired, roles)
+    send_endpoint_events(sagemaker, clock)
     inner = HandlerCalls(services, faults=faults, calls=function_calls, kill=kill_running_functions)
     config = Config()
     config.bind = [f"127.0.0.1:{settings['port']}"]

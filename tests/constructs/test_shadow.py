@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from aws_cdk import App, Duration, Stack
+from aws_cdk import App, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
@@ -15,13 +15,20 @@ from constructs_optim import (
     AsyncInference,
     DataCapture,
     Model,
+    MonitoringOptions,
     OptimizedEndpoint,
     Quantization,
     RecipeError,
+    Routing,
+    Server,
     ShadowCandidate,
+    SpeculationCure,
+    SpeculativeDecoding,
+    VariantOptions,
 )
 from constructs_optim.recipe.hosting import shadow
 from constructs_optim.runtime.requests import shadow_properties
+from constructs_optim.templates.resource_types import OPTIMIZED_ENDPOINT_CONFIG
 
 CONFIG, RUN = "AWS::SageMaker::EndpointConfig", "Custom::ShadowRun"
 AWQ = ShadowCandidate(techniques=[Quantization.awq()])
@@ -38,9 +45,8 @@ def served(stack: Stack, **options: Any) -> OptimizedEndpoint:
         stack,
         "Llama",
         model=Model.s3("s3://models/llama-3-8b/"),
-        techniques=[],
         instance_type="ml.g5.12xlarge",
-        **options,
+        **{"techniques": [], **options},
     )
 
 
@@ -140,3 +146,67 @@ def test_a_promotion_keeps_the_type_of_a_scaled_variant(stack: Stack) -> None:
     candidate = ShadowCandidate(techniques=[Quantization.awq()], instance_type="ml.g6.12xlarge")
     with pytest.raises(RecipeError, match="OPT193"):
         endpoint.shadow(candidate=candidate, checks=[AnswerCheck.answered()], promote=True)
+
+
+def test_scaling_that_comes_after_a_promotion_of_another_type_is_refused(stack: Stack) -> None:
+    endpoint = served(stack)
+    candidate = ShadowCandidate(techniques=[Quantization.awq()], instance_type="ml.g6.12xlarge")
+    endpoint.shadow(candidate=candidate, checks=[AnswerCheck.answered()], promote=True)
+    with pytest.raises(RecipeError, match="OPT193"):
+        endpoint.auto_scale(max_capacity=3)
+
+
+def test_an_adopted_endpoint_has_no_shadow(stack: Stack) -> None:
+    endpoint = served(stack, variant=VariantOptions(existing_configuration="by-hand"), endpoint_name="chat")
+    with pytest.raises(RecipeError, match="OPT190"):
+        endpoint.shadow(candidate=AWQ, checks=[AnswerCheck.answered()])
+
+
+def test_an_endpoint_that_is_restarted_has_no_shadow(stack: Stack) -> None:
+    endpoint = served(
+        stack,
+        server=Server.vllm(),
+        techniques=[SpeculativeDecoding.ngram()],
+        monitoring=MonitoringOptions(speculation_cure=SpeculationCure.restart()),
+    )
+    with pytest.raises(RecipeError, match="OPT190"):
+        endpoint.shadow(candidate=AWQ, checks=[AnswerCheck.answered()])
+
+
+@pytest.mark.parametrize("cured", [False, True])
+def test_configurations_that_handlers_make_are_named_in_permissions_by_their_arns(stack: Stack, cured: bool) -> None:
+    more: dict[str, Any] = {"server": Server.vllm(), "variant": VariantOptions(routing=Routing.kv_aware())}
+    if cured:
+        monitoring = MonitoringOptions(speculation_cure=SpeculationCure.restart())
+        served(stack, techniques=[SpeculativeDecoding.ngram()], monitoring=monitoring, **more)
+    else:
+        served(stack, **more).shadow(candidate=AWQ, checks=[AnswerCheck.answered()], promote=True)
+    configs = of_type(stack, OPTIMIZED_ENDPOINT_CONFIG)
+    assert len(configs) == (2 if cured else 3)
+    assert of_type(stack, CONFIG) == {}
+    roles = of_type(stack, "AWS::IAM::Role").values()
+    documents = [policy["PolicyDocument"] for role in roles for policy in role["Policies"]]
+    statements = [each for document in documents for each in document["Statement"]]
+    [moving] = [each for each in statements if each["Sid"] == ("UseTwinConfigs" if cured else "UseConfigs")]
+    assert [each["Fn::GetAtt"] for each in moving["Resource"]] == [[name, "EndpointConfigArn"] for name in configs]
+
+
+@pytest.mark.parametrize("cured", [False, True])
+def test_what_a_retained_endpoint_may_be_moved_to_is_retained(stack: Stack, cured: bool) -> None:
+    kept = RemovalPolicy.RETAIN
+    if cured:
+        monitoring = MonitoringOptions(speculation_cure=SpeculationCure.restart())
+        served(
+            stack,
+            server=Server.vllm(),
+            techniques=[SpeculativeDecoding.ngram()],
+            monitoring=monitoring,
+            removal_policy=kept,
+        )
+    else:
+        served(stack, removal_policy=kept).shadow(candidate=AWQ, checks=[AnswerCheck.answered()], promote=True)
+    resources = Template.from_stack(stack).to_json()["Resources"].values()
+    kinds = (CONFIG, "AWS::SageMaker::Model", "Custom::OptimizedModel")
+    found = [each for each in resources if each["Type"] in kinds]
+    assert len(found) == (3 if cured else 5)
+    assert {each["DeletionPolicy"] for each in found} == {"Retain"}

@@ -13,13 +13,11 @@ from aws_cdk.assertions import Template
 from constructs_optim import (
     Alarms,
     AlarmSettings,
-    AnswerCheck,
     DataCapture,
     Model,
     MonitoringOptions,
     OptimizedEndpoint,
     RecipeError,
-    ShadowCandidate,
     SpeculationCure,
     SpeculativeDecoding,
 )
@@ -104,7 +102,7 @@ def test_the_alarm_starts_the_restart_of_this_endpoint(stack: Stack) -> None:
     [served] = found(stack, "AWS::SageMaker::Endpoint")
     assert statements["RestartEndpoint"]["Resource"] == {"Ref": served}
     assert {each["Ref"] for each in statements["UseTwinConfigs"]["Resource"]} == set(found(stack, CONFIG))
-    assert "restarts/chat.json" in json.dumps(statements["Restarts"]["Resource"])
+    assert "/chat.json" in json.dumps(statements["Restarts"]["Resource"])
 
 
 def test_the_alarm_compares_each_container_with_itself(stack: Stack) -> None:
@@ -169,9 +167,3 @@ def test_a_cure_that_cannot_work_is_refused(
 def test_settings_out_of_range_are_refused_where_they_are_written() -> None:
     with pytest.raises(RecipeError, match=r"OPT215 SpeculationCure\.at_most_every_hours"):
         SpeculationCure.restart(at_most_every_hours=0)
-
-
-def test_a_shadow_excludes_restarts(stack: Stack) -> None:
-    served = endpoint(stack, SpeculationCure.restart(), data_capture=DataCapture(bucket=s3.Bucket(stack, "Captures")))
-    with pytest.raises(ValueError, match=r"SpeculationCure\.restart"):
-        served.shadow(candidate=ShadowCandidate(), checks=[AnswerCheck.answered()])

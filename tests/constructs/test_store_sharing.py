@@ -269,7 +269,7 @@ def test_each_sharing_statement_has_a_unique_sid() -> None:
     assert ids == [
         f"{kind}{grant}"
         for kind in ("Accounts", "Organizations")
-        for grant in ("FindArtifacts", "ReadArtifacts", "KeepReferences", "MakeArtifacts")
+        for grant in ("FindArtifacts", "ReadArtifacts", "KeepReferences", "MakeArtifacts", "FindRecords")
     ]
 
 

@@ -17,6 +17,7 @@ from constructs_optim import (
     OptimizedEndpoint,
     Quantization,
     ShadowCandidate,
+    UpdatePolicy,
     VariantOptions,
 )
 
@@ -55,6 +56,8 @@ endpoint = OptimizedEndpoint(
     model=Model.s3(given["model"]),
     techniques=[Quantization.awq()] if given.get("promoted") else [],
     instance_type="ml.g5.12xlarge",
+    # Baking of another length is an update of the endpoint alone, to the configuration that the template names.
+    update_policy=UpdatePolicy.all_at_once(bake_time=Duration.seconds(given.get("bake", 0))),
     variant=VariantOptions(initial_instance_count=given.get("instances", 1)),
     data_capture=DataCapture(bucket=captures),
     artifact_store=ArtifactStore.from_bucket(

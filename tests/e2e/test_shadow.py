@@ -105,6 +105,16 @@ def test_a_shadow_is_decided_ended_promoted_and_deleted(cloud: LocalCloud, tmp_p
     candidate = more.served_container["ModelDataSource"]
     assert candidate != production
 
+    # Deployments of what the run knows nothing of go back to the shadow, which then ends as it did.
+    baked = replace(stack, settings={"SHADOW_APP": json.dumps({**given, "instances": 2, "bake": 1})})
+    baked.deploy()
+    found = without_shadow(baked)
+    assert found["EndpointConfigName"] == promoted["EndpointConfigName"]
+    assert found["LastDeploymentConfig"] != promoted["LastDeploymentConfig"]
+    cloud.inject("update_fails", count=1)
+    assert "UPDATE_ROLLBACK" in more.deploy(fails=True)
+    assert without_shadow(more)["EndpointConfigName"] == promoted["EndpointConfigName"]
+
     jobs = optimization_jobs(cloud)
     final = replace(stack, settings={"SHADOW_APP": json.dumps({**given, "instances": 2, "promoted": True})})
     final.deploy()

@@ -85,15 +85,21 @@ def test_the_number_of_instances_is_what_scaling_has_set(restarted: Restarted) -
 def test_no_restart_follows_another_too_soon(restarted: Restarted) -> None:
     restarted.restart("a")
     restarted.now += 12 * HOUR - 1
-    assert restarted.poll("b")["Done"]
+    assert restarted.poll("b") == {"Done": False, "WaitSeconds": 30}
     assert restarted.config == f"{restarted.name}-2"
+    # The alarm is still on then, and no other event comes of it.
+    restarted.now += 30
+    restarted.restart("b")
+    assert restarted.config == restarted.name
 
 
 def test_of_two_that_begin_at_once_one_restarts(restarted: Restarted) -> None:
     assert not restarted.poll("a")["Done"]
-    outputs = [restarted.poll("b"), until(lambda: restarted.poll("b"), lambda output: output["Done"])]
-    assert outputs[-1]["Done"]
+    restarted.poll("b")
+    until(lambda: restarted.poll("b"), lambda output: output["WaitSeconds"] == 3600)
     restarted.restart("a")
+    trip(restarted.cloudwatch, restarted.name, "OK")
+    assert restarted.poll("b")["Done"]
     assert restarted.config == f"{restarted.name}-2"
 
 
@@ -125,12 +131,26 @@ def test_no_restart_when_the_alarm_is_off_again(restarted: Restarted) -> None:
 
 def test_a_restart_that_fails_twice_is_given_up(restarted: Restarted, cloud: LocalCloud) -> None:
     cloud.inject("update_fails", count=2)
-    restarted.restart("a")
+    until(lambda: restarted.poll("a"), lambda output: output["WaitSeconds"] == 3600)
     cloud.clear_faults()
     endpoint = settled(restarted.sagemaker, restarted.name)
     assert (endpoint["EndpointStatus"], endpoint["EndpointConfigName"]) == ("InService", restarted.name)
-    # And the next one waits as after any other.
-    assert restarted.poll("b")["Done"]
+    # And the next one waits as after any other; then this one tries again.
+    assert restarted.poll("b") == {"Done": False, "WaitSeconds": 3600}
+    restarted.now += 12 * HOUR
+    restarted.restart("a")
+    assert restarted.config == f"{restarted.name}-2"
+
+
+def test_a_restart_that_a_quota_refuses_says_so(
+    restarted: Restarted, cloud: LocalCloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    cloud.inject("limit_exceeded", operation="UpdateEndpoint", reason="the limit is 1 Instances")
+    until(lambda: restarted.poll("a"), lambda output: output["WaitSeconds"] == 3600)
+    cloud.clear_faults()
+    (failed,) = [record for record in caplog.records if record.message == "restart failed"]
+    assert vars(failed)["reason"] == "the limit is 1 Instances"
+    assert restarted.config == restarted.name
 
 
 def test_an_endpoint_that_is_gone_is_not_restarted(restarted: Restarted) -> None:

@@ -125,6 +125,16 @@ class Run:
         event = {"Request": self.request, "Run": self.run, "Issued": 1000, **more}
         return shadow_watcher.handler(event, LambdaContext(120))
 
+    def came_into_service(self, event: str) -> dict[str, Any]:
+        """A poll of the execution that EventBridge starts when the endpoint has come into service."""
+        watch = {"Request": self.request, "Run": event, "StackId": self.event("Update", "none")["StackId"]}
+        return shadow_watcher.handler(watch, LambdaContext(120))
+
+    def goes_back(self) -> None:
+        """CloudFormation deploys the configuration with the shadow variant again."""
+        self.sagemaker.update_endpoint(EndpointName=self.name, EndpointConfigName=f"{self.name}-shadow")
+        assert "ShadowProductionVariants" in settled(self.sagemaker, self.name)
+
     def end(self) -> dict[str, Any]:
         """Poll until the run is done; the endpoint then."""
         for _ in range(20):
@@ -297,3 +307,69 @@ def test_a_deleted_run_stops_and_leaves_the_endpoint_to_the_stack(run: Run) -> N
     assert run.responses.received[-1]["Status"] == "SUCCESS"
     assert run.poll()["Done"] is True
     assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
+
+
+FIRST, SECOND = "0bd4a141-0a02-9d8a-f977-3924c3fb259c", "0bd4a141-0a02-9d8a-f977-3924c3fb259d"
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the stack's status is at each look; the last one lasts."""
+    statuses = ["UPDATE_COMPLETE"]
+    monkeypatch.setattr(
+        shadow_watcher, "stack_status", lambda stack_id: statuses.pop(0) if len(statuses) > 1 else statuses[0]
+    )
+    return statuses
+
+
+@pytest.mark.parametrize(("outcome", "ending"), [("worse", "ended"), ("not decided", "ended"), ("pass", "promoted")])
+def test_a_shadow_that_comes_back_with_a_deployment_is_ended_as_it_was(
+    run: Run, deployed: list[str], outcome: str, ending: str
+) -> None:
+    run.request["PromotedConfigName"] = f"{run.name}-promoted"
+    run.records.write(CURRENT, {"outcome": outcome, "run": "0" * 16})
+    deployed.insert(0, "UPDATE_ROLLBACK_IN_PROGRESS")
+    assert run.came_into_service(FIRST) == {"Done": False, "WaitSeconds": 30}
+    assert run.came_into_service(FIRST) == {"Done": False, "WaitSeconds": 30}
+    # The same event once more, while the endpoint is updated.
+    assert run.came_into_service(SECOND)["Done"]
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-{ending}"
+    assert run.came_into_service(FIRST)["Done"]
+    assert run.came_into_service(SECOND)["Done"]
+    run.goes_back()
+    run.came_into_service(SECOND)
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-{ending}"
+
+
+def test_a_shadow_that_a_run_watches_is_left_to_it(run: Run, deployed: list[str]) -> None:
+    shadow_handler.handler(run.event("Create", "first"), LambdaContext())
+    assert run.came_into_service(FIRST)["Done"]
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
+
+
+def test_a_promotion_that_failed_is_not_tried_again_by_itself(run: Run, cloud: LocalCloud, deployed: list[str]) -> None:
+    run.request["PromotedConfigName"] = f"{run.name}-promoted"
+    run.records.write(CURRENT, {"outcome": "pass", "run": "0" * 16})
+    cloud.inject("update_fails", count=1)
+    assert run.came_into_service(FIRST)["Done"] is False
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-shadow"
+    # The endpoint is in service again, and there is an event of that.
+    assert run.came_into_service(SECOND)["Done"]
+    run.came_into_service(FIRST)
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
+    run.came_into_service(FIRST)
+    run.goes_back()
+    run.came_into_service(SECOND)
+    assert settled(run.sagemaker, run.name)["EndpointConfigName"] == f"{run.name}-ended"
+
+
+def test_a_run_that_is_never_in_service_ends_with_its_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.poll()
+    real = shadow_watcher._endpoint
+    monkeypatch.setattr(
+        shadow_watcher, "_endpoint", lambda request: {**(real(request) or {}), "EndpointStatus": "Failed"}
+    )
+    assert run.poll() == {"Done": False, "WaitSeconds": 30}
+    run.clock = 7300
+    run.poll()
+    assert run.report["outcome"] == "not decided"

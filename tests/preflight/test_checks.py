@@ -239,7 +239,7 @@ def routed(*routes: dict[str, str], endpoint: str | None = None) -> list[tuple[s
             None,
             "",
         ),
-        ([("describe_subnets", {"Subnets": [SUBNET]}), *routed(LOCAL)], "problem", "no route out of the VPC"),
+        ([("describe_subnets", {"Subnets": [SUBNET]}), *routed(LOCAL)], "problem", "no route out of vpc-1 for"),
         (
             [("describe_subnets", {"Subnets": [{**SUBNET, "AvailableIpAddressCount": 0}]}), *routed(NAT)],
             "problem",
@@ -248,7 +248,7 @@ def routed(*routes: dict[str, str], endpoint: str | None = None) -> list[tuple[s
         (
             [("describe_subnets", {"Subnets": [{**SUBNET, "AvailableIpAddressCount": 1}]}), *routed(NAT)],
             "advice",
-            "1 free addresses for 2 instances",
+            "1 free addresses in subnet-1 for 2 instances",
         ),
         ([("describe_subnets", "InvalidSubnetID.NotFound")], "problem", "does not exist"),
         ([("describe_subnets", "UnauthorizedOperation")], "advice", "DescribeSubnets may not be asked"),

@@ -61,7 +61,7 @@ def test_a_new_endpoint_needs_room_beside_what_is_in_use(cloud: InProcessCloud) 
 def test_the_endpoints_of_a_stack_count_together(cloud: InProcessCloud) -> None:
     cloud.set_quota(QUOTA, 3)
     ((level, text),) = levels(cloud, Fleets=[fleet("one", 2), fleet("two", 2)])
-    assert (level, "one, two needs 4 instances" in text) == ("problem", True)
+    assert (level, "one, two together need 4 instances" in text) == ("problem", True)
 
 
 def test_an_update_needs_both_fleets_and_a_rolling_one_a_batch(cloud: InProcessCloud) -> None:

@@ -49,10 +49,19 @@ _READ = (
     _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), (f"/{_OWN_RECORDS}*",)),
     _Grant("UseArtifacts", ("kms:Decrypt", "kms:GenerateDataKey")),
 )
-# Further actions of makers. One statement for both folders: the names of consumers fill a bucket policy.
+_RECORDS = ("evaluations", "recommendations", "restarts", "shadows")
+# Further actions of makers. One statement for all folders: the names of consumers fill a bucket policy.
 _MAKE = (
     _Grant(
-        "MakeArtifacts", ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"), ("/artifacts/*", "/checkpoints/*")
+        "MakeArtifacts",
+        ("s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"),
+        tuple(f"/{folder}/*" for folder in ("artifacts", "checkpoints", *_RECORDS)),
+    ),
+    _Grant(
+        "FindRecords",
+        ("s3:ListBucket",),
+        ("",),
+        {"StringLike": {"s3:prefix": [f"{folder}/*" for folder in _RECORDS]}},
     ),
     _Grant("MakeArtifacts", ("kms:Encrypt",)),
 )

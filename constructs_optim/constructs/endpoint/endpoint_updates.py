@@ -107,11 +107,12 @@ def changing(
     needed = [
         *_see(endpoint_name),
         *statements_of(
-            "suspend scaling", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id, TrackedAlarms=tracked
+            "resume scaling", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id, TrackedAlarms=tracked
         ),
     ]
-    for handler in (runner.handler, runner.watcher, service.serving):
-        handler.permit(needed)
+    suspending = statements_of("suspend scaling", TrackedAlarms=tracked)
+    for handler, more in ((runner.handler, suspending), (runner.watcher, []), (service.serving, suspending)):
+        handler.permit([*needed, *more])
     service.serving.permit(runner.starting)
     changing = {"VariantName": variant_name, "InstanceTypes": list(instance_types)}
     properties = {**runner.properties, "EndpointName": endpoint_name, **changing}

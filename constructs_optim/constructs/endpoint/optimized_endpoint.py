@@ -30,7 +30,6 @@ from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, UserRole
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
 from constructs_optim.constructs.evaluation.shadow_run import (
-    VARIANT_NAME,
     ShadowCandidate,
     ShadowedEndpoint,
     ShadowRun,
@@ -49,7 +48,7 @@ from constructs_optim.constructs.validation.template_size import watch_template_
 from constructs_optim.recipe import Model, Plan, Violation
 from constructs_optim.recipe.hosting import Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
-from constructs_optim.recipe.hosting.shadow import AnswerCheck, Shadow
+from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, AnswerCheck, Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.rules import check, warnings
@@ -314,6 +313,17 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 config.add_property_override("ProductionVariants.0.AcceleratorPartitionLayouts", layouts)
         return config
 
+    def _config_arn(self, config: sagemaker.CfnEndpointConfig) -> str:
+        if self._configuration.is_native:
+            return config.ref
+        return config.get_att("EndpointConfigArn").to_string()
+
+    def _retained(self, config: sagemaker.CfnEndpointConfig) -> sagemaker.CfnEndpointConfig:
+        """A configuration that the endpoint may be moved to, retained where the endpoint is."""
+        if self._model_options.removal_policy is not None:
+            config.apply_removal_policy(self._model_options.removal_policy)
+        return config
+
     @property
     def _restarts(self) -> bool:
         return self._cure is not None and self._cure.kind == "restart"
@@ -325,7 +335,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         scope = Construct(self, "Restart")
         variant = self._configuration.variant_property(self._hosting, self.models)
         properties: dict[str, Any] = {**self._configuration.properties(), "production_variants": [variant]}
-        twin = self._by_api(sagemaker.CfnEndpointConfig(scope, "Config", **properties))
+        twin = self._retained(self._by_api(sagemaker.CfnEndpointConfig(scope, "Config", **properties)))
         describe_hosted(twin, self.models)
         # The endpoint may have it when the stack is deleted, and loses it last.
         self._endpoint.add_resource_dependency(twin)
@@ -335,7 +345,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             restarted=RestartedEndpoint(
                 self._endpoint,
                 self._literal_name,
-                (self._config, twin),
+                {config.attr_endpoint_config_name: self._config_arn(config) for config in (self._config, twin)},
                 ArtifactStore.writable_of(self, (model.artifact.artifact_store for model in self.models)),
             ),
             alarm=self.alarms.alarms["acceptance_decay"],
@@ -491,6 +501,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         return self._configuration.served((self._first_model, *self.models[1:]), self.endpoint_name)
 
     def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
+        if self._shadow is not None:
+            refuse(check(replace(self._shadow.settings, is_scaled=True)))
         if self.component is not None:
             scaling = self.component.auto_scale(max_capacity=max_capacity, min_capacity=min_capacity)
         else:
@@ -687,11 +699,6 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             raise ValueError(f"{self.node.path} has a shadow already: SageMaker has one shadow variant an endpoint")
         if not self.models:
             raise ValueError(f"{self.node.path} has no model of its own, which a shadow would be compared with")
-        if self._restarts:
-            raise ValueError(
-                f"{self.node.path} has SpeculationCure.restart(), which would take the shadow variant away: leave the "
-                "cure out while a candidate is compared"
-            )
         capture, production = self._configuration.data_capture, self.models[0]
         declared, first = self._recipes[0], production.plan
         instance_type = candidate.instance_type or first.instance_type
@@ -716,6 +723,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             promotes=promote,
             is_scaled=self._endpoint.retain_all_variant_properties is True,
             instance_quota=instance_quota,
+            is_restarted=self._restarts,
         )
         refuse([*self._violations(self, recipes), *check(settings)])
         assert capture is not None  # noqa: S101 - OPT191
@@ -723,6 +731,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         for advice in warnings(settings):
             Annotations.of(scope).add_warning_v2(advice.id, advice.message)
         hosted = create_model(scope, recipes[0], self._model_options)
+        if self._model_options.removal_policy is not None:
+            hosted.resource.apply_removal_policy(self._model_options.removal_policy)
         described = dict(self._configuration.properties())
         serving = self._configuration.variant_property(self._hosting, self.models)
         shadowing = {
@@ -735,7 +745,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 [hosted],
             ),
             "initialVariantWeight": sample_percent / 100,
-            "variantName": VARIANT_NAME,
+            "variantName": SHADOW_VARIANT,
         }
         shadows: Any = [shadowing]
         self._config.shadow_production_variants = shadows
@@ -745,6 +755,11 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             "initialVariantWeight": 1,
             "variantName": self.variant_name,
         }
+        ended = sagemaker.CfnEndpointConfig(scope, "Ended", production_variants=[serving], **described)
+        configs = [self._retained(self._by_api(ended))]
+        if promote:
+            promotion = sagemaker.CfnEndpointConfig(scope, "Promoted", production_variants=[promoted], **described)
+            configs.append(self._retained(self._by_api(promotion)))
         shadowed = ShadowedEndpoint(
             label=path_of(self),
             endpoint=self._endpoint,
@@ -752,10 +767,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             endpoint_name=self._literal_name,
             variant_name=self.variant_name,
             shadow=self._config,
-            ended=sagemaker.CfnEndpointConfig(scope, "Ended", production_variants=[serving], **described),
-            promoted=sagemaker.CfnEndpointConfig(scope, "Promoted", production_variants=[promoted], **described)
-            if promote
-            else None,
+            ended=configs[0],
+            promoted=configs[1] if promote else None,
+            config_arns=[self._config_arn(config) for config in (self._config, *configs)],
             production=production,
             candidate=hosted,
             capture_bucket=capture.bucket,

@@ -37,7 +37,7 @@ from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.tokens import is_token
 
 from .endpoint_base import IOptimizedEndpoint, name_in_arn
-from .endpoint_updates import changing, check_served
+from .endpoint_updates import changing, check_served, name_in_failure
 from .options import MonitoringOptions
 from .update_policy import UpdatePolicy, deployment_config, watch_statements
 
@@ -185,6 +185,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
             runbook=monitoring.runbook,
         )
         self._role.permit(watch_statements(declared.rollback_alarm_arns))
+        name_in_failure(self, declared.rollback_alarm_arns)
         return declared
 
     def _variant(self, *, in_copies: bool) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.event_rule import rule_role, start_on_event
 from constructs_optim.constructs.stack.handler import JobRunner
-from constructs_optim.constructs.stack.permissions import statements_of
-from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.constructs.stack.permissions import ServiceRole, statements_of
+from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.recipe import Model
-from constructs_optim.recipe.hosting.shadow import Shadow
+from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, Shadow
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns
 
 _TYPE = "Custom::ShadowRun"
-VARIANT_NAME = "Shadow"
-"""The name of the shadow variant."""
 
 
 @suggests_keywords
@@ -70,6 +69,7 @@ class ShadowedEndpoint:
     shadow: sagemaker.CfnEndpointConfig
     ended: sagemaker.CfnEndpointConfig
     promoted: sagemaker.CfnEndpointConfig | None
+    config_arns: Sequence[str]
     production: HostedModel
     candidate: HostedModel
     capture_bucket: s3.IBucket
@@ -91,6 +91,9 @@ class ShadowService(Construct):
             handler=("Starts runs of shadows, and gives them up", []),
             watcher=("Compares the answers of shadows with those of production, and ends shadows", []),
         )
+        self.role: ServiceRole = rule_role(
+            self, self.jobs.state_machine, sid="StartShadows", description="Starts the ends of shadows that come back"
+        )
 
     @staticmethod
     def of(scope: Construct) -> ShadowService:
@@ -107,7 +110,7 @@ class ShadowRun(Construct):
     ) -> None:
         """Declare the run, which begins when the endpoint has the shadow variant."""
         super().__init__(scope, id)
-        self._settings = settings
+        self.settings: Shadow = settings
         service = ShadowService.of(scope)
         request = self._request(shadowed, settings, topic)
         self._permit(service, shadowed, topic)
@@ -116,6 +119,21 @@ class ShadowRun(Construct):
         )
         # The run may soon move the endpoint to another configuration.
         self._resource.add_resource_dependency(shadowed.served or shadowed.endpoint)
+        # CloudFormation goes back to the shadow with the endpoint's next update, which may change nothing of this run.
+        start_on_event(
+            self,
+            description="Ends shadows that are over and come back with a deployment",
+            pattern={
+                "source": ["aws.sagemaker"],
+                "detail-type": ["SageMaker Endpoint State Change"],
+                "resources": [shadowed.endpoint.ref],
+                "detail": {"EndpointStatus": ["IN_SERVICE"]},
+            },
+            state_machine=service.jobs.state_machine,
+            role=service.role,
+            target="Shadow",
+            document={"Request": request, "StackId": PSEUDO.stack_id},
+        )
         for config in (shadowed.ended, shadowed.promoted):
             if config is not None:
                 # The endpoint may have it when the stack is deleted, and loses it last.
@@ -127,7 +145,7 @@ class ShadowRun(Construct):
 
         Calculated for runs in which a tenth of the pairs differ; the report has the number for the share that did.
         """
-        return self._settings.announced_pairs or 0
+        return self.settings.announced_pairs or 0
 
     @property
     def shadow_key(self) -> str:
@@ -148,7 +166,7 @@ class ShadowRun(Construct):
             EndedConfigName=shadowed.ended.attr_endpoint_config_name,
             PromotedConfigName=promoted.attr_endpoint_config_name if promoted is not None else None,
             Production=_compared(shadowed.variant_name, shadowed.production),
-            Candidate=_compared(VARIANT_NAME, shadowed.candidate),
+            Candidate=_compared(SHADOW_VARIANT, shadowed.candidate),
             Captures=f"s3://{bucket.bucket_name}/{shadowed.capture_prefix}",
             SamplePercent=settings.sample_percent,
             DurationSeconds=int(settings.duration_seconds),
@@ -171,10 +189,9 @@ class ShadowRun(Construct):
     def _permit(self, service: ShadowService, shadowed: ShadowedEndpoint, topic: sns.ITopic | None) -> None:
         records = store_statements(shadowed.store, "keep shadows")
         service.jobs.handler.permit(records)
-        configs = [config for config in (shadowed.shadow, shadowed.ended, shadowed.promoted) if config is not None]
         folder = f"{shadowed.capture_prefix}/{shadowed.endpoint_name}"
-        references = [check.reference_uri for check in self._settings.checks if check.reference_uri is not None]
-        judges = [check.function_arn for check in self._settings.checks if check.function_arn is not None]
+        references = [check.reference_uri for check in self.settings.checks if check.reference_uri is not None]
+        judges = [check.function_arn for check in self.settings.checks if check.function_arn is not None]
         service.jobs.watcher.permit(
             [
                 *records,
@@ -185,10 +202,11 @@ class ShadowRun(Construct):
                     CapturePrefix=folder,
                     CaptureKeys=shadowed.capture_keys or None,
                     Endpoint=shadowed.endpoint.ref,
-                    Configs=tuple(config.ref for config in configs),
+                    Configs=tuple(shadowed.config_arns),
                     References=tuple(S3Location(uri).object_arn for uri in references) or None,
                     Judges=tuple(judges) or None,
                     Topics=topic.topic_arn if topic is not None else None,
+                    Stack=PSEUDO.stack_id,
                 ),
             ]
         )

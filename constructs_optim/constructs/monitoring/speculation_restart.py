@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aws_cdk import CfnResource
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -13,8 +12,9 @@ from constructs import Construct
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.event_rule import rule_role, start_on_event
 from constructs_optim.constructs.stack.handler import Handler, watching_machine
-from constructs_optim.constructs.stack.permissions import ServiceRole, Statement, statements_of
+from constructs_optim.constructs.stack.permissions import statements_of
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 
 _ALARM_EVENT = "CloudWatch Alarm State Change"
@@ -22,11 +22,14 @@ _ALARM_EVENT = "CloudWatch Alarm State Change"
 
 @dataclass(frozen=True)
 class RestartedEndpoint:
-    """An endpoint that is moved between two configurations with the same content; the store keeps the last restart."""
+    """An endpoint that is moved between two configurations with the same content; the store keeps the last restart.
+
+    ``configs`` are the configurations' ARNs by their names.
+    """
 
     endpoint: sagemaker.CfnEndpoint
     endpoint_name: str
-    configs: Sequence[sagemaker.CfnEndpointConfig]
+    configs: Mapping[str, str]
     store: IArtifactStore
 
 
@@ -44,13 +47,8 @@ class RestartService(Construct):
             responds_to_cloudformation=False,
         )
         self.state_machine = watching_machine(self, self.watcher, "restart")
-        self.role = ServiceRole(
-            self,
-            "RuleRole",
-            "events.amazonaws.com",
-            source_arn="arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:rule/*",
-            description="Starts restarts when alarms go off",
-            statements=[Statement("StartRestarts", ("states:StartExecution",), (self.state_machine.ref,))],
+        self.role = rule_role(
+            self, self.state_machine, sid="StartRestarts", description="Starts restarts when alarms go off"
         )
 
     @staticmethod
@@ -77,49 +75,39 @@ class SpeculationRestart(Construct):
         service, store, name = RestartService.of(scope), restarted.store, restarted.endpoint_name
         request = drop_none(
             EndpointName=name,
-            ConfigNames=[config.attr_endpoint_config_name for config in restarted.configs],
+            ConfigNames=list(restarted.configs),
             AlarmName=alarm.ref,
             AtMostEverySeconds=at_most_every_seconds,
             StackId=PSEUDO.stack_id,
             Bucket=store.bucket_name,
             KmsKeyArn=store.encryption_key_arn,
         )
-        document = {"Request": request, "Run": "<run>"}
-        CfnResource(
+        start_on_event(
             self,
-            "Rule",
-            type="AWS::Events::Rule",
-            properties={
-                "Description": "Restarts instances whose drafts are accepted less often than they were",
-                "EventPattern": {
-                    "source": ["aws.cloudwatch"],
-                    "detail-type": [_ALARM_EVENT],
-                    "resources": [alarm.attr_arn],
-                    "detail": {"state": {"value": ["ALARM"]}},
-                },
-                "State": "ENABLED",
-                "Targets": [
-                    {
-                        "Arn": service.state_machine.ref,
-                        "Id": "Restart",
-                        "InputTransformer": {
-                            "InputPathsMap": {"run": "$.id"},
-                            "InputTemplate": StackContext.of(scope).stack.to_json_string(document),
-                        },
-                        "RoleArn": service.role.arn,
-                    }
-                ],
+            description="Restarts instances whose drafts are accepted less often than they were",
+            pattern={
+                "source": ["aws.cloudwatch"],
+                "detail-type": [_ALARM_EVENT],
+                "resources": [alarm.attr_arn],
+                "detail": {"state": {"value": ["ALARM"]}},
             },
+            state_machine=service.state_machine,
+            role=service.role,
+            target="Restart",
+            document={"Request": request},
         )
         service.watcher.permit(
             [
                 *statements_of(
-                    "keep restarts", Store=store.bucket_arn, Key=store.encryption_key_arn, EndpointName=name
+                    "keep restarts",
+                    Store=store.bucket_arn,
+                    Key=store.encryption_key_arn,
+                    Record=f"{store.bucket_arn}/restarts/{PSEUDO.account}/{PSEUDO.region}/{name}.json",
                 ),
                 *statements_of(
                     "restart an endpoint",
                     Endpoint=restarted.endpoint.ref,
-                    Configs=tuple(config.ref for config in restarted.configs),
+                    Configs=tuple(restarted.configs.values()),
                     Alarm=alarm.attr_arn,
                     Stack=PSEUDO.stack_id,
                 ),

@@ -12,6 +12,8 @@ from constructs_optim.recipe.settings import Settings
 
 from . import Hosting
 
+SHADOW_VARIANT = "Shadow"
+"""The name of a shadow variant."""
 CheckKind = Literal["answered", "json_valid", "tool_calls", "reference", "judge", "exact_match", "top_token"]
 
 
@@ -75,7 +77,8 @@ class Shadow:
     """A shadow of an endpoint, for rules.
 
     ``announced_pairs`` is how many pairs the margin takes; None for more than a run reads. ``instance_quota`` is how
-    many instances of its type the account may have, where that is known. ``captures`` says whether the endpoint's data
+    many instances of its type the account may have, where that is known. ``is_restarted``: the endpoint has the cure
+    that replaces its instances. ``captures`` says whether the endpoint's data
     capture has both requests and responses.
     """
 
@@ -92,3 +95,4 @@ class Shadow:
     promotes: bool = False
     is_scaled: bool = False
     instance_quota: int | None = None
+    is_restarted: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from constructs_optim.recipe.hosting.shadow import Shadow
+from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, Shadow
 from constructs_optim.recipe.tokens import is_number, is_token, is_whole
 
 from .registry import API, GUIDE, Finding, rule
@@ -30,6 +30,15 @@ def _hosting_has_shadows(shadow: Shadow) -> Iterator[Finding]:
     if hosting.update.strategy == "ROLLING":
         reason = "SageMaker supports no rolling deployments of endpoints with several variants"
         yield Finding("update_policy", "rolling", "UpdatePolicy.all_at_once() or canary(...)", reason)
+    if hosting.existing_configuration is not None:
+        reason = "the endpoint keeps a configuration that CloudFormation does not have"
+        yield Finding("variant.existing_configuration", hosting.existing_configuration, "without it", reason)
+    if shadow.is_restarted:
+        reason = "a restart would take the shadow variant away"
+        yield Finding("monitoring.speculation_cure", "restart", "no cure while a candidate is compared", reason)
+    if hosting.variant_name == SHADOW_VARIANT:
+        reason = "it is the shadow variant's, and SageMaker tells variants, their metrics and captures by their names"
+        yield Finding("variant.name", hosting.variant_name, "another name", reason)
     for location, name in (
         ("instance_type", hosting.instance_types[0]),
         ("candidate.instance_type", shadow.instance_type),

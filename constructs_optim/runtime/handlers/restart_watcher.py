@@ -5,7 +5,8 @@ instances" (API reference), as the endpoint's deployment configuration says, wit
 to a second configuration that has the same content, and by the next restart back again. Both are CloudFormation's.
 
 There is one restart at a time, and none sooner after another than the request says: a record in the store says which
-run has the endpoint, and is changed by compare-and-swap. None begins while the stack is deployed or the endpoint is
+run has the endpoint, and is changed by compare-and-swap. What comes too soon, or fails, is tried again after that time
+if the alarm is still on. None begins while the stack is deployed or the endpoint is
 updated, or when it serves another configuration than these two.
 """
 
@@ -25,20 +26,25 @@ from ..requests.restart_properties import RestartRequest, RestartWatch
 from ..store.json_records import JsonRecords, Record
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
-_BUSY_SECONDS, _UPDATE_SECONDS = 60, 30
+_BUSY_SECONDS, _UPDATE_SECONDS, _LONGEST_WAIT_SECONDS = 60, 30, 3_600
 _MOST_UPDATES = 2
+# What refuses an update: "Cannot update in-progress endpoint" is the one ValidationException that passes.
+_REFUSALS = ("ValidationException", "ResourceLimitExceeded")
+_BUSY = "in-progress"
 _CHANGING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
 
 
-class _Declined(Exception):
-    """Another run has the endpoint, or had it lately."""
+class _TooSoon(Exception):
+    """Another run has the endpoint, or had it lately, or this one has failed."""
 
 
 @entry_point
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(RestartWatch, event)
-    request, name = watch.request, f"restarts/{watch.request.endpoint_name}.json"
+    request = watch.request
+    region, account = context.invoked_function_arn.split(":")[3:5]
+    name = f"restarts/{account}/{region}/{request.endpoint_name}.json"
     if watch.error:
         log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=str(watch.error))
         return DONE
@@ -58,25 +64,28 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
         return _end(request, f"it is {status}")
     if config not in request.config_names:
         return _end(request, f"it serves {config}, which is another deployment's or a shadow's")
-    if record.get("run") != watch.run and not _is_alarming(request):
+    goes_on = record.get("run") == watch.run and record["updates"] < _MOST_UPDATES
+    if not goes_on and not _is_alarming(request):
         return _end(request, "the alarm is off again")
     return _restart(watch, records, name, config, endpoint)
 
 
 def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, endpoint: Mapping[str, Any]) -> Output:
-    """Take the endpoint, and move it to the other configuration."""
+    """Take the endpoint, and move it to the other configuration; or wait until another restart may follow the last."""
     request, now = watch.request, time.time()
     first, second = request.config_names
     target = second if config == first else first
 
     def taken(before: Record | None) -> Record:
-        if before is not None and before["run"] == watch.run:
-            if before["updates"] >= _MOST_UPDATES:
-                raise _Declined(str(endpoint.get("FailureReason", "the endpoint went back to its instances")))
-            return {**before, "updates": before["updates"] + 1}
-        if before is not None and now - before["restarted"] < request.at_most_every_seconds:
-            raise _Declined(f"it was restarted {int(now - before['restarted'])} s ago")
-        return {"schema": 1, "run": watch.run, "restarted": int(now), "target": target, "updates": 1}
+        if before is None or now - before["restarted"] >= request.at_most_every_seconds:
+            return {"schema": 1, "run": watch.run, "restarted": int(now), "target": target, "updates": 0}
+        if before["run"] != watch.run or before["updates"] >= _MOST_UPDATES:
+            raise _TooSoon
+        return before
+
+    def tried(before: Record | None, refusal: str) -> Record:
+        before = before or {}
+        return {**before, "updates": before.get("updates", 0) + 1, "refusal": refusal}
 
     try:
         records.swap(name, taken)
@@ -87,20 +96,34 @@ def _restart(watch: RestartWatch, records: JsonRecords, name: str, config: str, 
             RetainAllVariantProperties=True,
             RetainDeploymentConfig=True,
         )
-    except _Declined as declined:
-        record = records.read(name) or {}
-        if record.get("run") == watch.run:
-            log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=str(declined))
-            return DONE
-        return _end(request, str(declined))
+    except _TooSoon:
+        return _wait(watch, records, name, str(endpoint.get("FailureReason", "")), now)
     except ClientError as error:
-        if code_of(error) != "ValidationException":
+        if code_of(error) not in _REFUSALS:
             raise
-        # CloudFormation, or scaling, may have begun an update meanwhile.
-        log("endpoint is busy", endpoint_name=request.endpoint_name, reason=message_of(error))
+        refusal = message_of(error)
+        if _BUSY in refusal:
+            # CloudFormation, or scaling, has begun an update meanwhile.
+            log("endpoint is busy", endpoint_name=request.endpoint_name, reason=refusal)
+        else:
+            log("restart refused", endpoint_name=request.endpoint_name, reason=refusal)
+            records.swap(name, lambda before: tried(before, refusal))
     else:
         log("restart started", endpoint_name=request.endpoint_name, config=target)
+        records.swap(name, lambda before: tried(before, ""))
     return again(_UPDATE_SECONDS)
+
+
+def _wait(watch: RestartWatch, records: JsonRecords, name: str, failure: str, now: float) -> Output:
+    """Look at the alarm again when another restart may follow: an alarm that stays on starts no other execution."""
+    request, record = watch.request, records.read(name) or {}
+    if record.get("run") == watch.run and not record.get("reported"):
+        reason = record.get("refusal") or failure or "the endpoint went back to its instances"
+        log(Counted.restart_failed, endpoint_name=request.endpoint_name, reason=reason)
+        records.swap(name, lambda before: {**(before or {}), "reported": True})
+    left = record.get("restarted", 0) + request.at_most_every_seconds - now
+    log("restart waits", endpoint_name=request.endpoint_name, seconds=int(left))
+    return again(max(_UPDATE_SECONDS, min(_LONGEST_WAIT_SECONDS, int(left) + 1)))
 
 
 def _end(request: RestartRequest, reason: str) -> Output:

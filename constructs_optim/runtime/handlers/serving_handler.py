@@ -26,20 +26,19 @@ from ..variant_scaling import make_way
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch.literals import AlarmTypeType
 
+_ALARM_TYPES: tuple[AlarmTypeType, ...] = ("MetricAlarm", "CompositeAlarm")
+
 
 def _ensure(event: Event) -> tuple[str, dict[str, str]]:
     props = validate(ServedProperties, event["ResourceProperties"])
     physical_id = event.get("PhysicalResourceId") or event["LogicalResourceId"]
     # What this deployment does not move may serve another configuration: the end of a shadow, or a restart, moved it.
     is_moved = event.get("OldResourceProperties", {}).get("EndpointConfigName") != props.endpoint_config_name
-    problem = _problem(props) if is_moved else None
-    if problem is None:
+    # In a rollback the endpoint may come after this, and whatever it serves, the rollback has to go on.
+    if is_moved and not is_rolling_back(event["StackId"]):
+        if (problem := _problem(props)) is not None:
+            raise DeploymentError(problem)
         log("serves", config_name=props.endpoint_config_name)
-    elif is_rolling_back(event["StackId"]):
-        # The endpoint may come after this in the rollback, which has to go on.
-        log("serves otherwise", reason=problem)
-    else:
-        raise DeploymentError(problem)
     return physical_id, make_way(event) if props.variant_name is not None else {}
 
 
@@ -70,7 +69,9 @@ def _cause(endpoint: ServingEndpoint, props: ServedProperties) -> str:
     if alarms := ", ".join(_tripped(endpoint, created)):
         return f"{alarms} went into ALARM. Next: see the alarm's description, then deploy again"
     reason = endpoint.described.get("FailureReason")
-    said = f"it says: {reason}" if reason else "it gives no reason, and no alarm of the update went off"
+    said = (
+        f"SageMaker gives the reason: {reason}" if reason else "it gives no reason, and no alarm of the update went off"
+    )
     return f"{said}. Next: see the log group of the endpoint's containers, then deploy again"
 
 
@@ -80,17 +81,19 @@ def _tripped(endpoint: ServingEndpoint, since: dt.datetime) -> list[str]:
     names = [alarm["AlarmName"] for alarm in rollback.get("Alarms", []) if "AlarmName" in alarm]
     if not names:
         return []
-    states = {alarm.get("AlarmName"): alarm.get("StateValue") for alarm in _described("MetricAlarm", names)}
-    tripped = [name for name in names if states.get(name) == "ALARM" or _was_in_alarm("MetricAlarm", name, since)]
-    if others := [name for name in names if name not in states]:
+    tripped: list[str] = []
+    for alarm_type in _ALARM_TYPES:
         try:
-            states = {alarm.get("AlarmName"): alarm.get("StateValue") for alarm in _described("CompositeAlarm", others)}
-            tripped += [n for n in others if states.get(n) == "ALARM" or _was_in_alarm("CompositeAlarm", n, since)]
+            states = {alarm.get("AlarmName"): alarm.get("StateValue") for alarm in _described(alarm_type, names)}
+            tripped += [n for n in names if states.get(n) == "ALARM" or _was_in_alarm(alarm_type, n, since)]
+            names = [name for name in names if name not in states]
         except ClientError as error:
             if code_of(error) not in DENIED:
                 raise
             # Only a permission for all alarms shows composite ones.
-            log("alarms not seen", alarms=", ".join(others), reason=message_of(error))
+            log("alarms not seen", alarms=", ".join(names), reason=message_of(error))
+        if not names:
+            break
     return tripped
 
 

@@ -15,7 +15,8 @@ from ..documents import is_artifact_key
 from ..errors import code_of
 from ..requests.properties import validate
 from ..requests.shadow_properties import ShadowProperties, ShadowRequest
-from ..store.run_records import RESULT, RunRecords, run_of
+from ..store.json_records import Record
+from ..store.run_records import CURRENT, OBSERVING, RESULT, RunRecords, run_of
 from ..telemetry import log
 
 
@@ -27,6 +28,14 @@ def _ensure(event: Event) -> tuple[str, dict[str, str]]:
         # The run before compares something else, or the same under another configuration.
         _records(props.request, replaced).give_up(issued - 1)
     run = run_of(event["StackId"], event["RequestId"])
+
+    def begun(before: Record | None) -> Record:
+        # What was decided stays; so does what a repeated request finds of its own run.
+        if before is not None and (before["run"] == run or before["outcome"] not in ("not decided", OBSERVING)):
+            return before
+        return {"schema": 1, "outcome": OBSERVING, "run": run}
+
+    _records(props.request, key).swap(CURRENT, begun)
     document = {"Request": event["ResourceProperties"]["Request"], "Run": run, "Issued": issued}
     if start_watching(props, f"{key[:32]}-{run}", document):
         log("shadow started", shadow=key, run=run)

@@ -2,6 +2,10 @@
 
 The run ends with an update of the endpoint to a configuration of the same stack, without the shadow variant or with the
 candidate in production, under the deployment configuration that the endpoint has: its alarms roll a promotion back.
+
+CloudFormation, which still names the configuration with the shadow variant, goes back to it with the next update of the
+endpoint, and in a rollback. So each time the endpoint comes into service, EventBridge starts an execution, which ends a
+shadow that no run watches in the same way.
 """
 
 from __future__ import annotations
@@ -15,18 +19,22 @@ from botocore.exceptions import ClientError
 from ..aws import client
 from ..custom_resource import DONE, Output, again
 from ..errors import DeploymentError, code_of, message_of
+from ..hosting.serving import stack_status
 from ..requests.properties import validate
 from ..requests.shadow_properties import ShadowRequest, ShadowWatch
 from ..shadow import report
 from ..shadow.observation import Observer, Reading, RunState, criteria_of
 from ..shadow.verdict import Verdict, verdict
-from ..store.run_records import CURRENT, RESULT, RUN, RunRecords
+from ..store.json_records import Record
+from ..store.run_records import CURRENT, OBSERVING, RESULT, RUN, RunRecords
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
 _POLL_SECONDS, _UPDATE_SECONDS = 300, 30
 # Bounds the history of the execution, which has 25,000 events: some 5 a poll.
 _LONGEST_POLLS = 4_000
 _UPDATE_ATTEMPTS = 3
+# An execution that has not ended a shadow by then is gone.
+_LONGEST_END_SECONDS = 86_400
 # What refuses an update for good: "Cannot update in-progress endpoint" is the one ValidationException that passes.
 _REFUSALS = ("ValidationException", "ResourceLimitExceeded")
 _BUSY = "in-progress"
@@ -39,17 +47,47 @@ def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     request = watch.request
     region, account = context.invoked_function_arn.split(":")[3:5]
     records = RunRecords(client("s3"), "shadows", request.bucket, request.kms_key_arn, request.key(account, region))
-    if records.is_given_up(watch.issued):
+    now = time.time()
+    if watch.issued is None:
+        if (output := _wait_for_others(watch, records, now)) is not None:
+            return output
+    elif records.is_given_up(watch.issued):
         log("shadow given up", shadow=records.key, run=watch.run)
         return DONE
-    now = time.time()
     state = _state(records, watch, now)
     if watch.error and state.phase == "observing":
         # Polling kept failing: the shadow costs instances, and nothing watches it any more.
         _conclude(watch, records, state, Verdict("not decided"), f"Watching failed: {watch.error}", now)
-    if state.phase == "observing" and (waiting := _observe(watch, records, state, now)):
-        return waiting
-    return _end(watch, records, state)
+    output = _observe(watch, records, state, now) if state.phase == "observing" else None
+    output = output or _end(watch, records, state)
+    if output == DONE:
+        # The next shadow that comes back is another execution's.
+        records.swap(CURRENT, lambda before: {**(before or {}), "ending": None})
+    return output
+
+
+def _wait_for_others(watch: ShadowWatch, records: RunRecords, now: float) -> Output | None:
+    """The output of a poll unless it is this execution that has to end a shadow: no run goes on, and none begins."""
+    current = records.read(CURRENT)
+    if current is not None and current.get("ending") == watch.run:
+        return None
+    status = stack_status(watch.stack_id) if watch.stack_id is not None else None
+    if status is None or status.startswith("DELETE_"):
+        return DONE
+    if status.endswith("_IN_PROGRESS"):
+        return again(_UPDATE_SECONDS)
+    endpoint = _endpoint(watch.request)
+    if endpoint is None or endpoint["EndpointConfigName"] != watch.request.shadow_config_name:
+        return DONE
+    if current is None or current["outcome"] == OBSERVING:
+        return DONE
+
+    def taken(before: Record | None) -> Record:
+        before = before or current
+        is_free = before.get("ending") is None or before.get("since", 0) < now - _LONGEST_END_SECONDS
+        return {**before, "ending": watch.run, "since": int(now)} if is_free else before
+
+    return None if records.swap(CURRENT, taken).get("ending") == watch.run else DONE
 
 
 def _state(records: RunRecords, watch: ShadowWatch, now: float) -> RunState:
@@ -57,9 +95,12 @@ def _state(records: RunRecords, watch: ShadowWatch, now: float) -> RunState:
         return RunState.model_validate(stored)
     state = RunState(began=now, minute=now // 60 * 60 + 60)
     earlier = records.read(CURRENT)
-    if earlier is not None and earlier["outcome"] != "not decided":
+    if watch.issued is None:
+        state.phase = "ending"
+    elif earlier is not None and earlier["outcome"] not in ("not decided", OBSERVING):
         log("decided before", shadow=records.key, outcome=earlier["outcome"])
         state.phase = "ending"
+        records.write(CURRENT, {**earlier, "ending": watch.run, "since": int(now), "promotion_failed": False})
     return state
 
 
@@ -72,7 +113,8 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
             return again(_UPDATE_SECONDS)
         _conclude(watch, records, state, Verdict("not decided"), "Another configuration was deployed", now)
         return DONE
-    if state.observed.pairs == 0 and endpoint["EndpointStatus"] != "InService":
+    is_over = now >= state.began + request.duration_seconds
+    if state.observed.pairs == 0 and endpoint["EndpointStatus"] != "InService" and not is_over:
         return again(_UPDATE_SECONDS)
     criteria = criteria_of(request)
     try:
@@ -82,7 +124,6 @@ def _observe(watch: ShadowWatch, records: RunRecords, state: RunState, now: floa
         return None
     found = verdict(state.observed, criteria)
     log("observed", shadow=records.key, run=watch.run, pairs=state.observed.pairs, outcome=found.outcome)
-    is_over = now >= state.began + request.duration_seconds
     if found.outcome == "not decided" and not (is_over and not more):
         records.write(RUN, state.model_dump(), watch.run)
         left = max(5, int(state.began + request.duration_seconds - now))
@@ -113,7 +154,7 @@ def _conclude(
     records.write_report(watch.run, report.markdown(result))
     records.write(RESULT, result, watch.run)
     records.write(RESULT, result)
-    records.write(CURRENT, {"outcome": found.outcome, "run": watch.run})
+    records.write(CURRENT, {"outcome": found.outcome, "run": watch.run, "ending": watch.run, "since": int(now)})
     # Without files and places, the end needs none of them.
     state.phase, state.files = "ending", []
     state.production, state.candidate = Reading(), Reading()
@@ -139,7 +180,12 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
     """Take the shadow variant away, or promote the candidate; the output of the poll."""
     request = watch.request
     current = records.read(CURRENT)
-    promotes = current is not None and current["outcome"] == "pass" and request.promoted_config_name is not None
+    promotes = (
+        current is not None
+        and current["outcome"] == "pass"
+        and request.promoted_config_name is not None
+        and not current.get("promotion_failed")
+    )
     target = request.promoted_config_name if promotes else request.ended_config_name
     endpoint = _endpoint(request)
     if endpoint is None:
@@ -160,13 +206,13 @@ def _end(watch: ShadowWatch, records: RunRecords, state: RunState) -> Output:
         reason = state.refusal or str(endpoint.get("FailureReason", ""))
         log("promotion failed", shadow=records.key, reason=reason)
         target = request.ended_config_name
+        records.swap(CURRENT, lambda before: {**(before or {}), "promotion_failed": True})
     try:
         client("sagemaker").update_endpoint(
             EndpointName=request.endpoint_name,
             EndpointConfigName=str(target),
             # Instances as they were scaled to, and the deployment configuration with its alarms.
             RetainAllVariantProperties=True,
-            ExcludeRetainedVariantProperties=[{"VariantPropertyType": "DataCaptureConfig"}],
             RetainDeploymentConfig=True,
         )
     except ClientError as error:

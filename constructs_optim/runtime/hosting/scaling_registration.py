@@ -116,7 +116,9 @@ def connect_alarms(stack_id: str, resource_id: str) -> None:
     now = {policy["PolicyName"]: policy["PolicyARN"] for policy in policies}
     mark = _policy_mark(resource_id)
     for start in range(0, len(names), _MOST_ALARMS):
-        for alarm in cloudwatch.describe_alarms(AlarmNames=names[start : start + _MOST_ALARMS])["MetricAlarms"]:
+        asked = names[start : start + _MOST_ALARMS]
+        # A page has 50 by default.
+        for alarm in cloudwatch.describe_alarms(AlarmNames=asked, MaxRecords=_MOST_ALARMS)["MetricAlarms"]:
             before = alarm.get("AlarmActions", [])
             actions = [now.get(action.partition(mark)[2], action) if mark in action else action for action in before]
             if actions != before:

@@ -29,16 +29,18 @@ def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFind
         if code_of(error) != "InvalidSubnetID.NotFound":
             raise
         yield problem(
-            _NAME, f"of {names}, one does not exist in {context.region}", "name subnets of the stack's region"
+            _NAME,
+            f"at least one of the subnets {names} does not exist in {context.region}",
+            "name subnets of the stack's region",
         )
         return
     free = sum(subnet.get("AvailableIpAddressCount", 0) for subnet in subnets)
     if free == 0:
-        yield problem(_NAME, f"{names} have no free address", "use larger subnets, or end what is in them")
+        yield problem(_NAME, f"there are no free addresses in {names}", "use larger subnets, or end what is in them")
     elif free < need.instance_count:
         yield advice(
             _NAME,
-            f"{names} have {free} free addresses for {need.instance_count} instances of jobs and endpoints",
+            f"there are {free} free addresses in {names} for {need.instance_count} instances of jobs and endpoints",
             "use larger subnets",
         )
     for vpc in sorted({subnet["VpcId"] for subnet in subnets}):
@@ -47,7 +49,7 @@ def check_network(need: NetworkNeed, context: Context) -> Iterator[PreflightFind
         if lost:
             yield problem(
                 _NAME,
-                f"{', '.join(lost)} of {vpc} have no route out of the VPC, and it has no endpoint of S3: jobs and "
+                f"there is no route out of {vpc} for {', '.join(lost)}, and the VPC has no endpoint of S3: jobs and "
                 "models cannot read or write there",
                 "vpc.add_gateway_endpoint(..., service=GatewayVpcEndpointAwsService.S3), or a NAT gateway",
             )

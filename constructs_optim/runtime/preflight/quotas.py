@@ -85,19 +85,20 @@ def _endpoints(
         room = {name: quotas[_quota(name)] - used[name] for name in types if _quota(name) in quotas}
         fits = [name for name, free in room.items() if free >= certain]
         described = ", ".join(_described(_quota(name), quotas, used[name]) for name in room)
-        names = ", ".join(dict.fromkeys(fleet.endpoint_name for fleet in own))
+        endpoints = list(dict.fromkeys(fleet.endpoint_name for fleet in own))
+        names, needs = ", ".join(endpoints), "needs" if len(endpoints) == 1 else "together need"
         both = " (an update launches new instances before the old ones end)" if len(fits) < len(room) else ""
         if len(room) == len(types) and not fits:
             yield problem(
                 _NAME,
-                f"{names} needs {_instances(certain)}{both if updated else ''}, and {described}",
+                f"{names} {needs} {_instances(certain)}{both if updated else ''}, and {described}",
                 f"ask for at least {max(used[name] for name in room) + certain} in Service Quotas, or use "
                 + ("UpdatePolicy.rolling(...)" if updated else "another instance type or fewer instances"),
             )
         elif len(fits) < len(room):
             yield advice(
                 _NAME,
-                f"{names} needs {_instances(certain)}, and {described}: only {', '.join(fits)} has room",
+                f"{names} {needs} {_instances(certain)}, and {described}: only {', '.join(fits)} has room",
                 "ask for more in Service Quotas where these types are wanted",
             )
         elif all(free < certain + possible for free in room.values()):

@@ -42,7 +42,7 @@ def check_reservation(need: ReservationNeed, context: Context) -> Iterator[Prefl
         yield advice(
             _NAME,
             f"the training plan {name} is {plan['Status']}{start}",
-            "what is launched into it waits",
+            "jobs and endpoints that use it wait until it is active",
         )
     uses = plan.get("TargetResources", [])
     if uses and need.use is not None and need.use not in uses:

@@ -6,9 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from .properties import InstanceType, Properties, ResourceName, Sha256, WatchedProperties, pattern
-
-_StackId = Annotated[str, pattern(r"arn:aws[a-z-]*:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/[^\x00-\x20]{1,400}")]
+from .properties import InstanceType, Properties, ResourceName, Sha256, StackId, WatchedProperties
 
 
 class Registration(BaseModel):
@@ -65,7 +63,7 @@ class ScalingWatch(Properties):
     ``variants`` are the instance types of the endpoint's variants then, ``since`` the time in seconds since 1970.
     """
 
-    stack_id: _StackId
+    stack_id: StackId
     endpoint_name: ResourceName
     variants: dict[str, list[str]]
     registrations: list[Registration]

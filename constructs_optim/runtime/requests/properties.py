@@ -63,6 +63,9 @@ KeyArn = Annotated[str, pattern(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[a
 StateMachineArn = Annotated[
     str, pattern(r"arn:aws[a-z-]*:states:[a-z0-9-]+:[0-9]{12}:stateMachine:[A-Za-z0-9_-]{1,80}")
 ]
+StackId = Annotated[
+    str, pattern(r"arn:aws[a-z-]*:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/[A-Za-z0-9-]{1,128}/[A-Za-z0-9-]{1,64}")
+]
 InstanceType = Annotated[str, pattern(r"ml\.[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}")]
 ResourceName = Annotated[str, pattern("[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")]
 WaitHandle = Annotated[str, AfterValidator(_checked_wait_handle)]

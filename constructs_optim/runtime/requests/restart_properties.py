@@ -6,11 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .properties import Bucket, KeyArn, Properties, ResourceName, Watch, pattern
-
-_StackId = Annotated[
-    str, pattern(r"arn:aws[a-z-]*:cloudformation:[a-z0-9-]+:[0-9]{12}:stack/[A-Za-z0-9-]{1,128}/[A-Za-z0-9-]{1,64}")
-]
+from .properties import Bucket, KeyArn, Properties, ResourceName, StackId, Watch, pattern
 
 
 class RestartRequest(Properties):
@@ -22,7 +18,7 @@ class RestartRequest(Properties):
     alarm_name: Annotated[str, pattern(r"[^\x00-\x1f\x7f]{1,255}")]
     at_most_every_seconds: Annotated[int, Field(ge=3_600, le=2_592_000)]
     # No restart while it is being deployed.
-    stack_id: _StackId
+    stack_id: StackId
     bucket: Bucket
     kms_key_arn: KeyArn | None = None
 

@@ -8,7 +8,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .properties import Bucket, KeyArn, Properties, ResourceName, S3Uri, Sha256, Watch, WatchedProperties, pattern
+from .properties import (
+    Bucket,
+    KeyArn,
+    Properties,
+    ResourceName,
+    S3Uri,
+    Sha256,
+    StackId,
+    Watch,
+    WatchedProperties,
+    pattern,
+)
 
 CheckKind = Literal["answered", "json_valid", "tool_calls", "reference", "judge", "exact_match", "top_token"]
 """How answers are compared; see ``shadow/checks.py``."""
@@ -80,8 +91,14 @@ class ShadowProperties(WatchedProperties):
 
 
 class ShadowWatch(Watch):
-    """The input of a run's execution; ``issued`` is when it was requested, in seconds since 1970."""
+    """The input of an execution.
+
+    Of a run, ``issued`` is when it was requested, in seconds since 1970. Without it the endpoint came into service with
+    the shadow variant, and ``run`` is the event's id: no run may have begun, for CloudFormation may have gone back to
+    the configuration of one that is over.
+    """
 
     request: ShadowRequest
-    run: Annotated[str, pattern("[0-9a-f]{16}")]
-    issued: int
+    run: Annotated[str, pattern("[0-9a-f-]{16,36}")]
+    issued: int | None = None
+    stack_id: StackId | None = None

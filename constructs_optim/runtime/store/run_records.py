@@ -15,7 +15,8 @@
     recommendations/<key>/given_up/<owner>.json   when that resource of a stack was deleted
     recommendations/<key>/runs/<run>/...          the same; run.json has the fingerprint of the model's files
 
-    shadows/<key>/current.json                  the verdict on a candidate, for the next deployment of the same
+    shadows/<key>/current.json                  the verdict on a candidate, for the next deployment of the same, and
+                                                whether a run goes on
     shadows/<key>/result.json                   its report
     shadows/<key>/given_up.json                 when the resource of a stack was last deleted
     shadows/<key>/runs/<run>/run.json           what was counted so far, and which captures were read
@@ -28,7 +29,7 @@ Results are shared by equal requests. A recommendation's run is stopped with its
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import DeploymentError
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "answers.json"
+OBSERVING = "observing"
+"""The outcome of a shadow's run that goes on."""
 
 
 def run_of(*parts: str) -> str:
@@ -84,6 +87,10 @@ class RunRecords:
     def write(self, file: str, content: Mapping[str, object], run: str = "") -> None:
         """Write a file of the evaluation or recommendation, or of one run."""
         self._records.write(self._name(file, run), {"schema": 1, **content})
+
+    def swap(self, file: str, change: Callable[[Record | None], Record]) -> Record:
+        """Change a file by compare-and-swap; its new content."""
+        return self._records.swap(self._name(file, ""), change)
 
     def write_report(self, run: str, report: str) -> None:
         """Write a run's report."""
