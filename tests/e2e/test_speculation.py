@@ -75,15 +75,20 @@ def test_instances_whose_drafts_decay_are_replaced_once(cloud: LocalCloud, tmp_p
     assert variants[0] == variants[1]
     [alarm] = cloudwatch.describe_alarms(AlarmNames=["chat-AcceptanceDecay"])["MetricAlarms"]
     assert alarm["StateValue"] == "ALARM"
-    # It goes off once more, within the twelve hours.
+    executions, machine = cloud.client("stepfunctions"), physical(stack, "AWS::StepFunctions::StateMachine")
+
+    def of_status(status: str) -> Any:
+        return executions.list_executions(stateMachineArn=machine, statusFilter=status)["executions"]
+
+    until(lambda: of_status("SUCCEEDED"), lambda found: len(found) == 1)
+    # It goes off once more, within the twelve hours, which the second execution waits for.
     cloudwatch.set_alarm_state(AlarmName="chat-AcceptanceDecay", StateValue="OK", StateReason="a test")
-    executions = cloud.client("stepfunctions")
-    machine = physical(stack, "AWS::StepFunctions::StateMachine")
-    ended = until(
-        lambda: executions.list_executions(stateMachineArn=machine, statusFilter="SUCCEEDED")["executions"],
-        lambda found: len(found) >= 2,
+    [waiting] = until(lambda: of_status("RUNNING"), lambda found: len(found) == 1)
+    until(
+        lambda: executions.get_execution_history(executionArn=waiting["executionArn"])["events"],
+        lambda found: any(event["type"] == "WaitStateEntered" for event in found),
     )
-    assert len(ended) >= 2
+    assert len(of_status("SUCCEEDED")) == 1
     assert config() == second
     # Without the cure, the endpoint is on the configuration that is left, and both others are gone.
     plain = made(cloud, tmp_path / "plain", "Cured", serving(None))
