@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import Model, PreOptimized, Recipe, RecipeError, plan
@@ -341,6 +341,8 @@ def test_invalid_preferences_are_refused(preferences: Preferences, message: str)
         recommend(LLAMA, region=REGION, preferences=preferences)
 
 
+# Each ranks all recipes of three instance types.
+@settings(max_examples=25)
 @given(
     st.lists(
         st.builds(
