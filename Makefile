@@ -29,9 +29,9 @@ medusa: install models ## the tests that train and decode, training jobs of the 
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
 
-# In random order, whose seed is printed. A file at a time, so that what its tests share is set up once; three at once,
+# In random order, whose seed is printed. A file at a time, so that what its tests share is set up once; four at once,
 # because some tests wait for servers.
-PYTEST = pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+PYTEST = pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
 	@$(PYTEST) -m "(smoke or not e2e) and not engine and not exhaustive and not trains and not package" --ignore tests/docs \

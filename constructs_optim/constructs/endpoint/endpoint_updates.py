@@ -106,12 +106,11 @@ def changing(
     tracked = _arn("cloudwatch", f"alarm:TargetTracking-endpoint/{endpoint_name}/variant/*")
     needed = [
         *_see(endpoint_name),
-        *statements_of(
-            "resume scaling", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id, TrackedAlarms=tracked
-        ),
+        *statements_of("keep scaling", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id),
     ]
-    suspending = statements_of("suspend scaling", TrackedAlarms=tracked)
-    for handler, more in ((runner.handler, suspending), (runner.watcher, []), (service.serving, suspending)):
+    both = statements_of("suspend and resume scaling", TrackedAlarms=tracked)
+    resume = statements_of("resume scaling", TrackedAlarms=tracked)
+    for handler, more in ((runner.handler, both), (runner.watcher, resume), (service.serving, both)):
         handler.permit([*needed, *more])
     service.serving.permit(runner.starting)
     changing = {"VariantName": variant_name, "InstanceTypes": list(instance_types)}
