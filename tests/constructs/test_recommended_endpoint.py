@@ -53,6 +53,8 @@ def test_its_alarms_watch_what_serves_and_roll_an_update_back(stack: Stack, copi
     assert [alarm["AlarmName"]["Ref"].partition("Alarms")[2][:9] for alarm in watched] == ["ErrorRate", "ZeroCapac"]
     roles = json.dumps(properties(stack, "AWS::IAM::Role"))
     assert "cloudwatch:DescribeAlarms" in roles
+    # A deployment that they take back is told by their names.
+    assert "cloudwatch:DescribeAlarmHistory" in roles
 
 
 def test_a_threshold_makes_an_alarm_on_saturation(stack: Stack) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from constructs_optim.runtime.handlers import scaling_handler, scaling_watcher, serving_handler
+from constructs_optim.runtime.hosting import scaling_registration
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloudformation_stacks import Stack, hosting
@@ -192,6 +193,35 @@ def served(made: Scaled, config_name: str, before: str = "") -> dict[str, Any]:
     return made.responses.received[-1]
 
 
+def test_alarms_of_more_than_a_page_call_the_policies_that_are_there(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{made.stack.name}-{number:03}" for number in range(60)]
+    monkeypatch.setattr(scaling_registration, "_resources", lambda stack_id, resource_type: names)
+    (policy,) = made.scaling.describe_scaling_policies(**made.key)["ScalingPolicies"]
+    now: str = policy["PolicyARN"]
+    service, _, named = now.partition(":resource/")
+    before = f"{service.rpartition(':')[0]}:{uuid.uuid4()}:resource/{named}"
+    cloudwatch = made.cloud.client("cloudwatch")
+    for name in names:
+        cloudwatch.put_metric_alarm(
+            AlarmName=name,
+            Namespace="Tests",
+            MetricName="Errors",
+            Statistic="Sum",
+            Period=60,
+            EvaluationPeriods=1,
+            Threshold=1,
+            ComparisonOperator="GreaterThanThreshold",
+            AlarmActions=[before],
+        )
+    scaling_registration.connect_alarms(made.stack_id, made.key["ResourceId"])
+    pages = cloudwatch.get_paginator("describe_alarms").paginate(AlarmNamePrefix=f"{made.stack.name}-")
+    called = [action for page in pages for alarm in page["MetricAlarms"] for action in alarm["AlarmActions"]]
+    assert called == [now] * 60
+    cloudwatch.delete_alarms(AlarmNames=names)
+
+
 def test_another_configuration_than_the_deployed_one_is_reported(made: Scaled) -> None:
     serving = made.sagemaker.describe_endpoint(EndpointName=made.name)["EndpointConfigName"]
     assert served(made, serving)["Status"] == "SUCCESS"
@@ -203,6 +233,12 @@ def test_another_configuration_than_the_deployed_one_is_reported(made: Scaled) -
     assert f"serves {serving} and not {other}: it gives no reason" in refused["Reason"]
     # Where the deployment moves nothing, the end of a shadow or a restart did: no update was taken back.
     assert served(made, other, before=other)["Status"] == "SUCCESS"
+
+
+def test_a_rollback_is_not_failed_by_what_serves(made: Scaled, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert served(made, "another")["Status"] == "FAILED"
+    monkeypatch.setattr(serving_handler, "is_rolling_back", lambda stack_id: True)
+    assert served(made, "another")["Status"] == "SUCCESS"
 
 
 def test_a_configuration_that_was_created_again_under_its_name_is_reported(made: Scaled) -> None:
