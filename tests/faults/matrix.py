@@ -64,6 +64,7 @@ def trials(on: Trials, phase: str) -> list[Trial]:
         clean = on.judge(f"a clean run of {phase}", lambda: clean_runs.append(_steps(on, phase)))
         assert not clean.problems, clean
     steps = [step for step in clean_runs[0] if all(step in run for run in clean_runs)]
+    assert steps, f"{phase} makes no call that a fault could strike"
     # Of the calls of a kind one in each trial: were all to fail in one, the SDK would wait longer each time.
     failing = [step for step in steps if step.skip == 0 or step.operation not in _CALLED_BY_CLOUDFORMATION]
     by_place = {place: [step for step in failing if step.skip == place] for place in {step.skip for step in failing}}

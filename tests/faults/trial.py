@@ -294,7 +294,6 @@ _PHASES: dict[str, Callable[[Trials, Trial, FaultStack], None]] = {
     "create scaled": Trials.create,
     "update scaled": Trials.update,
     "roll back scaled": Trials.roll_back,
-    "delete scaled": Trials.delete,
     "create partition": Trials.create,
     "update partition": Trials.update,
     "delete partition": Trials.delete,
