@@ -179,6 +179,17 @@ _ALTERATIONS = {
 _ROLE_MEMBERS = ("RoleArn", "ExecutionRoleArn")
 
 
+def through_sagemaker(key_arn: str) -> Permission:
+    """The grant that lets SageMaker use a KMS key for the volumes of instances, for the caller that has them launched.
+
+    Sources: developer guide, "SageMaker API Permissions" (CreateEndpoint: "kms:CreateGrant (required only if the
+    associated EndPointConfig has a KmsKeyId specified)"); API reference, CreateEndpointConfig, ``KmsKeyId``: "The KMS
+    key policy must grant permission to the IAM role that you specify in your CreateEndpoint, UpdateEndpoint requests".
+    """
+    service = f"sagemaker.{key_arn.split(':')[3]}.amazonaws.com"
+    return Permission("kms:CreateGrant", key_arn, {"kms:ViaService": service, "kms:GrantIsForAWSResource": "true"})
+
+
 def needed_permissions(
     service: str, operation: str, request: Mapping[str, Any], *, account: str, region: str
 ) -> Iterator[Permission]:

@@ -6,16 +6,17 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from typing import Any
 
-from constructs_optim_local.access.authorization import access_denied, needed_permissions
+from constructs_optim_local.access.authorization import access_denied, needed_permissions, through_sagemaker
 from constructs_optim_local.access.credentials import ACCOUNT, administrator
 from constructs_optim_local.api.error import ApiError, validation_error
 from constructs_optim_local.clock import Clock
 from constructs_optim_local.cloudformation.operations import OPERATIONS, settles
 from constructs_optim_local.cloudformation.provider import ResourceProvider, Service
 from constructs_optim_local.sagemaker.runtime import SageMakerRuntime
-from constructs_optim_local.sagemaker.service import to_json
+from constructs_optim_local.sagemaker.service import SageMaker, to_json
 
 from .accounts import share_as_aws
 from .cloudformation import keep_properties
@@ -177,6 +178,13 @@ def _handler(
                 request = _decoded(body)
                 if roles is not None:
                     needed = needed_permissions(name, operation, request, account=account, region=region)
+                    key = (
+                        service.volume_key(operation, request, account, region)
+                        if isinstance(service, SageMaker)
+                        else None
+                    )
+                    if key is not None:
+                        needed = chain(needed, [through_sagemaker(key)])
                     if message := roles.refusal(headers, query_params, needed):
                         raise access_denied(message)
                 found = service.invoke(operation, request, account=account, region=region)

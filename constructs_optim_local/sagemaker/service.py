@@ -62,6 +62,14 @@ class SageMaker:
                     raise ApiError("UnknownOperationException", f"{operation} is not an operation of the local cloud")
                 return handler(request)
 
+    def volume_key(self, operation: str, request: Record, account: str, region: str) -> str | None:
+        """The ARN of the KMS key of the volumes that an operation has SageMaker launch."""
+        if operation not in ("CreateEndpoint", "UpdateEndpoint"):
+            return None
+        with self._lock:
+            key = self._regional(account, region).volume_key(str(request.get("EndpointConfigName")))
+        return f"arn:aws:kms:{region}:{account}:key/{key}" if key and not key.startswith("arn:") else key
+
     def ask(self, invocation: Invocation, *, account: str, region: str) -> Completion:
         """Carry out an invocation of an endpoint, which is SageMaker Runtime's.
 
@@ -135,7 +143,7 @@ class _Regional:
         hub, faults, timing, roles = context.hub, context.faults, context.timing, ExecutionRoles(context.roles)
         objects, performances = context.objects(scope.account, scope.region), context.performances
         self.jobs = OptimizationJobs(scope, faults, objects, timing.jobs, roles)
-        hosting = Hosting(scope, roles, objects)
+        self._hosting = hosting = Hosting(scope, roles, objects)
         self.endpoints = endpoints = Endpoints(
             hosting, faults, Pace(timing.endpoint, timing.scale), context.alarms, context.quotas
         )
@@ -223,6 +231,11 @@ class _Regional:
                 return component["RuntimeConfig"]["DesiredCopyCount"] if component is not None and ready else None
             case _:
                 return None
+
+    def volume_key(self, config_name: str) -> str | None:
+        """The KMS key that a configuration has for the volumes of its instances, as it names it."""
+        config = self._hosting.configs.find(config_name)
+        return config.get("KmsKeyId") if config is not None else None
 
     def deployments(self) -> list[dict[str, Any]]:
         """What the endpoints and components went through, up to now."""

@@ -12,6 +12,7 @@ from aws_cdk import aws_sns as sns
 from constructs_optim import (
     AnswerCheck,
     ArtifactStore,
+    Compilation,
     DataCapture,
     Model,
     MonitoringOptions,
@@ -57,6 +58,23 @@ def _shadowed(scope: Stack) -> None:
     )
 
 
+def _shadowed_on_encrypted_volumes(scope: Stack) -> None:
+    compiled = [Compilation.neuron()]
+    capture = DataCapture(bucket=s3.Bucket(scope, "Captures"))
+    served = endpoint(
+        scope,
+        model=Model.s3("s3://models/llama/"),
+        techniques=compiled,
+        instance_type="ml.inf2.24xlarge",
+        encryption_key=kms.Key(scope, "VolumeKey"),
+        data_capture=capture,
+    )
+    served.shadow(
+        candidate=ShadowCandidate(techniques=[Compilation.neuron(maximum_batch_size=4)]),
+        checks=[AnswerCheck.answered()],
+    )
+
+
 def _restarted(scope: Stack) -> None:
     store = ArtifactStore(scope, "Store", encryption_key=kms.Key(scope, "Key"))
     monitoring = MonitoringOptions(speculation_cure=SpeculationCure.restart())
@@ -68,7 +86,7 @@ def _restarted(scope: Stack) -> None:
 @pytest.fixture(scope="module")
 def templates() -> list[dict[str, Any]]:
     created: list[dict[str, Any]] = []
-    for build in (*STACKS.values(), _draft_of_my_own, _gated, _shadowed, _restarted):
+    for build in (*STACKS.values(), _draft_of_my_own, _gated, _shadowed, _shadowed_on_encrypted_volumes, _restarted):
         stack = Stack(App(), "Chat", env=ENVIRONMENT)
         build(stack)
         created.append(template_of(stack))

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 from aws_cdk import App, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Annotations, Match, Template
@@ -13,6 +14,7 @@ from aws_cdk.assertions import Annotations, Match, Template
 from constructs_optim import (
     AnswerCheck,
     AsyncInference,
+    Compilation,
     DataCapture,
     Model,
     MonitoringOptions,
@@ -45,8 +47,7 @@ def served(stack: Stack, **options: Any) -> OptimizedEndpoint:
         stack,
         "Llama",
         model=Model.s3("s3://models/llama-3-8b/"),
-        instance_type="ml.g5.12xlarge",
-        **{"techniques": [], **options},
+        **{"techniques": [], "instance_type": "ml.g5.12xlarge", **options},
     )
 
 
@@ -89,20 +90,33 @@ def test_a_promotion_has_a_configuration_of_its_own_with_the_names_of_production
     assert run["Request"]["DurationSeconds"] == 172_800
 
 
+def _watcher_statements(stack: Stack) -> dict[str, Any]:
+    roles = of_type(stack, "AWS::IAM::Role")
+    [watcher] = [role for name, role in roles.items() if name.startswith("ShadowServiceWatcher")]
+    return {each["Sid"]: each for each in watcher["Policies"][0]["PolicyDocument"]["Statement"]}
+
+
 def test_the_watcher_may_touch_this_endpoint_and_its_configurations_alone(stack: Stack) -> None:
     checks = [AnswerCheck.reference("s3://answers/golden.jsonl"), AnswerCheck.exact_match(at_least=0.8)]
     served(stack).shadow(candidate=AWQ, checks=checks, topic=sns.Topic(stack, "Verdicts"))
-    roles = Template.from_stack(stack).find_resources("AWS::IAM::Role")
-    [watcher] = [role for name, role in roles.items() if name.startswith("ShadowServiceWatcher")]
-    statements = {
-        statement["Sid"]: statement for statement in watcher["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
-    }
+    statements = _watcher_statements(stack)
     [endpoint] = Template.from_stack(stack).find_resources("AWS::SageMaker::Endpoint")
     assert statements["EndShadow"]["Resource"] == {"Ref": endpoint}
     assert len(statements["UseConfigs"]["Resource"]) == 2
     assert statements["ReadReferences"]["Action"] == ["s3:GetObject"]
     assert statements["TellOfShadows"]["Action"] == ["sns:Publish"]
     assert "AskJudges" not in statements
+    assert "GrantVolumeKey" not in statements
+
+
+def test_the_watcher_may_have_instances_with_encrypted_volumes_launched(stack: Stack) -> None:
+    key = kms.Key(stack, "VolumeKey")
+    compiled = {"techniques": [Compilation.neuron()], "instance_type": "ml.inf2.24xlarge"}
+    candidate = ShadowCandidate(techniques=[Compilation.neuron(maximum_batch_size=4)])
+    served(stack, encryption_key=key, **compiled).shadow(candidate=candidate, checks=[AnswerCheck.answered()])
+    statements = _watcher_statements(stack)
+    assert statements["GrantVolumeKey"]["Resource"] == stack.resolve(key.key_arn)
+    assert statements["GrantVolumeKey"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,31 @@ def test_scaling_and_updating_need_permission_on_their_resources(guarded: LocalC
     role.client("application-autoscaling").describe_scaling_activities(ServiceNamespace="sagemaker")
 
 
+def test_an_encrypted_volume_needs_a_grant_on_its_kms_key(guarded: LocalCloud) -> None:
+    administrator = guarded.client("sagemaker")
+    key = guarded.client("kms").create_key()["KeyMetadata"]["Arn"]
+    role = Role(guarded, allow("ecr:GetAuthorizationToken", "*"), allow(PULL, REPOSITORY))
+    administrator.create_model(ModelName="sealed", ExecutionRoleArn=role.arn, PrimaryContainer={"Image": IMAGE})
+    variant = {"VariantName": "AllTraffic", "ModelName": "sealed", "InstanceType": "ml.inf2.8xlarge"}
+    for config in ("sealed", "sealed-2"):
+        administrator.create_endpoint_config(
+            EndpointConfigName=config,
+            ProductionVariants=[{**variant, "InitialInstanceCount": 1, "InitialVariantWeight": 1}],
+            KmsKeyId=key,
+        )
+    administrator.create_endpoint(EndpointName="sealed", EndpointConfigName="sealed")
+    assert settled(administrator, "sealed")["EndpointStatus"] == "InService"
+    arn = f"arn:aws:sagemaker:us-west-2:{ACCOUNT}"
+    updates = allow("sagemaker:UpdateEndpoint", [f"{arn}:endpoint/sealed", f"{arn}:endpoint-config/sealed-2"])
+    moved = {"EndpointName": "sealed", "EndpointConfigName": "sealed-2"}
+    code, message = refused(Role(guarded, updates).client("sagemaker").update_endpoint, **moved)
+    assert (code, f"to perform: kms:CreateGrant on resource: {key}" in message) == ("AccessDeniedException", True)
+    for_services = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    granting = allow("kms:CreateGrant", key, Condition=for_services)
+    Role(guarded, updates, granting).client("sagemaker").update_endpoint(**moved)
+    assert settled(administrator, "sealed")["EndpointConfigName"] == "sealed-2"
+
+
 def test_calls_of_the_administrator_are_allowed_and_not_recorded(guarded: LocalCloud) -> None:
     before = len(guarded.authorizations())
     guarded.client("sagemaker").list_models()

@@ -770,6 +770,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             ended=configs[0],
             promoted=configs[1] if promote else None,
             config_arns=[self._config_arn(config) for config in (self._config, *configs)],
+            volume_key=self._config.kms_key_id,
             production=production,
             candidate=hosted,
             capture_bucket=capture.bucket,

@@ -70,6 +70,7 @@ class ShadowedEndpoint:
     ended: sagemaker.CfnEndpointConfig
     promoted: sagemaker.CfnEndpointConfig | None
     config_arns: Sequence[str]
+    volume_key: str | None
     production: HostedModel
     candidate: HostedModel
     capture_bucket: s3.IBucket
@@ -203,6 +204,7 @@ class ShadowRun(Construct):
                     CaptureKeys=shadowed.capture_keys or None,
                     Endpoint=shadowed.endpoint.ref,
                     Configs=tuple(shadowed.config_arns),
+                    VolumeKey=shadowed.volume_key,
                     References=tuple(S3Location(uri).object_arn for uri in references) or None,
                     Judges=tuple(judges) or None,
                     Topics=topic.topic_arn if topic is not None else None,
