@@ -105,9 +105,9 @@ class _Change:
                 "instance type and the variant's name as they are, then change them"
             )
         written, serving_now = self._written(), endpoint.as_lists
-        if not self._is_rollback and not there and written is not None and written.variants == serving_now:
-            # An operation that was given up has deregistered it, and nothing has put it back yet.
-            there = written.registrations
+        if not self._is_rollback and written is not None and written.variants == serving_now:
+            # An operation that was given up has deregistered it, and nothing, or only a part, has been put back yet.
+            there = list(self._with_missing(there, written))
         if not there:
             return
         if not self._is_rollback:
@@ -116,6 +116,14 @@ class _Change:
             self._write({**serving_now, self._props.variant_name: self._props.instance_types}, there)
         for registration in there:
             deregister(registration)
+
+    def _with_missing(self, there: Sequence[Registration], written: ScalingWatch) -> Iterator[Registration]:
+        """What is registered, with what else was written down and is not a policy that the stack has given up."""
+        live = {registration.resource_id: registration for registration in there}
+        for before in written.registrations:
+            now = live.pop(before.resource_id, None)
+            yield before if now is None else now.joined(before, without=set(before.own) - self._own.keys())
+        yield from live.values()
 
     def resume(self, endpoint: ServingEndpoint) -> str:
         """Put back what was deregistered, as far as it is not the stack's to put. Returns the ending of policies."""

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -163,10 +163,16 @@ def test_a_stack_with_one_endpoint_has_no_managed_policies() -> None:
     assert resources(template_of(scope), "AWS::IAM::ManagedPolicy") == []
 
 
-def test_forty_endpoints_stay_within_the_iam_policy_size_limits() -> None:
+@pytest.fixture(scope="module")
+def forty_endpoints() -> dict[str, Any]:
+    """The template of a stack that keeps its endpoints: retention changes no permission."""
     scope = stack("PlatformTeamProduction")
-    _large(scope, 40)
-    template = template_of(scope)
+    _large(scope, 40, removal_policy=RemovalPolicy.RETAIN)
+    return template_of(scope)
+
+
+def test_forty_endpoints_stay_within_the_iam_policy_size_limits(forty_endpoints: dict[str, Any]) -> None:
+    template = forty_endpoints
     assert len(template["Resources"]) <= 500
     for role in resources(template, "AWS::IAM::Role"):
         assert sum(_characters(policy["PolicyDocument"], template) for policy in role["Policies"]) <= _INLINE
@@ -176,10 +182,8 @@ def test_forty_endpoints_stay_within_the_iam_policy_size_limits() -> None:
     assert all(_characters(policy["PolicyDocument"], template) <= _MANAGED for policy in managed)
 
 
-def test_splitting_the_policies_of_forty_endpoints_loses_no_permission() -> None:
-    scope = stack("PlatformTeamProduction")
-    _large(scope, 40)
-    template = template_of(scope)
+def test_splitting_the_policies_of_forty_endpoints_loses_no_permission(forty_endpoints: dict[str, Any]) -> None:
+    template = forty_endpoints
     jobs, serving = (_allowed(_statements(template, part)) for part in ("JobRole", "ExecutionRole"))
     for number in range(40):
         read = [arn for action, arn in jobs if action == "s3:GetObject" and f"version-{number:04}/*" in arn]
@@ -319,12 +323,8 @@ def test_additional_grants_for_many_endpoints_stay_within_iam_policy_limits() ->
         assert sum(_characters(policy, template) for policy in inline) <= _INLINE
 
 
-def test_a_retained_endpoint_retains_the_managed_policies_of_its_role() -> None:
-    from aws_cdk import RemovalPolicy
-
-    scope = stack("PlatformTeamProduction")
-    _large(scope, 40, removal_policy=RemovalPolicy.RETAIN)
-    found = template_of(scope)["Resources"]
+def test_a_retained_endpoint_retains_the_managed_policies_of_its_role(forty_endpoints: dict[str, Any]) -> None:
+    found = forty_endpoints["Resources"]
     managed = {n: r.get("DeletionPolicy") for n, r in found.items() if r["Type"] == "AWS::IAM::ManagedPolicy"}
     assert {kept for name, kept in managed.items() if "ExecutionRole" in name} == {"Retain"}
 

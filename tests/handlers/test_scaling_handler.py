@@ -153,6 +153,33 @@ def test_what_no_request_puts_back_the_watcher_does(made: Scaled) -> None:
     assert made.registered == ALL
 
 
+@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS", None])
+@pytest.mark.parametrize("polled", [1, 2], ids=["before_it_is_put_back", "after"])
+def test_nothing_is_put_back_while_the_next_operation_begins(
+    made: Scaled, monkeypatch: pytest.MonkeyPatch, status: str | None, polled: int
+) -> None:
+    made.send("Update", G6, G5)
+    settled = ["UPDATE_ROLLBACK_COMPLETE"] * polled
+    seen = iter([*settled, status])
+    with monkeypatch.context() as patched:
+        patched.setattr(scaling_watcher, "stack_status", lambda stack_id: next(seen))
+        output = made.poll()
+    assert made.registered is None
+    assert not list(seen)
+    assert output == ({"Done": False, "WaitSeconds": 5} if status == "UPDATE_IN_PROGRESS" else {"Done": True})
+    made.poll()
+    assert made.registered == ALL
+
+
+def test_an_update_keeps_what_was_not_put_back_yet(made: Scaled) -> None:
+    made.send("Update", G6, G5)
+    made.scaling.register_scalable_target(**made.key, MinCapacity=1, MaxCapacity=4)
+    made.send("Update", G6, G5)
+    assert made.registered is None
+    assert made.poll() == {"Done": True}
+    assert made.registered == ALL
+
+
 def test_a_request_that_changes_nothing_leaves_scaling_alone(made: Scaled) -> None:
     calls = len(made.cloud.calls())
     for more in ({}, {"PoliciesHash": "0" * 64}):

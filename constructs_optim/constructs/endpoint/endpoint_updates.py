@@ -104,14 +104,10 @@ def changing(
     service = EndpointUpdateService.of(scope)
     runner = service.scaling
     tracked = _arn("cloudwatch", f"alarm:TargetTracking-endpoint/{endpoint_name}/variant/*")
-    needed = [
-        *_see(endpoint_name),
-        *statements_of("keep scaling", Endpoint=_endpoint_arn(endpoint_name), Stack=PSEUDO.stack_id),
-    ]
-    both = statements_of("suspend and resume scaling", TrackedAlarms=tracked)
-    resume = statements_of("resume scaling", TrackedAlarms=tracked)
-    for handler, more in ((runner.handler, both), (runner.watcher, resume), (service.serving, both)):
-        handler.permit([*needed, *more])
+    endpoint_arn = _endpoint_arn(endpoint_name)
+    keep = statements_of("keep scaling", Endpoint=endpoint_arn, Stack=PSEUDO.stack_id, TrackedAlarms=tracked)
+    for handler in (runner.handler, runner.watcher, service.serving):
+        handler.permit([*_see(endpoint_name), *keep])
     service.serving.permit(runner.starting)
     changing = {"VariantName": variant_name, "InstanceTypes": list(instance_types)}
     properties = {**runner.properties, "EndpointName": endpoint_name, **changing}

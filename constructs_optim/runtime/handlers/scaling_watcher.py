@@ -2,7 +2,8 @@
 
 After the operation's end, whichever way it came to it, a variant that serves as before is registered as before: with
 those of the stack's own policies that the stack still has, and with alarms that call the policies which are there. A
-variant that serves otherwise is the stack's, whose operation has succeeded.
+variant that serves otherwise is the stack's, whose operation has succeeded. What is put back while the next operation
+begins is taken away again: that operation puts it back, or this poll's successor after it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Mapping
 
 from ..custom_resource import DONE, Output, again, wait_seconds
-from ..hosting.scaling_registration import connect_alarms, policies_of_stack, register
+from ..hosting.scaling_registration import connect_alarms, deregister, policies_of_stack, register, registration_of
 from ..hosting.serving import serving_endpoint, stack_status
 from ..requests.hosting_properties import ScalingWatch
 from ..requests.properties import validate
@@ -23,23 +24,43 @@ from ..telemetry import LambdaContext, entry_point, log
 def handler(event: Mapping[str, object], context: LambdaContext) -> Output:
     """Entry point. ``event`` is the execution's input, with ``Error`` if the state machine failed."""
     watch = validate(ScalingWatch, event)
-    status = stack_status(watch.stack_id)
-    later = again(wait_seconds(dt.timedelta(seconds=max(0.0, time.time() - watch.since))))
-    if status is None or status.startswith("DELETE_"):
-        return DONE
-    if status.endswith("_IN_PROGRESS"):
-        return later
+    if (output := _while_operating(watch)) is not None:
+        return output
     endpoint = serving_endpoint(watch.endpoint_name)
     if endpoint is None:
         return DONE
     if not endpoint.is_settled:
-        return later
+        return _later(watch)
     if endpoint.as_lists != watch.variants:
-        # A rollback that failed may be continued.
+        status = stack_status(watch.stack_id)
         log("serves otherwise", status=status)
-        return later if status.endswith("_FAILED") else DONE
+        # A rollback that failed may be continued.
+        return _later(watch) if str(status).endswith("_FAILED") else DONE
+    before = {each.resource_id: registration_of(each.resource_id) for each in watch.registrations}
+    own = {resource_id: policies_of_stack(watch.stack_id, resource_id) for resource_id in before}
+    # The next operation may have begun since, and counts on what it deregisters.
+    if (output := _while_operating(watch)) is not None:
+        return output
     for registration in watch.registrations:
-        gone = set(registration.own) - set(policies_of_stack(watch.stack_id, registration.resource_id))
+        gone = set(registration.own) - own[registration.resource_id].keys()
         register(registration, keeps=lambda name, gone=gone: name not in gone)
+    if (output := _while_operating(watch)) is not None:
+        for registration in watch.registrations:
+            if before[registration.resource_id] is None:
+                deregister(registration)
+        return output
+    for registration in watch.registrations:
         connect_alarms(watch.stack_id, registration.resource_id)
     return DONE
+
+
+def _while_operating(watch: ScalingWatch) -> Output | None:
+    """The output while the stack is in an operation, or gone."""
+    status = stack_status(watch.stack_id)
+    if status is None or status.startswith("DELETE_"):
+        return DONE
+    return _later(watch) if status.endswith("_IN_PROGRESS") else None
+
+
+def _later(watch: ScalingWatch) -> Output:
+    return again(wait_seconds(dt.timedelta(seconds=max(0.0, time.time() - watch.since))))

@@ -32,6 +32,15 @@ class Registration(BaseModel):
         """The names of all policies."""
         return {policy["PolicyName"] for policy in self.policies}
 
+    def joined(self, other: Registration, *, without: set[str]) -> Registration:
+        """With the policies and schedules of another of the same variant that this one lacks, but for some policies."""
+        scheduled = {action["ScheduledActionName"] for action in self.scheduled_actions}
+        policies = [each for each in other.policies if each["PolicyName"] not in self.policy_names | without]
+        actions = [each for each in other.scheduled_actions if each["ScheduledActionName"] not in scheduled]
+        return self.model_copy(
+            update={"policies": [*self.policies, *policies], "scheduled_actions": [*self.scheduled_actions, *actions]}
+        )
+
 
 class ServedProperties(Properties):
     """One ``Custom::ServedConfiguration``: an endpoint, and the configuration that it has to serve.
