@@ -1,8 +1,8 @@
 """What ministack leaves out between its accounts: policies of buckets and keys, read for those who come from another.
 
 - Across accounts both sides have to allow: the caller's own policies, and the policy of the bucket or the key.
-  ministack looks for keys and their policies in the caller's account alone, and takes every caller of a bucket for the root of its
-  account. Source: IAM user guide, "Cross-account policy evaluation logic".
+  ministack looks for keys and their policies in the caller's account alone, and takes every caller of a bucket for
+  the root of its account. Source: IAM user guide, "Cross-account policy evaluation logic".
 - Variables in a resource's policy are filled in. Source: IAM user guide, "IAM policy elements: Variables and tags".
 - Loopback counts as TLS, which clients of the real service use and bucket policies ask for.
 - S3 gives no reason to those of another account. Source: S3 user guide, "Troubleshoot access denied (403 Forbidden)
