@@ -165,9 +165,8 @@ def test_a_stack_with_one_endpoint_has_no_managed_policies() -> None:
 
 @pytest.fixture(scope="module")
 def forty_endpoints() -> dict[str, Any]:
-    """The template of a stack that keeps its endpoints: retention changes no permission."""
     scope = stack("PlatformTeamProduction")
-    _large(scope, 40, removal_policy=RemovalPolicy.RETAIN)
+    _large(scope, 40)
     return template_of(scope)
 
 
@@ -323,8 +322,10 @@ def test_additional_grants_for_many_endpoints_stay_within_iam_policy_limits() ->
         assert sum(_characters(policy, template) for policy in inline) <= _INLINE
 
 
-def test_a_retained_endpoint_retains_the_managed_policies_of_its_role(forty_endpoints: dict[str, Any]) -> None:
-    found = forty_endpoints["Resources"]
+def test_a_retained_endpoint_retains_the_managed_policies_of_its_role() -> None:
+    scope = stack("PlatformTeamProduction")
+    _large(scope, 40, removal_policy=RemovalPolicy.RETAIN)
+    found = template_of(scope)["Resources"]
     managed = {n: r.get("DeletionPolicy") for n, r in found.items() if r["Type"] == "AWS::IAM::ManagedPolicy"}
     assert {kept for name, kept in managed.items() if "ExecutionRole" in name} == {"Retain"}
 

@@ -305,8 +305,7 @@ def test_a_template_matches_its_snapshot(
     assert kept == snapshot(extension_class=JSONSnapshotExtension)
 
 
-# Snapshots compare the other stacks with what another process made of them.
-@pytest.mark.parametrize("name", ["headline", "components", "evaluated", "two_endpoints", "medusa"])
+@pytest.mark.parametrize("name", STACKS)
 def test_two_syntheses_of_the_same_stack_are_byte_identical(templates: Templates, name: str) -> None:
     assert json.dumps(template_of(declared(name, None))) == json.dumps(templates[name, "anywhere"])
 

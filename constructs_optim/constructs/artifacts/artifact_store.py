@@ -24,14 +24,13 @@ from .planned_recipe import shown
 _DEFAULT_ID = "ArtifactStore"
 # An IAM policy variable, filled in for each request: no account sees or writes another one's records.
 _OWN_RECORDS = "owners/${aws:PrincipalAccount}/"
+# Not the bucket's ARN as the encryption context: key and bucket would depend on each other.
+_THROUGH_S3 = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.amazonaws.com"}}
 
 
 @dataclass(frozen=True)
 class _Grant:
-    """Actions on the bucket, on objects below prefixes of it, or, without either, on the key that encrypts it.
-
-    Those on the key are allowed through S3 alone, unless there is another condition.
-    """
+    """Actions on the bucket, on objects below prefixes of it, or, without either, on the key that encrypts it."""
 
     name: str
     actions: tuple[str, ...]
@@ -50,9 +49,9 @@ _READ = (
     # GetBucketLocation applies to the bucket, GetObject to its objects: one statement names the consumers once.
     _Grant("ReadArtifacts", ("s3:GetBucketLocation", "s3:GetObject"), ("", "/artifacts/*")),
     _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), (f"/{_OWN_RECORDS}*",)),
-    _Grant("UseArtifacts", ("kms:Decrypt", "kms:GenerateDataKey")),
-    # A preflight looks whether the key is enabled.
-    _Grant("SeeKey", ("kms:DescribeKey",), condition={}),
+    _Grant("UseArtifacts", ("kms:Decrypt", "kms:GenerateDataKey"), condition=_THROUGH_S3),
+    # A preflight checks whether the key is enabled.
+    _Grant("SeeKey", ("kms:DescribeKey",)),
 )
 _RECORDS = ("evaluations", "recommendations", "restarts", "shadows")
 # Further actions of makers. One statement for all folders: the names of consumers fill a bucket policy.
@@ -68,7 +67,7 @@ _MAKE = (
         ("",),
         {"StringLike": {"s3:prefix": [f"{folder}/*" for folder in _RECORDS]}},
     ),
-    _Grant("MakeArtifacts", ("kms:Encrypt",)),
+    _Grant("MakeArtifacts", ("kms:Encrypt",), condition=_THROUGH_S3),
 )
 
 _IDS = {"account": re.compile(r"\d{12}"), "organization": re.compile(r"o-[a-z0-9]{10,32}")}
@@ -265,7 +264,7 @@ class ArtifactStore(Construct):
                 statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(consumers)})
                 # Within its own account such a statement would be enough without any policy of a role.
                 statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
-            key_actions += grant.actions if not grant.below and grant.condition is None else ()
+            key_actions += grant.actions if grant.condition == _THROUGH_S3 else ()
         if self.bucket.policy is not None:
             # Consumers keep using a retained bucket: their endpoints read it whenever they scale out.
             self.bucket.policy.apply_removal_policy(self._removal_policy)
@@ -280,13 +279,11 @@ class ArtifactStore(Construct):
     def _add_statement(self, sid: str, grant: _Grant) -> iam.PolicyStatement:
         """A new statement in the policy of the bucket, or of the key."""
         resources = [self.bucket.bucket_arn + below for below in grant.below] or ["*"]
-        # Not the bucket's ARN as the encryption context: key and bucket would depend on each other.
-        through_s3 = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.amazonaws.com"}}
         statement = iam.PolicyStatement(
             sid=sid,
             actions=list(grant.actions),
             resources=resources,
-            conditions=grant.condition if grant.below or grant.condition is not None else through_s3,
+            conditions=grant.condition,
         )
         if grant.below:
             self.bucket.add_to_resource_policy(statement)

@@ -40,6 +40,11 @@ def policies_of_stack(stack_id: str, resource_id: str) -> dict[str, str]:
     return {arn.partition(mark)[2]: arn for arn in arns if mark in arn}
 
 
+def is_registered(resource_id: str) -> bool:
+    """Whether a variant is registered."""
+    return _target(_key(resource_id)) is not None
+
+
 def registration_of(resource_id: str) -> Registration | None:
     """What is registered of a variant; None if nothing is."""
     scaling, key = client("application-autoscaling"), _key(resource_id)
