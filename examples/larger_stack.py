@@ -49,6 +49,8 @@ class Network(Stack):
                 ec2.SubnetConfiguration(name="Models", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=24)
             ],
         )
+        # Jobs and models read and write the artifact store from these subnets.
+        self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
 
 
 class Assistant(Stack):

@@ -1,7 +1,7 @@
 """What ministack leaves out between its accounts: policies of buckets and keys, read for those who come from another.
 
 - Across accounts both sides have to allow: the caller's own policies, and the policy of the bucket or the key.
-  ministack looks for keys in the caller's account alone, and takes every caller of a bucket for the root of its
+  ministack looks for keys and their policies in the caller's account alone, and takes every caller of a bucket for the root of its
   account. Source: IAM user guide, "Cross-account policy evaluation logic".
 - Variables in a resource's policy are filled in. Source: IAM user guide, "IAM policy elements: Variables and tags".
 - Loopback counts as TLS, which clients of the real service use and bucket policies ask for.
@@ -101,6 +101,16 @@ def _find_policies() -> None:
         with request_scope(owner, region):
             return own_key(arn) or ("", owner)
 
+    own_record = kms._resolve_key
+
+    def key_record(key: str) -> dict[str, Any] | None:
+        region, owner = key.split(":")[3:5] if key.startswith("arn:") else ("", get_account_id())
+        if owner == get_account_id():
+            return own_record(key)
+        with request_scope(owner, region):
+            return own_record(key)
+
+    replace("services.kms._resolve_key", key_record)
     replace("services.s3.bucket_policy_for_arn", bucket_policy_for_arn)
     replace("services.kms.key_policy_for_arn", key_policy_for_arn)
 

@@ -86,6 +86,10 @@ PATCHES: Mapping[str, Patch] = {
         "75d9104d07cb",
         "Finds the policy of a bucket of another account.",
     ),
+    "services.kms._resolve_key": Patch(
+        "2c0f859509c0",
+        'A key of another account is found by its ARN (AWS KMS API reference, DescribeKey, "Cross-account use").',
+    ),
     "services.kms.key_policy_for_arn": Patch(
         "baeefa7c6488",
         "Finds the policy of a key of another account.",

@@ -62,6 +62,9 @@ def _switched_on(combinations: list[tuple[str, ...]]) -> Iterator[tuple[tuple[st
             case = f"Case{start + number}x"
             try:
                 props = {key: value for name in names for key, value in props_by_name[name].items()}
+                if "instance_pools" in props:
+                    # Each pool has its own.
+                    props["techniques"] = None
                 if "endpoint_name" in props:
                     props["endpoint_name"] = props["endpoint_name"].format(number)
                 endpoint(scope, case, **grouped(props))

@@ -284,7 +284,7 @@ def test_two_stores_may_share_one_kms_key() -> None:
     for name in ("One", "Two"):
         ArtifactStore(scope, name, encryption_key=key).share_with_account(READER)
     ids = [s["Sid"] for s in key_policy(scope) if "Sid" in s]
-    assert len(set(ids)) == len(ids) == 2
+    assert len(set(ids)) == len(ids) == 4
 
 
 def test_the_consumer_account_id_may_be_a_cloudformation_parameter() -> None:

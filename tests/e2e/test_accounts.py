@@ -304,9 +304,12 @@ def test_an_account_the_store_is_not_shared_with_is_refused_with_a_remedy(deploy
     assert OUTSIDER not in json.dumps(deployed.claim(deployed.search.artifact_key))
     assert deployed.outsider.client("sagemaker").list_optimization_jobs()["OptimizationJobSummaries"] == []
     denied = [found for found in deployed.cloud.authorizations() if found["account"] == OUTSIDER]
-    assert {found["resource"].partition("/")[0] for found in denied if found["decision"] != "Allow"} == {
-        f"arn:aws:s3:::{STORE}"
+    refused = {
+        (found["action"].partition(":")[0], found["resource"]) for found in denied if found["decision"] != "Allow"
     }
+    assert {resource.partition("/")[0] for service, resource in refused if service == "s3"} == {f"arn:aws:s3:::{STORE}"}
+    # The preflight asks whether the key is enabled, which only advises where it may not.
+    assert {resource for service, resource in refused if service != "s3"} == {deployed.platform.outputs["KeyArn"]}
 
 
 def test_deploying_a_teams_stack_again_changes_nothing(deployed: Deployed) -> None:

@@ -123,7 +123,8 @@ def test_a_kms_key_of_another_account_needs_its_key_policy_to_allow(
     through_s3 = {"StringEquals": {"kms:ViaService": "s3.us-west-2.amazonaws.com"}}
     theirs = allow(["kms:Decrypt", "kms:GenerateDataKey"], "*", Principal=OF_THE_OTHER, Condition=through_s3)
     own = allow("kms:*", "*", Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:root"})
-    policy = document(own, *([theirs] if shared else []))
+    seen = allow("kms:DescribeKey", "*", Principal=OF_THE_OTHER)
+    policy = document(own, *([theirs, seen] if shared else []))
     key = guarded.client("kms").create_key(Policy=policy)["KeyMetadata"]["Arn"]
     name = bucket(allow(["s3:GetObject", "s3:PutObject"], "/*", Principal=OF_THE_OTHER))
     by_default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}
@@ -132,16 +133,18 @@ def test_a_kms_key_of_another_account_needs_its_key_policy_to_allow(
         ServerSideEncryptionConfiguration={"Rules": [{"ApplyServerSideEncryptionByDefault": by_default}]},
     )
     guarded.client("s3").put_object(Bucket=name, Key="secret", Body=b"secret")
-    use = allow(["kms:Decrypt", "kms:GenerateDataKey"], key)
+    use = allow(["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], key)
     role = Role(guarded, of_bucket(name, "s3:GetObject", "s3:PutObject"), use, home=OTHER)
     s3 = role.client("s3")
     if shared:
         s3.put_object(Bucket=name, Key="mine", Body=b"mine")
         assert s3.get_object(Bucket=name, Key="secret")["Body"].read() == b"secret"
         assert s3.head_object(Bucket=name, Key="mine")["SSEKMSKeyId"] == key
+        assert role.client("kms").describe_key(KeyId=key)["KeyMetadata"]["KeyState"] == "Enabled"
         code, message = refused(role.client("kms").generate_data_key, KeyId=key, KeySpec="AES_256")
         assert (code, "kms:GenerateDataKey" in message) == ("AccessDeniedException", True), "not without S3"
     else:
+        assert refused(role.client("kms").describe_key, KeyId=key)[0] == "AccessDeniedException"
         for call, given, action in (
             (s3.put_object, {"Key": "mine", "Body": b""}, "kms:GenerateDataKey"),
             (s3.get_object, {"Key": "secret"}, "kms:Decrypt"),

@@ -28,7 +28,10 @@ _OWN_RECORDS = "owners/${aws:PrincipalAccount}/"
 
 @dataclass(frozen=True)
 class _Grant:
-    """Actions on the bucket, on objects below prefixes of it, or, without either, on the key that encrypts it."""
+    """Actions on the bucket, on objects below prefixes of it, or, without either, on the key that encrypts it.
+
+    Those on the key are allowed through S3 alone, unless there is another condition.
+    """
 
     name: str
     actions: tuple[str, ...]
@@ -48,6 +51,8 @@ _READ = (
     _Grant("ReadArtifacts", ("s3:GetBucketLocation", "s3:GetObject"), ("", "/artifacts/*")),
     _Grant("KeepReferences", ("s3:GetObject", "s3:PutObject"), (f"/{_OWN_RECORDS}*",)),
     _Grant("UseArtifacts", ("kms:Decrypt", "kms:GenerateDataKey")),
+    # A preflight looks whether the key is enabled.
+    _Grant("SeeKey", ("kms:DescribeKey",), condition={}),
 )
 _RECORDS = ("evaluations", "recommendations", "restarts", "shadows")
 # Further actions of makers. One statement for all folders: the names of consumers fill a bucket policy.
@@ -260,7 +265,7 @@ class ArtifactStore(Construct):
                 statement.add_condition("StringEquals", {"aws:PrincipalOrgID": list(consumers)})
                 # Within its own account such a statement would be enough without any policy of a role.
                 statement.add_condition("StringNotEquals", {"aws:PrincipalAccount": Aws.ACCOUNT_ID})
-            key_actions += grant.actions if not grant.below else ()
+            key_actions += grant.actions if not grant.below and grant.condition is None else ()
         if self.bucket.policy is not None:
             # Consumers keep using a retained bucket: their endpoints read it whenever they scale out.
             self.bucket.policy.apply_removal_policy(self._removal_policy)
@@ -281,7 +286,7 @@ class ArtifactStore(Construct):
             sid=sid,
             actions=list(grant.actions),
             resources=resources,
-            conditions=grant.condition if grant.below else through_s3,
+            conditions=grant.condition if grant.below or grant.condition is not None else through_s3,
         )
         if grant.below:
             self.bucket.add_to_resource_policy(statement)
