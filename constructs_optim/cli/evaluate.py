@@ -16,13 +16,14 @@ from pydantic import PositiveInt, TypeAdapter, ValidationError
 from constructs_optim.evaluator.options import EvaluationError, FormatName, Generation, Load, Options, SideOptions
 from constructs_optim.evaluator.prompts import describe_errors, random_prompts, read_prompts
 from constructs_optim.recipe.evaluation.workload import Workload
+from constructs_optim.runtime.evaluation.differences import MARGIN
 
 from .aws import Profile, Region, failed
 from .presentation import print_table, say
 
 if TYPE_CHECKING:
-    from constructs_optim.evaluator.comparison import CompletionComparison
     from constructs_optim.evaluator.evaluation import Evaluation
+    from constructs_optim.evaluator.report import WrittenComparison
     from constructs_optim.evaluator.run_directory import RunDirectory
     from constructs_optim.recipe.evaluation.result import EvaluationResult
 
@@ -84,6 +85,9 @@ def evaluate_command(
     max_error_rate: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit status 5 if more of a level's requests fail: 0.01 for 1 %.")
     ] = None,
+    margin: Annotated[
+        float, typer.Option(min=0.001, max=1, help="With --compare: the largest change that counts as none.")
+    ] = MARGIN,
     temperature: Annotated[float, typer.Option(min=0, help="0 makes completions comparable.")] = 0,
     parameter: Annotated[
         list[str] | None,
@@ -136,6 +140,7 @@ def evaluate_command(
             profile=profile,
             api_key_variable=api_key_variable,
             max_error_rate=max_error_rate,
+            margin=margin,
             random_prompts=prompts is None,
         )
         directory = RunDirectory(output or _default_folder(options))
@@ -259,8 +264,8 @@ def _run(options: Options, directory: RunDirectory) -> None:
 
     evaluation, stopped = run(measure())
     results = {side.name: evaluation.result(side) for side in evaluation.sides}
-    completions = write_report(directory, results, prompts)
-    _print(directory.path, [*results.values()], completions)
+    comparison = write_report(directory, results, prompts, options.margin)
+    _print(directory.path, [*results.values()], comparison)
     if stopped is not None:
         raise stopped
     if evaluation.interrupted:
@@ -290,7 +295,7 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
     return min(problems, default=(0, ""), key=lambda problem: problem[0])
 
 
-def _print(folder: Path, results: Sequence[EvaluationResult], completions: CompletionComparison | None) -> None:
+def _print(folder: Path, results: Sequence[EvaluationResult], comparison: WrittenComparison | None) -> None:
     from constructs_optim.evaluator.report import readable
 
     levels = [(level, result.subject.label) for result in results for level in result.levels]
@@ -308,9 +313,34 @@ def _print(folder: Path, results: Sequence[EvaluationResult], completions: Compl
     say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole completion.")
     if "acceptance_length" in known:
         say("Accepted: tokens that a step of speculative decoding brings on average, by the server's own counters.")
-    if completions is not None:
+    if comparison is not None:
+        _print_differences(comparison)
+        completions = comparison.completions
         say(f"{completions.identical} of {completions.compared} prompts have the same completion from both.")
     for note in dict.fromkeys(note for result in results for note in result.notes):
         say(f"- {note}")
     written = [path for path in folder.iterdir() if path.suffix in (".json", ".csv", ".html") and path.stem != "run"]
     say("\n".join(map(str, sorted(written))))
+
+
+def _print_differences(comparison: WrittenComparison) -> None:
+    from constructs_optim.evaluator.report import readable, signed
+
+    rows = [
+        [
+            str(users),
+            _COLUMNS[found.name],
+            signed(found.change),
+            f"{signed(found.low)} to {signed(found.high)}" if found.low is not None else "–",
+            found.verdict,
+            readable(found.requests) if found.requests is not None else "",
+        ]
+        for users, differences in comparison.differences.items()
+        for found in differences
+        if found.name in _COLUMNS
+    ]
+    print_table(["users", "metric", "change", "interval", "verdict", "requests needed"], rows)
+    say(
+        "Interval: where the true change is, with a probability of 95 % for all of them at once. Same: within "
+        f"{comparison.margin:.3g}, whatever chance did. Undecided: so many requests on each side would tell."
+    )

@@ -1,42 +1,29 @@
-"""A comparison of two evaluations: changes of metrics, and similarity of completions."""
+"""A comparison of two evaluations: differences of metrics, and similarity of completions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import accumulate
 
-from constructs_optim.recipe.evaluation.calculation import direction, relative_change
+from constructs_optim.recipe.evaluation.calculation import direction
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import EVALUATION
+from constructs_optim.runtime.evaluation.differences import MARGIN, Comparison, Difference, Measured
+from constructs_optim.runtime.evaluation.samples import Observation, Sample
 
+from .load import MeasuredLevel
 from .prompts import Prompt
 from .streaming import Record
 
-NOISE = 0.03
-"""Changes below this share are reported as the same."""
 _MOST_EXAMPLES = 5
 _MOST_WORDS = 2000
 
 
 @dataclass(frozen=True)
-class Change:
-    """A metric at one concurrency.
-
-    ``change`` is relative, None where the baseline is zero; ``verdict`` is ``better``, ``worse``, ``same``, or empty
-    for metrics without a direction.
-    """
-
-    name: str
-    baseline: float
-    optimized: float
-    change: float | None
-    verdict: str
-
-
-@dataclass(frozen=True)
-class Difference:
+class DifferentCompletion:
     """A prompt's two different completions. ``similarity`` is the share of words in common and in order."""
 
     prompt: int
@@ -62,17 +49,53 @@ class CompletionComparison:
     repeated: dict[str, int]
     consistent: dict[str, int]
     reference: dict[str, float]
-    differences: tuple[Difference, ...]
+    differences: tuple[DifferentCompletion, ...]
 
 
-def compare_metrics(baseline: EvaluationResult, optimized: EvaluationResult) -> dict[int, list[Change]]:
-    """The changes of the metrics that both have, by concurrency."""
-    after = {level.concurrency: level.metrics for level in optimized.levels}
+def compare_metrics(
+    baseline: EvaluationResult,
+    optimized: EvaluationResult,
+    measured: Mapping[str, Mapping[int, MeasuredLevel]],
+    margin: float = MARGIN,
+) -> dict[int, list[Difference]]:
+    """The differences of the metrics that both have, by concurrency; ``measured`` has each side's requests."""
+    levels = {level.concurrency: level for level in baseline.levels}
+    both = [(levels[level.concurrency], level) for level in optimized.levels if level.concurrency in levels]
+    known = {name for pair in both for name in pair[0].metrics.keys() & pair[1].metrics.keys()}
+    directions = {metric.name: sign for metric in EVALUATION if metric.name in known and (sign := direction(metric))}
+    comparison = Comparison(directions, len(both), margin)
     return {
-        level.concurrency: list(_changes(level.metrics, after[level.concurrency]))
-        for level in baseline.levels
-        if level.concurrency in after
+        before.concurrency: list(
+            comparison.differences(
+                *(
+                    Measured(level.metrics, sample_of(measured[side][level.concurrency]))
+                    for side, level in (("baseline", before), ("optimized", after))
+                )
+            )
+        )
+        for before, after in both
     }
+
+
+def sample_of(level: MeasuredLevel) -> Sample:
+    """The requests of a level, one segment after the other."""
+    ends = {number: max(r.end for r in level.records if r.segment == number) for number in level.segment_numbers}
+    offsets = dict(zip(ends, accumulate(ends.values(), initial=0.0), strict=False))
+    return Sample(
+        [
+            Observation(
+                start=offsets[record.segment] + record.start,
+                time_to_first_token=record.time_to_first_token if record.is_measured else None,
+                inter_token_latency=record.inter_token_latency if record.is_measured else None,
+                client_latency=record.client_latency if record.is_measured else None,
+                input_tokens=record.input_tokens if record.is_measured else None,
+                output_tokens=record.output_tokens if record.is_measured else None,
+                prompt=record.prompt,
+            )
+            for record in level.records
+        ],
+        level.seconds,
+    )
 
 
 def compare_completions(
@@ -83,7 +106,7 @@ def compare_completions(
     first, second = completions.values()
     both = sorted(first.keys() & second.keys())
     differences = [
-        Difference(prompt, prompts[prompt].text, before, after, _similarity(before, after))
+        DifferentCompletion(prompt, prompts[prompt].text, before, after, _similarity(before, after))
         for prompt in both
         if (before := first[prompt][0]) != (after := second[prompt][0])
     ]
@@ -105,21 +128,6 @@ def compare_completions(
         },
         differences=tuple(sorted(differences, key=lambda difference: difference.similarity)[:_MOST_EXAMPLES]),
     )
-
-
-def _changes(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Change]:
-    for metric in EVALUATION:
-        if metric.name not in before or metric.name not in after:
-            continue
-        old, new = before[metric.name], after[metric.name]
-        change, sign = relative_change(before, after, metric.name), direction(metric)
-        if sign == 0:
-            verdict = ""
-        elif old == new or (change is not None and abs(change) < NOISE):
-            verdict = "same"
-        else:
-            verdict = "better" if (new > old) == (sign > 0) else "worse"
-        yield Change(metric.name, old, new, change, verdict)
 
 
 def _completions(records: Sequence[Record]) -> dict[int, list[str]]:

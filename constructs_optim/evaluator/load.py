@@ -73,6 +73,11 @@ class MeasuredLevel:
             spans[record.segment] = min(first, record.start), max(last, record.end)
         return sum(last - first for first, last in spans.values())
 
+    @property
+    def segment_numbers(self) -> list[int]:
+        """The numbers of the segments that have requests, in their order."""
+        return sorted({record.segment for record in self.records})
+
     def remains(self, load: Load) -> bool:
         """Whether requests of a load are left to send."""
         if self.complete:

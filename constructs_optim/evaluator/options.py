@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat
 
+from constructs_optim.runtime.evaluation.differences import MARGIN
+
 
 class EvaluationError(Exception):
     """An evaluation cannot continue. The message is for users, with a fix."""
@@ -95,4 +97,5 @@ class Options(_Options):
     profile: str | None = None
     api_key_variable: str = "OPENAI_API_KEY"
     max_error_rate: float | None = None
+    margin: float = MARGIN
     random_prompts: bool = False

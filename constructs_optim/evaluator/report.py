@@ -16,8 +16,9 @@ from pydantic_core import to_json
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit, find
+from constructs_optim.runtime.evaluation.differences import LEVEL, MARGIN, Difference
 
-from .comparison import NOISE, Change, CompletionComparison, compare_completions, compare_metrics
+from .comparison import CompletionComparison, compare_completions, compare_metrics
 from .load import MeasuredLevel
 from .prompts import Prompt
 from .run_directory import RunDirectory
@@ -81,12 +82,22 @@ class ReportSide:
         return {level.concurrency: level for level in self.result.levels}
 
 
+@dataclass(frozen=True)
+class WrittenComparison:
+    """Two sides' differences, by concurrency, and their completions."""
+
+    margin: float
+    differences: Mapping[int, Sequence[Difference]]
+    completions: CompletionComparison
+
+
 def write_report(
-    directory: RunDirectory, results: Mapping[str, EvaluationResult], prompts: Sequence[Prompt]
-) -> CompletionComparison | None:
+    directory: RunDirectory, results: Mapping[str, EvaluationResult], prompts: Sequence[Prompt], margin: float = MARGIN
+) -> WrittenComparison | None:
     """Write ``<side>.json``, ``levels.csv``, ``report.html`` and, of two sides, ``comparison.json``.
 
-    ``results`` are by side, the baseline first. Returns the comparison of the completions of two sides.
+    ``results`` are by side, the baseline first. Returns the comparison of two sides;
+    ``margin`` is the largest change that counts as none.
     """
     colors = _COLORS if len(results) > 1 else _COLORS[1:]
     sides: list[ReportSide] = []
@@ -96,16 +107,17 @@ def write_report(
         measured = {level.concurrency: directory.measured(name, level.concurrency) for level in result.levels}
         sides.append(ReportSide(result, measured, color))
     (directory.path / "levels.csv").write_text(_csv([*results.values()]), encoding="utf-8")
-    changes: dict[int, list[Change]] = {}
-    completions = None
+    comparison = None
     if len(sides) > 1:
-        changes = compare_metrics(sides[0].result, sides[1].result)
+        measured = {name: side.measured for name, side in zip(results, sides, strict=True)}
+        differences = compare_metrics(sides[0].result, sides[1].result, measured, margin)
         completions = compare_completions(prompts, *(_records(side) for side in sides))
-        levels = [{"concurrency": concurrency, "changes": changed} for concurrency, changed in changes.items()]
-        data = to_json({"schema": 1, "noise": NOISE, "levels": levels, "answers": completions}, indent=1)
-        (directory.path / "comparison.json").write_bytes(data + b"\n")
-    (directory.path / REPORT).write_text(_page(sides, changes, completions), encoding="utf-8")
-    return completions
+        comparison = WrittenComparison(margin, differences, completions)
+        levels = [{"concurrency": concurrency, "differences": found} for concurrency, found in differences.items()]
+        document = {"schema": 2, "margin": margin, "level": LEVEL, "levels": levels, "answers": completions}
+        (directory.path / "comparison.json").write_bytes(to_json(document, indent=1) + b"\n")
+    (directory.path / REPORT).write_text(_page(sides, comparison), encoding="utf-8")
+    return comparison
 
 
 def readable(value: float) -> str:
@@ -133,10 +145,10 @@ def _records(side: ReportSide) -> list[Record]:
     return [record for _, level in sorted(side.measured.items()) for record in level.records]
 
 
-def _page(
-    sides: Sequence[ReportSide], changes: Mapping[int, Sequence[Change]], completions: CompletionComparison | None
-) -> str:
+def _page(sides: Sequence[ReportSide], comparison: WrittenComparison | None) -> str:
     from jinja2 import Environment, StrictUndefined
+
+    differences = comparison.differences if comparison else {}
 
     def known(metric: MetricDefinition) -> bool:
         return any(metric.name in level.metrics for side in sides for level in side.result.levels)
@@ -144,7 +156,7 @@ def _page(
     metrics = [metric for metric in EVALUATION if known(metric)]
     parts = dict.fromkeys(metric.part for metric in EVALUATION)
     environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters.update(readable=readable, signed=_signed)
+    environment.filters.update(readable=readable, signed=signed)
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         started=sides[0].result.started.strftime("%d %B %Y, %H:%M %Z").lstrip("0"),
         workload=sides[0].result.workload,
@@ -155,17 +167,22 @@ def _page(
         summary=[metric for metric in metrics if metric.name in _SUMMARY],
         parts={part: [metric for metric in metrics if metric.part == part] for part in parts},
         concurrencies=sorted({level.concurrency for side in sides for level in side.result.levels}),
-        changes={concurrency: {change.name: change for change in changed} for concurrency, changed in changes.items()},
-        noise=NOISE,
+        comparison=comparison,
+        differences={users: {each.name: each for each in found} for users, found in differences.items()},
         plots={title: base64.b64encode(svg.encode()).decode() for title, svg in _plots(sides)},
         without_prices=[side.label for side in sides if side.result.price is None],
-        completions=completions,
+        completions=comparison.completions if comparison else None,
         errors=[kind for kind in ErrorKind if any(kind in level.errors for s in sides for level in s.result.levels)],
     )
 
 
-def _signed(change: float | None) -> str:
-    return "new" if change is None else "±0%" if abs(change) < 0.005 else f"{change:+.0%}"
+def signed(change: float | None) -> str:
+    """A change in percent, with a decimal where it is small; empty where there is none."""
+    if change is None:
+        return ""
+    if abs(change) < 0.0005:
+        return "±0%"
+    return f"{change:+.0%}" if abs(change) >= 0.0995 else f"{change:+.1%}"
 
 
 class Curve(NamedTuple):

@@ -1,28 +1,66 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 
-from constructs_optim.evaluator.comparison import compare_completions, compare_metrics
+import pytest
+
+from constructs_optim.evaluator.comparison import compare_completions, compare_metrics, sample_of
+from constructs_optim.evaluator.evaluation import summarize_level
+from constructs_optim.evaluator.load import MeasuredLevel, Segment
 from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.streaming import Record
 from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import (
     EvaluationResult,
-    Level,
     Subject,
     Workload,
 )
+from constructs_optim.runtime.evaluation.differences import Difference
 
 from ..support.model_server import asked
 
+USERS = 8
 
-def result(label: str, **levels: dict[str, float]) -> EvaluationResult:
+
+def level_of(seed: str, requests: int = 400, *, slower: float = 1.0, segments: int = 1) -> MeasuredLevel:
+    """A level of 8 users, whose latencies are lognormal; a resumed one has several segments."""
+    drawn, records = random.Random(seed), list[Record]()
+    for segment in range(segments):
+        free = [0.0] * USERS
+        for number in range(requests // segments):
+            start = min(free)
+            first = start + 0.2 * slower * drawn.lognormvariate(0, 0.1)
+            end = first + 20 * 0.02 * drawn.lognormvariate(0, 0.02)
+            free[free.index(start)] = end
+            records.append(
+                Record(
+                    prompt=number % 10,
+                    segment=segment,
+                    start=start,
+                    end=end,
+                    first_token=first,
+                    last_token=end,
+                    input_tokens=100,
+                    output_tokens=20,
+                )
+            )
+    return MeasuredLevel(records, [Segment(complete=True)] * segments)
+
+
+def result(label: str, levels: dict[int, MeasuredLevel]) -> EvaluationResult:
     return EvaluationResult(
         subject=Subject(label=label),
         workload=Workload(prompts=1),
         started=dt.datetime(2026, 11, 21, tzinfo=dt.UTC),
-        levels=tuple(Level(concurrency=int(users[1:]), seconds=1, metrics=found) for users, found in levels.items()),
+        levels=tuple(summarize_level(None, users, level) for users, level in levels.items()),
     )
+
+
+def compared(before: dict[int, MeasuredLevel], after: dict[int, MeasuredLevel]) -> dict[int, dict[str, Difference]]:
+    measured = {"baseline": before, "optimized": after}
+    found = compare_metrics(result("a", before), result("b", after), measured)
+    return {users: {each.name: each for each in differences} for users, differences in found.items()}
 
 
 def said(*texts: tuple[int, str], error: ErrorKind | None = None) -> list[Record]:
@@ -42,29 +80,41 @@ def said(*texts: tuple[int, str], error: ErrorKind | None = None) -> list[Record
     ]
 
 
-def test_each_metric_is_better_worse_or_the_same() -> None:
-    before = {
-        "concurrency": 8.0,
-        "time_to_first_token_p50": 200.0,
-        "client_latency": 100.0,
-        "client_invocation_errors": 0.0,
-    }
-    after = {
-        "concurrency": 8.0,
-        "time_to_first_token_p50": 100.0,
-        "client_latency": 101.0,
-        "client_invocation_errors": 2.0,
-    }
-    rates = {"output_tokens_per_second": 50.0}, {"output_tokens_per_second": 25.0}
-    found = compare_metrics(result("a", _8=before | rates[0], _64=before), result("b", _1=after, _8=after | rates[1]))
+def test_each_metric_is_better_worse_the_same_or_undecided() -> None:
+    slow = level_of("after", slower=1.5)
+    for record in slow.records[::20]:
+        record.fail(ErrorKind.SERVER_ERROR, "")
+    found = compared({8: level_of("before"), 64: level_of("before")}, {1: slow, 8: slow})
     assert list(found) == [8], "only what both have"
-    assert {change.name: (change.change, change.verdict) for change in found[8]} == {
-        "concurrency": (0, ""),
-        "time_to_first_token_p50": (-0.5, "better"),
-        "client_latency": (0.010000000000000009, "same"),
-        "output_tokens_per_second": (-0.5, "worse"),
-        "client_invocation_errors": (None, "worse"),
-    }
+    verdicts = {name: difference.verdict for name, difference in found[8].items()}
+    assert "concurrency" not in verdicts, "neither more nor less is better"
+    assert verdicts["time_to_first_token_p50"] == "worse"
+    assert verdicts["inter_token_latency_p50"] == "same"
+    assert verdicts["output_tokens_per_second"] == "worse"
+    assert verdicts["client_invocation_errors"] == "worse"
+    assert verdicts["time_to_first_token_p99"] == "undecided"
+    assert found[8]["time_to_first_token_p99"].requests == 500
+
+
+def test_a_server_is_not_called_different_from_itself() -> None:
+    found = [
+        difference.verdict
+        for seed in range(10)
+        for difference in compared({8: level_of(f"{seed} a")}, {8: level_of(f"{seed} b")})[8].values()
+    ]
+    assert len(found) > 150
+    assert sum(verdict in ("better", "worse") for verdict in found) <= 0.05 * len(found)
+
+
+def test_the_requests_of_a_resumed_level_follow_one_another() -> None:
+    level = level_of("resumed", segments=3)
+    starts = [each.start for each in sample_of(level).observations]
+    assert len(starts) == 399
+    assert starts[133] > starts[132] > starts[0]
+    assert starts[-1] < level.seconds
+    drawn, [summarized] = sample_of(level).drawn(), result("a", {8: level}).levels
+    for name, value in drawn.items():
+        assert value == pytest.approx(summarized.metrics[name], rel=1e-6), name
 
 
 def test_identical_completions_have_similarity_1_and_no_differences() -> None:

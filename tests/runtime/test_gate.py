@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import random
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,16 +13,18 @@ import pytest
 
 from constructs_optim.recipe.evaluation.requirements import QualityRequirement
 from constructs_optim.runtime.errors import DeploymentError
-from constructs_optim.runtime.evaluation import completions
+from constructs_optim.runtime.evaluation import completions, samples
 from constructs_optim.runtime.evaluation.completions import (
     complete_prompts,
     completion_text,
     form_of_texts,
     read_prompts,
 )
-from constructs_optim.runtime.evaluation.gate import Completions, judge, misses
+from constructs_optim.runtime.evaluation.differences import Measured
+from constructs_optim.runtime.evaluation.gate import Completions, find, judge
+from constructs_optim.runtime.evaluation.samples import Observation, Sample
 from constructs_optim.runtime.requests.run_properties import Comparison, EvaluationRequest, Gate, Limit, Quality
-from constructs_optim.runtime.store.run_records import COMPLETIONS, CURRENT, RESULT, RunRecords
+from constructs_optim.runtime.store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
 
 from ..support.s3_clients import BUCKET
 
@@ -41,6 +45,27 @@ def regression(share: float) -> Gate:
         Comparison(metric="output_tokens_per_second", title="Output tokens/s", better="higher"),
     )
     return gate(max_regression=share, compared=compared)
+
+
+def measured(*, latency: float, seed: int, requests: int = 400) -> Measured:
+    """A level at 8 users: latencies are lognormal, and throughput follows from them."""
+    drawn = random.Random(seed)
+    observations: list[Observation] = []
+    free = [0.0] * 8
+    for _ in range(requests):
+        start = min(free)
+        took = latency * drawn.lognormvariate(0, 0.2)
+        free[free.index(start)] = start + took / 1000
+        observations.append(Observation(start, took / 5, took / 50, took, 600, 50))
+    sample = Sample(observations, max(free))
+    return Measured({**sample.drawn(), "client_invocations": requests, "client_invocation_errors": 0.0}, sample)
+
+
+def misses(gate: Gate, levels: Any, before: Any, completions: Completions | None) -> list[str]:
+    def known(values: Any) -> dict[int, Measured]:
+        return {users: Measured(metrics, None) for users, metrics in values.items()}
+
+    return find(gate, known(levels), known(before), completions).misses
 
 
 def test_metrics_within_the_limits_pass_the_gate() -> None:
@@ -69,21 +94,58 @@ def test_limits_can_apply_at_a_single_concurrency() -> None:
     assert misses(gate(TTFT, at_concurrency=1), levels, {}, None) == []
 
 
-def test_a_regression_is_reported_with_both_values() -> None:
-    before = {8: {"client_latency_p90": 1000.0, "output_tokens_per_second": 200.0}}
-    after = {8: {"client_latency_p90": 1200.0, "output_tokens_per_second": 150.0}}
-    assert misses(regression(0.05), after, before, None) == [
-        "Client latency, p90 at 8 users rose from 1000 to 1200, 20.0% worse than what it replaces; 5.0% is allowed",
-        "Output tokens/s at 8 users fell from 200 to 150, 25.0% worse than what it replaces; 5.0% is allowed",
+def test_a_regression_is_reported_with_both_values_and_its_interval() -> None:
+    found = find(regression(0.05), {8: measured(latency=1200, seed=1)}, {8: measured(latency=1000, seed=2)}, None)
+    latency, throughput = found.misses
+    pattern = (
+        r"Client latency, p90 at 8 users rose from \d+ to \d+, (1\d|2\d)\.\d% worse than what it replaces "
+        r"\(95% interval \+\d+\.\d% to \+\d+\.\d%\); 5\.0% is allowed"
+    )
+    assert re.fullmatch(pattern, latency), latency
+    assert re.match(r"Output tokens/s at 8 users fell from .* \(95% interval -\d+\.\d% to -\d+\.\d%\)", throughput)
+    assert found.undecided == []
+    assert {each.verdict for each in found.differences[8]} == {"worse"}
+
+
+def test_a_regression_that_chance_may_explain_is_not_decided() -> None:
+    few = {8: measured(latency=1120, seed=3, requests=60)}, {8: measured(latency=1000, seed=4, requests=60)}
+    found = find(regression(0.02), *few, None)
+    assert found.misses == []
+    assert found.undecided
+    for told in found.undecided:
+        assert re.search(r"which chance alone may explain: \d{3,} requests on each side would decide it$", told), told
+
+
+def test_an_endpoint_is_seldom_refused_for_a_difference_to_itself() -> None:
+    refused = sum(
+        bool(find(regression(0.05), {8: measured(latency=1000, seed=s)}, {8: measured(latency=1000, seed=-s)}, None)[0])
+        for s in range(1, 41)
+    )
+    assert refused <= 2
+
+
+def test_what_has_no_requests_to_show_is_not_decided_and_other_metrics_are_judged_by_their_values() -> None:
+    values = {"client_latency_p90": 1000.0, "acceptance_length": 3.0}
+    compared = (Comparison(metric="client_latency_p90"), Comparison(metric="acceptance_length", better="higher"))
+    before, after = Measured(values, None), Measured({"client_latency_p90": 1200.0, "acceptance_length": 2.0}, None)
+    found = find(gate(max_regression=0.05, compared=compared), {8: after}, {8: before}, None)
+    assert found.misses == [
+        "acceptance_length at 8 users fell from 3 to 2, 33.3% worse than what it replaces; 5.0% is allowed"
     ]
+    (told,) = found.undecided
+    assert told.startswith("client_latency_p90 at 8 users rose from 1000 to 1200, 20.0% worse")
 
 
 def test_a_better_equal_or_first_evaluation_passes_the_regression_check() -> None:
-    before = {8: {"client_latency_p90": 1000.0, "output_tokens_per_second": 200.0}}
-    better = {8: {"client_latency_p90": 500.0, "output_tokens_per_second": 400.0}}
-    assert misses(regression(0.05), better, before, None) == []
-    assert misses(regression(0.0), before, before, None) == []
-    assert misses(regression(0.0), before, {}, None) == []
+    before, better = {8: measured(latency=1000, seed=5)}, {8: measured(latency=500, seed=6)}
+    for allowed, levels, earlier in ((0.05, better, before), (0.0, before, before), (0.0, before, {})):
+        found = find(regression(allowed), levels, earlier, None)
+        assert (found.misses, found.undecided) == ([], [])
+
+
+def test_a_compared_metric_that_was_not_measured_fails_the_gate() -> None:
+    (latency, _) = find(regression(0.05), {8: Measured({}, None)}, {8: measured(latency=1000, seed=7)}, None).misses
+    assert "Client latency, p90 at 8 users was not measured, and it was" in latency
 
 
 def test_a_lossless_technique_must_give_identical_completions() -> None:
@@ -199,7 +261,10 @@ def test_the_default_threshold_fails_under_one_in_a_million_lossless_evaluations
 def records(s3: Any, key: str, *, accepted: bool, latency: float, texts: list[str], digest: str) -> RunRecords:
     """The records of an evaluation whose run is ``run``."""
     stored = RunRecords(s3, "evaluations", BUCKET, None, key * 64)
-    result = {"levels": [{"concurrency": 1, "metrics": {"client_latency_p90": latency}}]}
+    level = measured(latency=latency, seed=int(key, 16))
+    assert level.sample is not None
+    result = {"levels": [{"concurrency": 8, "metrics": dict(level.metrics)}]}
+    stored.write(REQUESTS, samples.stored({8: (level.sample.observations, level.sample.seconds)}), "run")
     stored.write(RESULT, result)
     stored.write(RESULT, result, "run")
     stored.write(COMPLETIONS, {"answers": texts, "references": [None] * len(texts), "prompts_digest": digest}, "run")
@@ -227,7 +292,7 @@ def test_an_evaluation_is_compared_only_with_an_accepted_one(s3: Any, accepted: 
     before = records(s3, "a", accepted=accepted, latency=100.0, texts=["yes"], digest="p")
     after = records(s3, "b", accepted=False, latency=200.0, texts=["yes"], digest="p")
     verdict = judge(request(regression(0.1)), after, before, "run")
-    assert (len(verdict.misses), verdict.before) == ((1, before.key) if accepted else (0, None))
+    assert (len(verdict.misses), verdict.before) == ((2, before.key) if accepted else (0, None))
 
 
 @pytest.mark.parametrize(("digest", "missed"), [("same", 1), ("other", 0)])

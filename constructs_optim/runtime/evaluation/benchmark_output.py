@@ -1,7 +1,8 @@
-"""A benchmark job's output: an archive with aiperf's summary of each concurrency.
+"""A benchmark job's output: an archive with aiperf's summary and records of each concurrency.
 
-Source: SageMaker Python SDK 3 (``output/output.tar.gz`` below the job's output location, a folder
-``concurrency_<n>`` for each measurement of a sweep) and aiperf's ``common/models/export_models.py``.
+Sources: SageMaker Python SDK 3 (``output/output.tar.gz`` below the job's output location, a folder
+``concurrency_<n>`` for each measurement of a sweep); aiperf's ``common/models/export_models.py``, and its guide
+"Working with profile export files" for the record of each request.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..aws import client
 from ..documents import list_in, nested, object_in
 from ..errors import DeploymentError
 from .formula import calculate
+from .samples import Observation
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -28,11 +30,19 @@ if TYPE_CHECKING:
 ARCHIVE = "output/output.tar.gz"
 """The archive's path below the job's output location."""
 _SUMMARY = "profile_export_aiperf.json"
-_LARGEST_SUMMARY = 8_000_000
+_RECORDS = "profile_export.jsonl"
+_LARGEST = {_SUMMARY: 8_000_000, _RECORDS: 100_000_000}
 _LEVEL = re.compile(r"(?:^|/)concurrency_(\d{1,6})(?:/|$)")
 _NAMESPACE = "ConstructsOptim/Evaluation"
 # PutMetricData accepts 1,000 metrics and 1 MB; smaller requests are cheaper to retry.
 _AT_ONCE = 200
+_OF_A_REQUEST = {
+    "time_to_first_token": "time_to_first_token",
+    "inter_token_latency": "inter_token_latency",
+    "client_latency": "request_latency",
+    "input_tokens": "input_sequence_length",
+    "output_tokens": "output_sequence_length",
+}
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
 
 
@@ -56,7 +66,8 @@ DEFINITIONS: list[MetricDefinition] = json.loads(
 class Level:
     """The measurements at one concurrency: values by the names of ``evaluation_metrics.json``.
 
-    ``ended`` is in seconds since 1970; None where aiperf did not write it.
+    ``ended`` is in seconds since 1970; None where aiperf did not write it. ``observations`` are the requests, as far as
+    aiperf recorded them.
     """
 
     concurrency: int
@@ -64,6 +75,7 @@ class Level:
     metrics: Mapping[str, float]
     errors: Mapping[str, int]
     ended: float | None = None
+    observations: tuple[Observation, ...] = ()
 
     def priced(self, instance_price_per_hour: float, discount: float) -> Level:
         """A copy with the metrics that depend on a price."""
@@ -79,13 +91,17 @@ class Level:
 def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int]) -> list[Level]:
     """The measurements in a gzip-compressed archive; a single concurrency has no folder of its own."""
     levels: dict[int, Level] = {}
+    observed: dict[int, tuple[Observation, ...]] = {}
     try:
-        for path, content in _summaries(archive):
+        for path, content in _files(archive):
             named = _LEVEL.search(path)
             if named is None and len(concurrencies) > 1:
                 continue
             concurrency = int(named[1]) if named else concurrencies[0]
-            levels[concurrency] = _level(object_in(json.loads(content)), concurrency)
+            if path.rpartition("/")[2] == _SUMMARY:
+                levels[concurrency] = _level(object_in(json.loads(content.read())), concurrency)
+            else:
+                observed[concurrency] = tuple(_observations(content))
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise DeploymentError(f"the benchmark's output cannot be read: {type(error).__name__}: {error}") from error
     missing = [str(users) for users in concurrencies if users not in levels]
@@ -94,19 +110,46 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
             f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; it has those for "
             f"{', '.join(map(str, sorted(levels))) or 'none'}"
         )
-    return [levels[users] for users in concurrencies]
+    return [replace(levels[users], observations=observed.get(users, ())) for users in concurrencies]
 
 
-def _summaries(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, bytes]]:
+def _files(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, IO[bytes]]]:
     # tarfile only reads the stream, although typeshed requires a whole IO.
     with tarfile.open(fileobj=cast("IO[bytes]", archive), mode="r|gz") as members:
         for member in members:
-            if not member.isfile() or member.name.rpartition("/")[2] != _SUMMARY:
+            largest = _LARGEST.get(member.name.rpartition("/")[2])
+            if not member.isfile() or largest is None:
                 continue
-            if member.size > _LARGEST_SUMMARY:
+            if member.size > largest:
                 raise ValueError(f"{member.name} has {member.size} bytes")
             if content := members.extractfile(member):
-                yield member.name, content.read()
+                yield member.name, content
+
+
+def _observations(lines: IO[bytes]) -> Iterator[Observation]:
+    """The requests that aiperf recorded, without those of the warm-up."""
+    first: int | None = None
+    for line in lines:
+        record = object_in(json.loads(line))
+        metadata, values = object_in(record.get("metadata")), dict(_recorded(object_in(record.get("metrics"))))
+        start = metadata.get("request_start_ns")
+        if metadata.get("benchmark_phase") == "warmup" or not isinstance(start, int):
+            continue
+        first = start if first is None else first
+        failed = record.get("error") is not None
+        yield Observation(
+            start=(start - first) / 1e9,
+            prompt=None,
+            **({} if failed else {ours: values.get(theirs) for ours, theirs in _OF_A_REQUEST.items()}),
+        )
+
+
+def _recorded(metrics: Mapping[str, object]) -> Iterator[tuple[str, float]]:
+    """Every number of a record by its metric's name, times in milliseconds."""
+    for name, metric in metrics.items():
+        value, unit = nested(metric, "value"), nested(metric, "unit")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield name, value * _MILLISECONDS.get(str(unit).lower(), 1.0)
 
 
 def _level(export: Mapping[str, object], concurrency: int) -> Level:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +10,7 @@ from ..documents import object_in
 from ..requests.run_properties import EvaluationRequest
 from .benchmark_output import Level
 from .evaluated_fleet import Fleet
+from .gate import Findings
 
 _SHOWN = (
     ("time_to_first_token_p50", "TTFT p50 (ms)"),
@@ -68,14 +69,16 @@ def result(
             **({"tokenizer": str(parameters["tokenizer"])} if parameters.get("tokenizer") else {}),
         },
         "started": (job.get("StartTime") or job["CreationTime"]).isoformat(),
-        "levels": [asdict(level) for level in levels],
+        "levels": [
+            {name: value for name, value in asdict(level).items() if name != "observations"} for level in levels
+        ],
         **({"price": price} if evaluated.price_per_hour is not None else {}),
         "notes": [*evaluated.notes, *notes],
     }
 
 
-def markdown(document: Mapping[str, Any]) -> str:
-    """The document as a table."""
+def markdown(document: Mapping[str, Any], found: Findings) -> str:
+    """The document as a table, with how it differs from what it replaces."""
     subject = document["subject"]
     # Columns of what this recipe does not do are left out.
     shown = [
@@ -103,4 +106,20 @@ def markdown(document: Mapping[str, Any]) -> str:
             f"${price['instance_price_per_hour']:.4g} an hour ({price['source']}), {price['discount']:.0%} discount.",
         ]
     lines += ["", *(f"- {note}" for note in document["notes"])] if document["notes"] else []
+    if any(found.differences.values()):
+        lines += ["", "## Against what it replaces", "", *_differences(found)]
+    lines += [""] * bool(found.misses or found.undecided)
+    lines += [f"- Not met: {miss}." for miss in found.misses]
+    lines += [f"- Not decided: {undecided}." for undecided in found.undecided]
     return "\n".join(lines) + "\n"
+
+
+def _differences(found: Findings) -> Iterator[str]:
+    yield "| users | metric | before | after | change | 95 % interval | verdict | requests that would decide |"
+    yield "| ---: | --- | ---: | ---: | ---: | --- | --- | ---: |"
+    for users, differences in found.differences.items():
+        for each in differences:
+            change = "" if each.change is None else f"{each.change:+.1%}"
+            interval = "" if each.low is None or each.high is None else f"{each.low:+.1%} to {each.high:+.1%}"
+            cells = [f"{each.before:.4g}", f"{each.after:.4g}", change, interval, each.verdict, each.requests or ""]
+            yield f"| {users} | {each.name} | {' | '.join(map(str, cells))} |"

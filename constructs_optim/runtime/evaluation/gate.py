@@ -7,12 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
-from ..store.run_records import COMPLETIONS, CURRENT, RESULT, RunRecords
+from ..store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
+from .differences import SAMPLED, Comparison, Difference, Measured
 from .formula import calculate
+from .samples import samples_of
 
 _NEXT_STEP = "Next: keep the recipe that was in service, or change requirements and recipe, and deploy again"
-Values = Mapping[int, Mapping[str, float]]
-"""Values by concurrency and name."""
+Levels = Mapping[int, Measured]
+"""What was measured, by concurrency."""
+_NOTHING = Measured({}, None)
+# Of what a comparison asks for, so that "no regression at all" does not ask for endlessly many requests.
+_LEAST_MARGIN = 0.01
 
 
 class Completions(NamedTuple):
@@ -25,17 +30,29 @@ class Completions(NamedTuple):
     reference_name: str
 
 
-def misses(gate: Gate, levels: Values, before: Values, completions: Completions | None) -> list[str]:
+class Findings(NamedTuple):
+    """The requirements that are not met, those that the requests do not decide, and how each metric differs."""
+
+    misses: list[str]
+    undecided: list[str]
+    differences: Mapping[int, Sequence[Difference]]
+
+
+def find(gate: Gate, levels: Levels, before: Levels, completions: Completions | None) -> Findings:
     """A message for every requirement that is not met, with the metric, its value and the difference."""
     concurrencies = [gate.at_concurrency] if gate.at_concurrency is not None else sorted(levels)
-    missed = list[str]()
+    found = Findings([], [], {})
     for users in concurrencies:
-        missed += [miss for limit in gate.limits for miss in _beyond(limit, levels.get(users, {}), users)]
-    for users in concurrencies:
-        missed += _worse(gate, levels.get(users, {}), before.get(users, {}), users)
+        values = levels.get(users, _NOTHING).metrics
+        found.misses.extend(miss for limit in gate.limits for miss in _beyond(limit, values, users))
+    compared = [users for users in concurrencies if users in before]
+    if gate.max_regression is not None and compared:
+        found = found._replace(differences=dict(_differences(gate, gate.max_regression, levels, before, compared)))
+        for users in compared:
+            _judge_regressions(gate, gate.max_regression, levels, before, users, found)
     if gate.quality is not None and completions is not None:
-        missed += _different(gate.quality, completions)
-    return missed
+        found.misses.extend(_different(gate.quality, completions))
+    return found
 
 
 def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[str]:
@@ -51,22 +68,42 @@ def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[s
         yield f"{at} is {shown}, and at {'most' if is_most else 'least'} {required} is required{by}"
 
 
-def _worse(gate: Gate, after: Mapping[str, float], before: Mapping[str, float], users: int) -> Iterator[str]:
+def _differences(
+    gate: Gate, margin: float, levels: Levels, before: Levels, concurrencies: Sequence[int]
+) -> Iterator[tuple[int, list[Difference]]]:
+    directions = {each.metric: 1 if each.better == "higher" else -1 for each in gate.compared}
+    comparison = Comparison(directions, len(concurrencies), max(margin, _LEAST_MARGIN))
+    for users in concurrencies:
+        yield users, list(comparison.differences(before[users], levels.get(users, _NOTHING)))
+
+
+def _judge_regressions(gate: Gate, allowed: float, levels: Levels, before: Levels, users: int, found: Findings) -> None:
+    """A regression counts where it is larger than allowed, and chance alone does not explain it."""
+    differences = {each.name: each for each in found.differences[users]}
     for compared in gate.compared:
-        name = compared.metric
-        if name not in before or before[name] <= 0 or gate.max_regression is None:
+        name, at = compared.metric, f"{compared.title or compared.metric} at {_users(users)}"
+        earlier = before[users].metrics.get(name, 0.0)
+        if earlier <= 0:
             continue
-        at = f"{compared.title or name} at {_users(users)}"
-        if name not in after:
-            yield f"{at} was not measured, and it was {before[name]:.4g} before"
+        if name not in levels.get(users, _NOTHING).metrics:
+            found.misses.append(f"{at} was not measured, and it was {earlier:.4g} before")
             continue
-        change = after[name] / before[name] - 1
+        difference = differences[name]
+        change = difference.after / difference.before - 1
         worse = -change if compared.better == "higher" else change
-        if worse > gate.max_regression:
-            yield (
-                f"{at} {'fell' if change < 0 else 'rose'} from {before[name]:.4g} to {after[name]:.4g}, {worse:.1%} "
-                f"worse than what it replaces; {gate.max_regression:.1%} is allowed"
-            )
+        if worse <= allowed:
+            continue
+        told = (
+            f"{at} {'fell' if change < 0 else 'rose'} from {difference.before:.4g} to {difference.after:.4g}, "
+            f"{worse:.1%} worse than what it replaces"
+        )
+        if difference.low is not None and difference.high is not None:
+            told += f" (95% interval {difference.low:+.1%} to {difference.high:+.1%})"
+        if difference.verdict == "worse" or name not in SAMPLED:
+            found.misses.append(f"{told}; {allowed:.1%} is allowed")
+        else:
+            needed = f": {difference.requests} requests on each side would decide it" if difference.requests else ""
+            found.undecided.append(f"{told}, which chance alone may explain{needed}")
 
 
 def _different(quality: Quality, compared: Completions) -> Iterator[str]:
@@ -106,10 +143,15 @@ def _users(users: int) -> str:
 class Verdict(NamedTuple):
     """The requirements that a run does not meet, and the accepted evaluation of what it replaces, if any."""
 
-    misses: list[str]
+    found: Findings
     # The reason for the stack; None if all requirements are met.
     refusal: str | None
     before: str | None
+
+    @property
+    def misses(self) -> list[str]:
+        """A message for each of these requirements."""
+        return self.found.misses
 
 
 def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | None, run: str) -> Verdict:
@@ -117,14 +159,14 @@ def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | 
     earlier = (before.read(CURRENT) if before is not None else None) or {}
     if not earlier.get("accepted"):
         before = None
-    missed: list[str] = []
+    found = Findings([], [], {})
     if request.gate is not None:
-        result, result_before = records.read(RESULT, run), before.read(RESULT) if before is not None else None
         compared = _compared(request, records, run, before, earlier) if request.gate.quality is not None else None
-        missed = misses(request.gate, _values(result), _values(result_before), compared)
-    report = f"Report: {records.uri()}. {_NEXT_STEP}"
-    refusal = f"{request.label} does not meet its requirements: {'; '.join(missed)}. {report}" if missed else None
-    return Verdict(missed, refusal, before.key if before is not None else None)
+        replaced: Levels = _levels(before, str(earlier.get("run", ""))) if before is not None else {}
+        found = find(request.gate, _levels(records, run), replaced, compared)
+    report, missed = f"Report: {records.uri()}. {_NEXT_STEP}", "; ".join(found.misses)
+    refusal = f"{request.label} does not meet its requirements: {missed}. {report}" if missed else None
+    return Verdict(found, refusal, before.key if before is not None else None)
 
 
 def _compared(
@@ -144,5 +186,11 @@ def _compared(
     return Completions(completions, earlier["answers"], lossless, reference_name="those of what it replaces")
 
 
-def _values(result: Mapping[str, Any] | None) -> Values:
-    return {level["concurrency"]: level["metrics"] for level in (result or {}).get("levels", [])}
+def _levels(records: RunRecords, run: str) -> Levels:
+    """What a run measured, with its requests where they are stored."""
+    result, stored = records.read(RESULT, run) or records.read(RESULT), records.read(REQUESTS, run)
+    samples = dict(samples_of(stored or {}))
+    return {
+        level["concurrency"]: Measured(level["metrics"], samples.get(level["concurrency"]))
+        for level in (result or {}).get("levels", [])
+    }

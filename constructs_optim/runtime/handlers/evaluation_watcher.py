@@ -15,11 +15,12 @@ from ..evaluation.benchmark_output import ARCHIVE, publish, read_levels
 from ..evaluation.completions import complete_prompts
 from ..evaluation.evaluated_fleet import fleet
 from ..evaluation.gate import judge
+from ..evaluation.samples import stored
 from ..jobs.runs import create_run
 from ..jobs.sagemaker_jobs import BENCHMARK, SageMakerJobs
 from ..requests.properties import validate
 from ..requests.run_properties import EvaluationWatch
-from ..store.run_records import CURRENT, RESULT, RUN, RunRecords, run_job_name
+from ..store.run_records import CURRENT, REQUESTS, RESULT, RUN, RunRecords, run_job_name
 from ..telemetry import Counted, LambdaContext, entry_point, log
 
 
@@ -64,8 +65,10 @@ def _measure(watch: EvaluationWatch, records: RunRecords, region: str, context: 
         levels = [level.priced(evaluated.price_per_hour, request.discount) for level in levels]
     publish(request.dimensions, evaluated.artifact_key, levels, at=job.get("EndTime") or dt.datetime.now(dt.UTC))
     result = evaluation_report.result(request, evaluated, levels, job, notes=unaccepted)
-    records.write_report(watch.run, evaluation_report.markdown(result))
     records.write(RESULT, result)
+    records.write(
+        REQUESTS, stored({level.concurrency: (level.observations, level.seconds) for level in levels}), watch.run
+    )
     # Written last, as it marks the end of the run.
     records.write(RESULT, result, watch.run)
     return None
@@ -101,11 +104,13 @@ def _judge(watch: EvaluationWatch, records: RunRecords) -> Output:
             "before": verdict.before,
             "lossless": request.lossless,
             "misses": verdict.misses,
+            "undecided": verdict.found.undecided,
         }
         records.write(CURRENT, {**decision, "run": watch.run})
     elif not verdict.misses:
         # A scheduled run: later evaluations are compared with the current results.
         records.write(CURRENT, {**decision, "run": watch.run})
+    records.write_report(watch.run, evaluation_report.markdown(records.read(RESULT, watch.run) or {}, verdict.found))
     log(Counted.evaluated, evaluation=records.key, run=watch.run, misses=len(verdict.misses))
     if verdict.refusal is None:
         return end(watch, data=records.key)

@@ -8,6 +8,7 @@
     evaluations/<key>/runs/<run>/run.json       written when the run begins
     evaluations/<key>/runs/<run>/output/...     the output of the benchmark job
     evaluations/<key>/runs/<run>/result.json    the run's measurements
+    evaluations/<key>/runs/<run>/requests.json  the times and tokens of its requests
     evaluations/<key>/runs/<run>/report.md      the same as a page
     evaluations/<key>/runs/<run>/answers.json   completions of the prompts of the quality gate
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 CURRENT, RESULT, RUN, COMPLETIONS = "current.json", "result.json", "run.json", "answers.json"
+REQUESTS = "requests.json"
 OBSERVING = "observing"
 """The outcome of a shadow's run that goes on."""
 

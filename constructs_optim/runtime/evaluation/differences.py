@@ -1,0 +1,236 @@
+"""Whether two sides differ, or only seem to: the change of each metric with its interval, and a verdict.
+
+A change is the ratio of a metric after and before. Its logarithm is about normal, with the standard error of the block
+bootstrap (:mod:`samples`); where both sides were sent the same prompts in the same order, the same blocks are drawn of
+both, so that what the prompts have in common cancels out. Intervals hold for all comparisons at once (Bonferroni): that
+one of them misses its true value has a probability of 5 % at most.
+
+Verdicts follow from the interval and a margin, the largest change that nobody minds (two one-sided tests: Schuirmann,
+Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
+
+- *same*: the whole interval is within the margin;
+- *better* or *worse*: the whole interval is on one side of no change;
+- *undecided*: anything else. So many requests on each side would decide it, with a probability of 90 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+from .samples import FEWEST_BEYOND, FEWEST_BLOCKS, LATENCIES, PERCENTILES, Sample, drawings, standard_error
+
+Verdict = Literal["better", "worse", "same", "undecided"]
+
+MARGIN = 0.05
+"""The largest change that counts as none, unless a caller says otherwise."""
+LEVEL = 0.05
+"""How often any of all comparisons calls sides different that are not, at most."""
+POWER = 0.9
+"""How often the requests that are asked for decide it."""
+COUNTS = ("client_invocation_errors", "empty_inference_response", "tokenizer_failed")
+"""Metrics that count requests: their shares are compared."""
+ALLOWED_SHARE = 0.01
+"""The largest change of such a share that counts as none."""
+# Metrics that follow from another one and a constant: they change by the same factor, or its inverse.
+_SOURCES = {
+    "total_throughput": "inter_token_latency_p50",
+    "blended_price_per_million_tokens": "inter_token_latency_p50",
+    "price_per_million_input_tokens": "input_tokens_per_second",
+    "price_per_million_output_tokens": "output_tokens_per_second",
+}
+SAMPLED = frozenset(
+    [
+        *COUNTS,
+        *_SOURCES,
+        *(f"{name}{which}" for name in LATENCIES for which in ("", *(f"_p{percent}" for percent in PERCENTILES))),
+        *(f"{kind}_tokens_per_second{which}" for kind in ("input", "output") for which in ("", "_per_request")),
+    ]
+)
+"""The metrics that follow from single requests, and so have an interval."""
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric before and after, at one concurrency.
+
+    Attributes:
+        name: the metric's.
+        before, after: its values.
+        change: relative, 0.1 for an increase by a tenth; of a count, the change of its share of the requests.
+        low, high: the ends of the change's interval, which holds for all comparisons at once; None without one.
+        detectable: the smallest change that so many requests show with a probability of 90 %; None without an interval.
+        verdict: ``undecided`` where there is no interval.
+        requests: how many requests on each side would decide it; None where it is decided, or where requests do not.
+    """
+
+    name: str
+    before: float
+    after: float
+    change: float | None
+    low: float | None = None
+    high: float | None = None
+    detectable: float | None = None
+    verdict: Verdict = "undecided"
+    requests: int | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A side at one concurrency: its metrics, and the requests that they follow from, where these are known."""
+
+    metrics: Mapping[str, float]
+    sample: Sample | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How sides are compared.
+
+    Attributes:
+        directions: the metrics that are, each with 1 where more is better and -1 where less is.
+        concurrencies: how many concurrencies are compared.
+        margin: the largest relative change that counts as none.
+    """
+
+    directions: Mapping[str, int]
+    concurrencies: int = 1
+    margin: float = MARGIN
+
+    @property
+    def critical_level(self) -> float:
+        """The level of each comparison. What follows from another metric by a formula is no comparison of its own."""
+        return LEVEL / max(1, self.concurrencies * len({_SOURCES.get(name, name) for name in self.directions}))
+
+    def differences(self, before: Measured, after: Measured) -> Iterator[Difference]:
+        """The difference of each metric that both sides have."""
+        names = [name for name in self.directions if name in before.metrics and name in after.metrics]
+        errors, blocks = _standard_errors(before.sample, after.sample, names)
+        for name in names:
+            old, new = before.metrics[name], after.metrics[name]
+            if name in COUNTS:
+                yield self._of_shares(name, before.metrics, after.metrics)
+            elif old <= 0 or new <= 0:
+                yield Difference(name, old, new, 0.0 if old == new else None)
+            elif (error := errors.get(_SOURCES.get(name, name))) is not None:
+                yield self._of_ratio(name, old, new, error, blocks, _fewest(before.sample, after.sample))
+            else:
+                yield Difference(name, old, new, new / old - 1, requests=_enough(before.sample, after.sample, name))
+
+    def _of_ratio(self, name: str, old: float, new: float, error: float, blocks: int, count: int) -> Difference:
+        ratio, allowed = math.log(new / old), math.log1p(self.margin)
+        critical = student_quantile(1 - self.critical_level / 2, blocks - 1)
+        low, high = ratio - critical * error, ratio + critical * error
+        verdict = _verdict(low, high, allowed, self.directions[name])
+        # With as many, the interval is within the margin where there is no difference, and off zero where it is twice
+        # the margin.
+        wanted = allowed / (critical + _NORMAL.inv_cdf((1 + POWER) / 2))
+        return Difference(
+            name,
+            old,
+            new,
+            math.expm1(ratio),
+            math.expm1(low),
+            math.expm1(high),
+            math.expm1((critical + _NORMAL.inv_cdf(POWER)) * error),
+            verdict,
+            max(count + 1, math.ceil(count * (error / wanted) ** 2)) if verdict == "undecided" else None,
+        )
+
+    def _of_shares(self, name: str, before: Mapping[str, float], after: Mapping[str, float]) -> Difference:
+        """Newcombe's interval (Statistics in Medicine 17 (1998), 873-890, method 10): exact shares may be zero."""
+        old, new = before[name], after[name]
+        sent = before.get("client_invocations", 0.0), after.get("client_invocations", 0.0)
+        if not all(sent):
+            return Difference(name, old, new, None)
+        critical = _NORMAL.inv_cdf(1 - self.critical_level / 2)
+        first, second = old / sent[0], new / sent[1]
+        (low_1, high_1), (low_2, high_2) = _wilson(first, sent[0], critical), _wilson(second, sent[1], critical)
+        change = second - first
+        low = change - math.hypot(second - low_2, high_1 - first)
+        high = change + math.hypot(high_2 - second, first - low_1)
+        verdict = _verdict(low, high, ALLOWED_SHARE, self.directions[name])
+        # Of the wider arm, as it shrinks with the square root of the requests.
+        needed = math.ceil(min(sent) * (max(change - low, high - change) / ALLOWED_SHARE) ** 2)
+        return Difference(
+            name,
+            old,
+            new,
+            change,
+            low,
+            high,
+            verdict=verdict,
+            requests=max(int(min(sent)) + 1, needed) if verdict == "undecided" else None,
+        )
+
+
+def _verdict(low: float, high: float, allowed: float, direction: int) -> Verdict:
+    if -allowed <= low and high <= allowed:
+        return "same"
+    if low > 0 or high < 0:
+        return "better" if (low > 0) == (direction > 0) else "worse"
+    return "undecided"
+
+
+def _wilson(share: float, count: float, critical: float) -> tuple[float, float]:
+    """Wilson's interval of a share."""
+    square = critical**2
+    center = (share + square / (2 * count)) / (1 + square / count)
+    arm = critical * math.sqrt(share * (1 - share) / count + square / (4 * count**2)) / (1 + square / count)
+    return max(0.0, center - arm), min(1.0, center + arm)
+
+
+def _standard_errors(before: Sample | None, after: Sample | None, names: Sequence[str]) -> tuple[dict[str, float], int]:
+    """Those of the logarithms of the ratios, by metric, and how many blocks they are from."""
+    if before is None or after is None or (blocks := min(before.blocks, after.blocks)) < FEWEST_BLOCKS:
+        return {}, 0
+    first = drawings(before.blocks)
+    second = first if before.is_paired_with(after) else drawings(after.blocks, stream=1)
+    ratios: dict[str, list[float]] = {}
+    for weights, others in zip(first, second, strict=True):
+        old, new = before.drawn(weights), after.drawn(others)
+        for name in {_SOURCES.get(name, name) for name in names}:
+            if old.get(name, 0.0) > 0 and new.get(name, 0.0) > 0 and not _is_thin(before, after, name):
+                ratios.setdefault(name, []).append(math.log(new[name] / old[name]))
+    return {
+        name: standard_error(values, blocks) * math.sqrt(max(before.dependence(name), after.dependence(name)))
+        for name, values in ratios.items()
+        if len(values) > 1
+    }, blocks
+
+
+def _fewest(before: Sample | None, after: Sample | None) -> int:
+    return min((len(side) for side in (before, after) if side is not None), default=0)
+
+
+def _is_thin(before: Sample, after: Sample, name: str) -> bool:
+    """Whether too few values are beyond a percentile."""
+    return any(beyond < FEWEST_BEYOND for side in (before, after) if (beyond := side.beyond(name)) is not None)
+
+
+def _enough(before: Sample | None, after: Sample | None, name: str) -> int | None:
+    """How many requests there have to be before a metric has a standard error; None where it never has one."""
+    if before is None or after is None or name not in SAMPLED:
+        return None
+    return max(2 * FEWEST_BLOCKS, before.needed(_SOURCES.get(name, name)))
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """The quantile of Student's t distribution, for 9 degrees of freedom or more.
+
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5; within 0.4 % of the true one up to a
+    probability of 0.9999.
+    """
+    z = _NORMAL.inv_cdf(probability)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return sum(term / freedom**power for power, term in enumerate(terms))

@@ -1,0 +1,261 @@
+"""What was observed of each request at one concurrency, and what chance does to the metrics that follow from it.
+
+Requests that follow one another are alike: they share the server's queue, its caches and its neighbours. So the sample
+is cut into blocks of consecutive requests, and whole blocks are drawn again, with replacement (block bootstrap:
+Künsch, Annals of Statistics 17 (1989), 1217-1241; Carlstein, Annals of Statistics 14 (1986), 1171-1179). Each drawing
+gives every metric once more, and the spread of these values is the metric's standard error.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any
+
+MOST_BLOCKS = 20
+"""How many blocks a sample has at most: enough for a standard error, and each long enough to hold what is alike."""
+FEWEST_BLOCKS = 10
+"""Below this, there is no standard error."""
+PERCENTILES = (50, 90, 99)
+FEWEST_BEYOND = 5
+"""How many values have to be beyond a percentile for its standard error to mean anything."""
+DRAWINGS = 400
+LATENCIES = ("time_to_first_token", "inter_token_latency", "client_latency")
+_SEED = 20
+# Beyond it, the few blocks tell nothing of how far apart two independent ones are.
+_MOST_CORRELATION = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One request: when it was sent, in seconds, and its latencies in milliseconds, None where it has none.
+
+    ``prompt`` identifies what was sent; None where that is not known. A request that failed has neither latencies nor
+    tokens.
+    """
+
+    start: float
+    time_to_first_token: float | None = None
+    inter_token_latency: float | None = None
+    client_latency: float | None = None
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    prompt: int | str | None = None
+
+
+class Sample:
+    """The requests of one side at one concurrency, which took that many ``seconds``."""
+
+    def __init__(self, observations: Sequence[Observation], seconds: float) -> None:
+        self.observations = sorted(observations, key=lambda each: each.start)
+        self.seconds = seconds
+        self.blocks = min(MOST_BLOCKS, len(self.observations) // 2)
+
+    def __len__(self) -> int:
+        return len(self.observations)
+
+    def is_paired_with(self, other: Sample) -> bool:
+        """Whether both sides were sent the same prompts in the same order, so that their blocks belong together."""
+        mine, theirs = ([each.prompt for each in side.observations] for side in (self, other))
+        blocks = _cuts(len(mine), self.blocks) if len(mine) == len(theirs) else []
+        return bool(blocks) and all(
+            None not in mine[first:last] and sorted(map(str, mine[first:last])) == sorted(map(str, theirs[first:last]))
+            for first, last in blocks
+        )
+
+    def drawn(self, weights: Sequence[int] | None = None) -> dict[str, float]:
+        """The metrics, where each block counts as often as its weight says; once by default."""
+        weights = weights or [1] * self.blocks
+        values: dict[str, float] = {}
+        for name in LATENCIES:
+            values |= self._ordered[name].drawn(name, weights)
+        seconds = self.seconds * sum(weights) / len(weights) if weights else 0.0
+        for kind, blocks in self._tokens.items():
+            tokens, waited, in_time = (
+                sum(weight * each for weight, each in zip(weights, column, strict=True)) for column in blocks
+            )
+            if in_time and seconds > 0:
+                values[f"{kind}_per_second"] = in_time / seconds
+            if tokens and waited > 0:
+                values[f"{kind}_per_second_per_request"] = tokens * 1000 / waited
+        return values
+
+    def beyond(self, name: str) -> int | None:
+        """How many values are beyond a percentile, of a metric that is one."""
+        latency, _, percentile = name.rpartition("_p")
+        if latency not in LATENCIES or not percentile.isdigit():
+            return None
+        return int(len(self._ordered[latency].values) * (1 - int(percentile) / 100))
+
+    def needed(self, name: str) -> int:
+        """How many requests it takes until enough values are beyond a percentile; 0 for other metrics."""
+        percentile = name.rpartition("_p")[2] if self.beyond(name) is not None else ""
+        return math.ceil(FEWEST_BEYOND / (1 - int(percentile) / 100)) if percentile else 0
+
+    def dependence(self, name: str) -> float:
+        """By which factor a variance is larger because a block is like the one before it; 1 where it is not.
+
+        That of a first-order autoregression, for the means of the blocks' latencies: those of client latency, where the
+        metric is no latency.
+        """
+        latency = next((each for each in LATENCIES if name.startswith(each)), LATENCIES[-1])
+        totals = self._ordered[latency].totals
+        means = [total / count for _, (total, count) in sorted(totals.items())]
+        if len(means) < FEWEST_BLOCKS:
+            return 1.0
+        center = math.fsum(means) / len(means)
+        spread = math.fsum((mean - center) ** 2 for mean in means)
+        shared = math.fsum((first - center) * (second - center) for first, second in pairwise(means))
+        # An estimate from so few blocks is too low by about one in their number.
+        correlation = (shared / spread if spread > 0 else 0.0) + 1 / len(means)
+        correlation = min(_MOST_CORRELATION, max(0.0, correlation))
+        return (1 + correlation) / (1 - correlation)
+
+    @cached_property
+    def _cuts(self) -> list[tuple[int, int]]:
+        return _cuts(len(self.observations), self.blocks)
+
+    @cached_property
+    def _ordered(self) -> dict[str, _Ordered]:
+        """The values of each latency."""
+        return {
+            name: _Ordered.of(
+                (value, block)
+                for block, (first, last) in enumerate(self._cuts)
+                for each in self.observations[first:last]
+                if (value := getattr(each, name)) is not None
+            )
+            for name in LATENCIES
+        }
+
+    @cached_property
+    def _tokens(self) -> dict[str, tuple[list[float], list[float], list[float]]]:
+        """For each block: its tokens, the milliseconds of their requests, and the tokens of as long a span of time.
+
+        Users whose responses end together would fill one span and leave the next one empty, so that a request's tokens
+        are spread over the time that it took.
+        """
+        found: dict[str, tuple[list[float], list[float], list[float]]] = {}
+        span = self.seconds / self.blocks if self.blocks else 0.0
+        for kind in ("input_tokens", "output_tokens"):
+            known = [
+                [each for each in self.observations[first:last] if getattr(each, kind) is not None]
+                for first, last in self._cuts
+            ]
+            in_time = [0.0] * self.blocks
+            for each in (each for block in known for each in block):
+                for block, share in _shares(each, span, self.blocks):
+                    in_time[block] += share * getattr(each, kind)
+            found[kind] = (
+                [sum(getattr(each, kind) for each in block) for block in known],
+                [sum(each.client_latency or 0.0 for each in block) for block in known],
+                in_time,
+            )
+        return found
+
+
+def _shares(observation: Observation, span: float, spans: int) -> Iterator[tuple[int, float]]:
+    """Which share of a request falls into each of a number of equal spans of time."""
+    start, took = observation.start, (observation.client_latency or 0.0) / 1000
+    if span <= 0 or took <= 0:
+        yield min(spans - 1, int(start / span)) if span > 0 else 0, 1.0
+        return
+    end = start + took
+    for block in range(min(spans - 1, int(start / span)), spans):
+        until = end if block == spans - 1 else min(end, (block + 1) * span)
+        yield block, max(0.0, until - max(start, block * span)) / took
+        if until >= end:
+            return
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """Values in their order, each with its block; and the sum and the number of each block's."""
+
+    values: list[float]
+    blocks: list[int]
+    totals: dict[int, tuple[float, int]]
+
+    @staticmethod
+    def of(pairs: Iterable[tuple[float, int]]) -> _Ordered:
+        """Put values with their blocks into their order."""
+        ordered = sorted(pairs)
+        totals: dict[int, tuple[float, int]] = {}
+        for value, block in ordered:
+            total, count = totals.get(block, (0.0, 0))
+            totals[block] = total + value, count + 1
+        return _Ordered([value for value, _ in ordered], [block for _, block in ordered], totals)
+
+    def drawn(self, name: str, weights: Sequence[int]) -> dict[str, float]:
+        """Mean and percentiles, linearly interpolated as ``calculation.percentile`` has them."""
+        count = sum(weights[block] * number for block, (_, number) in self.totals.items())
+        if not count:
+            return {}
+        found = {name: sum(weights[block] * total for block, (total, _) in self.totals.items()) / count}
+        # The value of rank r is the first one up to which more than r are drawn.
+        drawn = list(accumulate(map(weights.__getitem__, self.blocks)))
+        for percent in PERCENTILES:
+            rank = (count - 1) * percent / 100
+            below, above = (self.values[bisect_right(drawn, end)] for end in (math.floor(rank), math.ceil(rank)))
+            found[f"{name}_p{percent}"] = below + (above - below) * (rank - math.floor(rank))
+        return found
+
+
+def drawings(blocks: int, stream: int = 0) -> list[list[int]]:
+    """How often each of the blocks is drawn, :data:`DRAWINGS` times; another stream is independent of the first."""
+    generator = random.Random(_SEED + stream)  # noqa: S311 - no secret
+    found: list[list[int]] = []
+    for _ in range(DRAWINGS):
+        weights = [0] * blocks
+        for block in generator.choices(range(blocks), k=blocks):
+            weights[block] += 1
+        found.append(weights)
+    return found
+
+
+def standard_error(values: Sequence[float], blocks: int) -> float:
+    """The standard error of a metric, from its values in drawings of that many blocks."""
+    mean = math.fsum(values) / len(values)
+    spread = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    # Drawing from the sample itself varies less than drawing from what it was drawn from.
+    return math.sqrt(spread * blocks / (blocks - 1))
+
+
+def _cuts(count: int, blocks: int) -> list[tuple[int, int]]:
+    """The first and the last position, exclusive, of each of a number of blocks of about the same size."""
+    edges = [count * block // blocks for block in range(blocks + 1)] if blocks else []
+    return list(pairwise(edges))
+
+
+_STORED = ("start", *LATENCIES, "input_tokens", "output_tokens")
+
+
+def stored(samples: Mapping[int, tuple[Sequence[Observation], float]]) -> dict[str, Any]:
+    """Observations and seconds by concurrency, as a document for :func:`samples_of`."""
+    return {
+        "columns": list(_STORED),
+        "levels": [
+            {
+                "concurrency": concurrency,
+                "seconds": seconds,
+                "requests": [
+                    [None if (value := getattr(each, name)) is None else round(value, 6) for name in _STORED]
+                    for each in observations
+                ],
+            }
+            for concurrency, (observations, seconds) in samples.items()
+        ],
+    }
+
+
+def samples_of(document: Mapping[str, Any]) -> Iterator[tuple[int, Sample]]:
+    """The samples of a document, by concurrency. Columns that are not known are left out."""
+    columns = document.get("columns", [])
+    for level in document.get("levels", []):
+        rows = [{n: v for n, v in zip(columns, row, strict=True) if n in _STORED} for row in level["requests"]]
+        yield level["concurrency"], Sample([Observation(**row) for row in rows], level["seconds"])

@@ -1,0 +1,330 @@
+"""What chance does to a comparison: intervals, verdicts and the requests that would decide."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constructs_optim.recipe.evaluation.calculation import Request, direction, percentile, summarize
+from constructs_optim.recipe.metrics import EVALUATION
+from constructs_optim.runtime.evaluation.differences import (
+    SAMPLED,
+    Comparison,
+    Difference,
+    Measured,
+    student_quantile,
+)
+from constructs_optim.runtime.evaluation.samples import (
+    LATENCIES,
+    PERCENTILES,
+    Observation,
+    Sample,
+    samples_of,
+    stored,
+)
+
+USERS, PRICE = 8, 7.09
+DIRECTIONS = {metric.name: direction(metric) for metric in EVALUATION if metric.name in SAMPLED}
+GATED = {
+    name: DIRECTIONS[name]
+    for name in (
+        "time_to_first_token_p50",
+        "inter_token_latency_p50",
+        "client_latency_p90",
+        "output_tokens_per_second",
+    )
+}
+
+
+def steady(drawn: random.Random) -> Iterator[float]:
+    while True:
+        yield math.exp(drawn.gauss(0, 0.05))
+
+
+def lognormal(drawn: random.Random) -> Iterator[float]:
+    while True:
+        yield math.exp(drawn.gauss(0, 0.4))
+
+
+def bursty(drawn: random.Random) -> Iterator[float]:
+    """A server that is 2.5 times as slow for some dozen requests now and then."""
+    while True:
+        slow = 2.5 if drawn.random() < 0.3 else 1.0
+        for _ in range(max(1, round(drawn.expovariate(1 / 12)))):
+            yield slow * math.exp(drawn.gauss(0, 0.2))
+
+
+SERVERS: dict[str, Callable[[random.Random], Iterator[float]]] = {
+    "steady": steady,
+    "lognormal": lognormal,
+    "bursty": bursty,
+}
+
+
+def sent(server: str, seed: str, requests: int, *, slower: float = 1.0) -> list[Request]:
+    """The requests of a closed loop: every user sends the next one when the one before it is complete."""
+    drawn = random.Random(seed)
+    factors, free = SERVERS[server](drawn), [0.0] * USERS
+    found: list[Request] = []
+    for _ in range(requests):
+        start, factor = min(free), next(factors) * slower
+        first = start + 0.2 * factor
+        tokens = drawn.randint(10, 40)
+        end = first + 0.02 * slower * math.exp(drawn.gauss(0, 0.1)) * (tokens - 1)
+        free[free.index(start)] = end
+        found.append(Request(start, end, first, end, 100, tokens))
+    return found
+
+
+def measured(requests: list[Request]) -> Measured:
+    sample = Sample([observed(each, number) for number, each in enumerate(requests)], seconds_of(requests))
+    return Measured(summarize(requests, seconds_of(requests), USERS, instance_price_per_hour=PRICE), sample)
+
+
+def observed(request: Request, prompt: int | None) -> Observation:
+    known = request if request.is_measured else Request(request.start, request.end)
+    return Observation(
+        request.start,
+        known.time_to_first_token,
+        known.inter_token_latency,
+        known.client_latency if request.is_measured else None,
+        known.input_tokens,
+        known.output_tokens,
+        prompt,
+    )
+
+
+def seconds_of(requests: list[Request]) -> float:
+    return max(each.end for each in requests)
+
+
+def unpaired(side: Measured) -> Measured:
+    assert side.sample is not None
+    return Measured(
+        side.metrics, Sample([replace(each, prompt=None) for each in side.sample.observations], side.sample.seconds)
+    )
+
+
+def differences(
+    server: str, seed: int, requests: int, *, slower: float = 1.0, directions: dict[str, int] = DIRECTIONS
+) -> list[Difference]:
+    sides = (
+        unpaired(measured(sent(server, f"{server} {seed} {side}", requests, slower=speed)))
+        for side, speed in (("before", 1.0), ("after", slower))
+    )
+    return list(Comparison(directions).differences(*sides))
+
+
+@pytest.mark.parametrize(
+    ("probability", "freedom", "quantile"),
+    # Fisher and Yates, Statistical Tables for Biological, Agricultural and Medical Research, table III.
+    [
+        (0.975, 9, 2.262),
+        (0.975, 19, 2.093),
+        (0.995, 9, 3.250),
+        (0.995, 19, 2.861),
+        (0.9995, 9, 4.781),
+        (0.9995, 19, 3.883),
+    ],
+)
+def test_quantiles_of_students_distribution_are_those_of_the_tables(
+    probability: float, freedom: int, quantile: float
+) -> None:
+    assert student_quantile(probability, freedom) == pytest.approx(quantile, rel=0.005)
+
+
+def test_a_whole_sample_has_the_published_metrics() -> None:
+    side = measured(sent("lognormal", "seed", 300))
+    assert side.sample is not None
+    drawn = side.sample.drawn()
+    assert drawn.keys() == SAMPLED.difference(
+        ("client_invocation_errors", "empty_inference_response", "tokenizer_failed", "total_throughput"),
+        (name for name in SAMPLED if name.startswith(("price_", "blended_"))),
+    )
+    for name, value in drawn.items():
+        assert value == pytest.approx(side.metrics[name], rel=1e-9), name
+
+
+@given(
+    st.lists(st.floats(1, 1000), min_size=20, max_size=60),
+    st.integers(0, 2**32),
+)
+def test_percentiles_of_a_drawing_are_those_of_the_drawn_requests(values: list[float], seed: int) -> None:
+    sample = Sample([Observation(number, client_latency=value) for number, value in enumerate(values)], len(values))
+    chosen = random.Random(seed).choices(range(sample.blocks), k=sample.blocks)
+    cuts = [len(values) * block // sample.blocks for block in range(sample.blocks + 1)]
+    repeated = sorted(value for block in chosen for value in values[cuts[block] : cuts[block + 1]])
+    drawn = sample.drawn([chosen.count(block) for block in range(sample.blocks)])
+    for percent in PERCENTILES:
+        assert drawn[f"client_latency_p{percent}"] == pytest.approx(percentile(repeated, percent))
+    assert drawn["client_latency"] == pytest.approx(sum(repeated) / len(repeated))
+
+
+def test_samples_are_stored_and_read_without_loss() -> None:
+    side = measured(sent("lognormal", "seed", 50))
+    assert side.sample is not None
+    document = stored({USERS: (side.sample.observations, side.sample.seconds)})
+    [(users, sample)] = samples_of(document)
+    assert users == USERS
+    for name, value in sample.drawn().items():
+        assert value == pytest.approx(side.metrics[name], rel=1e-4), name
+
+
+def _rate_of_false_calls(server: str, seeds: int) -> float:
+    found = [each for seed in range(seeds) for each in differences(server, seed, 256)]
+    called = Counter(each.verdict for each in found)
+    return (called["better"] + called["worse"]) / len(found)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_server_is_seldom_called_different_from_itself(server: str) -> None:
+    assert _rate_of_false_calls(server, seeds=20) <= 0.05
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("server", SERVERS)
+def test_of_200_comparisons_with_itself_at_most_one_in_twenty_calls_a_server_different(server: str) -> None:
+    assert _rate_of_false_calls(server, seeds=200) <= 0.05
+
+
+def _found(server: str, seeds: int) -> float:
+    """The share of metrics that are called worse of a server that is 10 % slower, with the requests asked for."""
+    found: list[Difference] = []
+    for seed in range(seeds):
+        first = differences(server, seed, 256, slower=1.1, directions=GATED)
+        wanted = max((each.requests or 0 for each in first), default=0)
+        found += differences(server, -1 - seed, wanted, slower=1.1, directions=GATED) if wanted else first
+    return sum(each.verdict == "worse" for each in found) / len(found)
+
+
+@pytest.mark.parametrize("server", ["steady", "lognormal"])
+def test_a_slower_server_is_found_with_the_requests_that_were_asked_for(server: str) -> None:
+    assert _found(server, seeds=3) >= 0.9
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("server", "seeds"), [("steady", 100), ("lognormal", 100), ("bursty", 3)])
+def test_a_slower_server_is_found_nine_times_in_ten_with_the_requests_that_were_asked_for(
+    server: str, seeds: int
+) -> None:
+    assert _found(server, seeds) >= 0.9
+
+
+def test_no_difference_is_shown_with_the_requests_that_were_asked_for() -> None:
+    first = differences("steady", 1, 256, directions=GATED)
+    wanted = max(each.requests or 256 for each in first)
+    again = differences("steady", 2, wanted, directions=GATED)
+    assert Counter(each.verdict for each in again)["same"] >= 3
+
+
+def test_an_interval_holds_the_true_change_and_shrinks_with_more_requests() -> None:
+    few, many = (
+        {each.name: each for each in differences("lognormal", 5, requests, slower=1.3)} for requests in (200, 2000)
+    )
+    for found in (few, many):
+        latency = found["time_to_first_token_p50"]
+        assert latency.low is not None
+        assert latency.high is not None
+        assert latency.low < 0.3 < latency.high
+    for name in ("time_to_first_token_p50", "client_latency", "output_tokens_per_second"):
+        detectable = few[name].detectable, many[name].detectable
+        assert detectable[0] is not None
+        assert detectable[1] is not None
+        assert detectable[1] < detectable[0] / 2
+
+
+def test_the_same_prompts_on_both_sides_narrow_the_interval() -> None:
+    """Long and short answers differ much more than the sides do."""
+    drawn = random.Random(3)
+    tokens = [drawn.choice([10, 400]) for _ in range(400)]
+    sides: list[Measured] = []
+    for speed in (1.0, 1.05):
+        requests, at = list[Request](), 0.0
+        for count in tokens:
+            end = at + 0.2 + count * 0.01 * speed * drawn.lognormvariate(0, 0.02)
+            requests.append(Request(at, end, at + 0.2, end, 100, count))
+            at = end
+        sides.append(measured(requests))
+    comparison = Comparison({"client_latency": -1})
+    (paired,) = comparison.differences(*sides)
+    (apart,) = comparison.differences(unpaired(sides[0]), sides[1])
+    assert paired.detectable is not None
+    assert apart.detectable is not None
+    assert paired.detectable < apart.detectable / 3
+    assert paired.verdict == "worse"
+    assert apart.verdict == "undecided"
+
+
+def test_what_follows_from_another_metric_has_its_interval() -> None:
+    found = {each.name: each for each in differences("lognormal", 7, 400, slower=1.2)}
+    throughput, price = found["output_tokens_per_second"], found["price_per_million_output_tokens"]
+    assert throughput.detectable == price.detectable
+    assert throughput.change is not None
+    assert price.change is not None
+    assert (1 + throughput.change) * (1 + price.change) == pytest.approx(1)
+    assert (throughput.verdict, price.verdict) in (("worse", "worse"), ("undecided", "undecided"))
+
+
+def counted(errors: int, sent: int) -> Measured:
+    return Measured({"client_invocations": sent, "client_invocation_errors": errors}, None)
+
+
+def test_the_interval_of_two_shares_is_the_published_one() -> None:
+    """Newcombe, Statistics in Medicine 17 (1998), table II (a), method 10: 56 of 70 against 48 of 80."""
+    comparison = Comparison({"client_invocation_errors": -1})
+    (found,) = comparison.differences(counted(48, 80), counted(56, 70))
+    assert found.change == pytest.approx(0.2)
+    assert (found.low, found.high) == (pytest.approx(0.0524, abs=5e-5), pytest.approx(0.3339, abs=5e-5))
+    assert found.verdict == "worse"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sent", "verdict"),
+    [
+        (0, 0, 1000, "same"),
+        (0, 0, 30, "undecided"),
+        (0, 1, 30, "undecided"),
+        (0, 40, 1000, "worse"),
+        (40, 0, 1000, "better"),
+    ],
+)
+def test_shares_of_failed_requests_are_compared(before: int, after: int, sent: int, verdict: str) -> None:
+    (found,) = Comparison({"client_invocation_errors": -1}).differences(counted(before, sent), counted(after, sent))
+    assert found.verdict == verdict
+    assert (found.requests is not None) is (verdict == "undecided")
+
+
+@pytest.mark.parametrize("requests", [1, 5, 19])
+def test_too_few_requests_decide_nothing(requests: int) -> None:
+    latencies = {name: sign for name, sign in DIRECTIONS.items() if name.startswith(LATENCIES)}
+    for found in differences("steady", 1, requests, slower=3.0, directions=latencies):
+        assert (found.verdict, found.low, found.high) == ("undecided", None, None)
+        assert found.requests is not None
+        assert found.requests >= 20
+
+
+def test_a_percentile_with_too_few_values_beyond_it_decides_nothing() -> None:
+    found = {each.name: each for each in differences("steady", 1, 200, slower=3.0)}
+    assert found["client_latency_p50"].verdict == "worse"
+    assert (found["client_latency_p99"].verdict, found["client_latency_p99"].requests) == ("undecided", 500)
+
+
+def test_more_comparisons_widen_each_interval() -> None:
+    sides = [unpaired(measured(sent("steady", side, 256))) for side in ("before", "after")]
+    (alone,) = Comparison({"client_latency": -1}).differences(*sides)
+    among = {each.name: each for each in Comparison(DIRECTIONS, concurrencies=3).differences(*sides)}
+    assert (among["client_latency"].detectable or 0) > (alone.detectable or 0) * 1.3
+
+
+def test_missing_and_zero_values_are_not_compared() -> None:
+    metrics = dict.fromkeys(LATENCIES, 0.0)
+    found = list(Comparison(dict.fromkeys(LATENCIES, -1)).differences(Measured(metrics, None), Measured(metrics, None)))
+    assert {(each.change, each.verdict) for each in found} == {(0.0, "undecided")}
+    assert list(Comparison({"client_latency": -1}).differences(Measured({}, None), Measured(metrics, None))) == []
