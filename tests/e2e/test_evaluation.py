@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,8 @@ class TestGate:
         changed = made(cloud, tmp_path, "Gated", gated(32))
         assert changed.deploy() == "UPDATE_ROLLBACK_COMPLETE", changed.reasons
         assert "Time to first token, p50 at 1 user rose from" in changed.reasons
-        assert "worse than what it replaces; 10.0% is allowed" in changed.reasons
+        allowed = r"worse than what it replaces \(95% interval \+[\d.]+% to \+[\d.]+%\); 10\.0% is allowed"
+        assert re.search(allowed, changed.reasons), changed.reasons
         after = endpoint_of(stack)
         assert after["EndpointStatus"] == "InService"
         assert after["EndpointConfigName"] == before["EndpointConfigName"]

@@ -17,10 +17,11 @@ from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.runtime import aws, custom_resource
 from constructs_optim.runtime.evaluation import acceptance
+from constructs_optim.runtime.evaluation.samples import samples_of
 from constructs_optim.runtime.handlers import evaluation_handler, evaluation_watcher
 from constructs_optim.runtime.requests.properties import validate
 from constructs_optim.runtime.requests.run_properties import EvaluationRequest
-from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RunRecords, run_job_name
+from constructs_optim.runtime.store.run_records import CURRENT, REQUESTS, RESULT, RunRecords, run_job_name
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.endpoint_updates import serving
@@ -147,6 +148,9 @@ def test_an_evaluation_ends_with_a_result_a_report_and_a_decision(evaluation: Ev
     decision = evaluation.records.read(CURRENT)
     assert decision is not None
     assert (decision["accepted"], decision["run"]) == (True, evaluation.run)
+    for users, sample in samples_of(evaluation.records.read(REQUESTS, evaluation.run) or {}):
+        (level,) = [level for level in result["levels"] if level["concurrency"] == users]
+        assert sample.drawn()["time_to_first_token_p50"] == pytest.approx(level["metrics"]["time_to_first_token_p50"])
 
 
 def test_a_scheduled_run_becomes_the_current_result_and_keeps_the_decision(evaluation: Evaluation) -> None:

@@ -24,6 +24,7 @@ from constructs_optim.recipe.evaluation.calculation import (
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation.benchmark_output import DEFINITIONS, read_levels
 from constructs_optim.runtime.evaluation.formula import calculate
+from constructs_optim.runtime.evaluation.samples import Observation
 
 
 def latency(value: float, unit: str = "ms") -> dict[str, Any]:
@@ -121,6 +122,41 @@ def test_every_concurrency_of_a_sweep_is_read_from_its_folder() -> None:
     assert one.metrics["time_to_first_token"] == 200
     assert eight.metrics["time_to_first_token"] == 300
     assert one.seconds == 40
+
+
+def recorded(start_ns: int, **more: Any) -> bytes:
+    """A line of ``profile_export.jsonl``, as aiperf 0.13 writes it."""
+    metrics = {
+        "time_to_first_token": {"value": 200_000_000, "unit": "ns"},
+        "inter_token_latency": {"value": 20.0, "unit": "ms"},
+        "request_latency": {"value": 1.2, "unit": "sec"},
+        "input_sequence_length": {"value": 600, "unit": "tokens"},
+        "output_sequence_length": {"value": 51, "unit": "tokens"},
+    }
+    phase = {"benchmark_phase": "profiling", "request_start_ns": start_ns}
+    return json.dumps({"metadata": phase, "metrics": metrics, "error": None, **more}).encode() + b"\n"
+
+
+def test_the_requests_of_a_benchmark_are_read_without_its_warm_up() -> None:
+    lines = [
+        recorded(10**18, metadata={"benchmark_phase": "warmup", "request_start_ns": 10**18}),
+        recorded(10**18 + 5 * 10**9),
+        b"{cut off\n",
+        recorded(10**18 + 7 * 10**9, error={"type": "timeout"}, metrics={}),
+    ]
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
+    (level,) = read_levels(archive(files), (4,))
+    assert level.observations == (
+        Observation(0.0, 200.0, 20.0, 1200.0, input_tokens=600, output_tokens=51),
+        Observation(2.0),
+    )
+
+
+def test_too_many_recorded_requests_are_left_out() -> None:
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b" " * 100_000_001}
+    (level,) = read_levels(archive(files), (4,))
+    assert level.metrics["time_to_first_token"] == 200
+    assert not level.observations
 
 
 def test_a_single_concurrency_has_no_separate_folder() -> None:
