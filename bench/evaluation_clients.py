@@ -26,23 +26,23 @@ def constructs_optim(url: str, concurrency: int, requests: int) -> dict[str, flo
 
     from constructs_optim.evaluator.connection import UrlTarget
     from constructs_optim.evaluator.load import MeasuredLevel, Sender
-    from constructs_optim.evaluator.options import Generation, Load
+    from constructs_optim.evaluator.options import ClosedLoop, Generation
     from constructs_optim.evaluator.prompts import Prompt
     from constructs_optim.evaluator.streaming import ChatFormat
+    from constructs_optim.evaluator.summary import summarize_level
     from constructs_optim.evaluator.tokens import count_tokens
-    from constructs_optim.recipe.evaluation.calculation import summarize
 
     prompts = [Prompt.model_validate({"messages": MESSAGES})]
     sender = Sender(UrlTarget(f"{url}/v1", model="timed"), ChatFormat, prompts, Generation(max_tokens=TOKENS))
-    level = MeasuredLevel()
-    uvloop.run(sender.run(Load(concurrency=concurrency, requests=requests), level))
+    level, load = MeasuredLevel(), ClosedLoop(concurrency=concurrency, requests=requests)
+    uvloop.run(sender.run(load, level))
     count_tokens(level.records, prompts, None, chat=True)
-    metrics = summarize(level.records, level.seconds, concurrency)
+    metrics = summarize_level(load, level, None).metrics
     return {
         "time_to_first_token_p50": metrics["time_to_first_token_p50"],
         "time_to_first_token_p99": metrics["time_to_first_token_p99"],
         "inter_token_latency_p50": metrics["inter_token_latency_p50"],
-        "requests_per_second": len(level.records) / level.seconds,
+        "requests_per_second": metrics["requests_per_second"],
         "errors": metrics["client_invocation_errors"],
     }
 

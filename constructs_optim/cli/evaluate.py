@@ -6,19 +6,33 @@ import datetime as dt
 import functools
 import importlib.util
 import json
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import PositiveInt, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from constructs_optim.evaluator.options import EvaluationError, FormatName, Generation, Load, Options, SideOptions
-from constructs_optim.evaluator.prompts import describe_errors, random_prompts, read_prompts
+from constructs_optim.evaluator.options import (
+    Arrivals,
+    ClosedLoop,
+    EvaluationError,
+    FormatName,
+    Generation,
+    Load,
+    Options,
+    SideOptions,
+)
+from constructs_optim.evaluator.prompts import Prompt, describe_errors
+from constructs_optim.evaluator.synthetic_prompts import Lengths, SyntheticPrompts
+from constructs_optim.recipe.evaluation.objectives import ATTAINMENT
 from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.runtime.evaluation.differences import MARGIN
 
 from .aws import Profile, Region, failed
+from .loads import LoadOptions, objectives
 from .presentation import print_table, say
 
 if TYPE_CHECKING:
@@ -29,17 +43,18 @@ if TYPE_CHECKING:
 
 _NOTHING_COMPLETED, _STOPPED_EARLY, _TOO_MANY_ERRORS, _INTERRUPTED = 3, 4, 5, 130
 _MAX_TOKENS = 256
-_MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 1000, 500
+_MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 2000, 500
 _EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
 _SETTINGS = [name for name in SideOptions.model_fields if name not in ("name", "endpoint_name", "url")]
-_CONCURRENCIES = TypeAdapter(set[PositiveInt])
 _COLUMNS = {
     "time_to_first_token_p50": "TTFT (ms)",
     "inter_token_latency_p50": "ITL (ms)",
     "client_latency_p50": "latency (ms)",
+    "requests_per_second": "req/s",
+    "goodput": "goodput",
     "output_tokens_per_second": "tokens/s",
     "acceptance_length": "accepted",
-    "blended_price_per_million_tokens": "blended $/M",
+    "blended_price_per_million_tokens": "$/M",
     "client_invocations": "sent",
     "client_invocation_errors": "failed",
 }
@@ -62,38 +77,165 @@ def evaluate_command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="JSON Lines with prompt, messages or inputs, and reference, max_tokens if any. "
-            "By default random words of about 622 tokens.",
+            help="This library's own JSON Lines, chats, ShareGPT, AIPerf's, Mooncake's and other traces, or captures "
+            "of SageMaker. By default random words of about 622 tokens.",
+            rich_help_panel="Prompts",
         ),
     ] = None,
-    concurrency: Annotated[str, typer.Option(metavar="USERS", help="Users at the same time, a level each.")] = "1,8,64",
-    requests: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="COUNT", help="At each level; by default 8 for each user and at least 32."),
+    input_tokens: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LENGTHS",
+            help="Of random words: 622, normal:622,62, uniform:100,1000, lognormal:MEDIAN,P90 or sharegpt.",
+            rich_help_panel="Prompts",
+        ),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(min=1, help="Send for so long at each level instead.")] = None,
-    warm_up: Annotated[
-        int, typer.Option(min=0, metavar="COUNT", help="Requests of each user before anything is counted.")
+    output_tokens: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LENGTHS", help="What is asked for with random words, likewise.", rich_help_panel="Prompts"
+        ),
+    ] = None,
+    prefix_tokens: Annotated[
+        int,
+        typer.Option(min=0, metavar="COUNT", help="Of a system prompt that others share.", rich_help_panel="Prompts"),
+    ] = 0,
+    prefixes: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="Different system prompts.", rich_help_panel="Prompts")
     ] = 1,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Seconds after which a request has failed.")
-    ] = 120,
+    turns: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="Of a conversation of random words.", rich_help_panel="Prompts")
+    ] = 1,
+    unique_prompts: Annotated[
+        bool,
+        typer.Option(
+            "--unique-prompts",
+            help="Begin each prompt with a number of its own, so that no cache has seen it.",
+            rich_help_panel="Prompts",
+        ),
+    ] = False,
     max_tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="Of a completion, where its prompt sets none: 256, or 250 for random words."),
+        typer.Option(
+            min=1,
+            help="Of a completion, where its prompt sets none: 256, or 250 for random words.",
+            rich_help_panel="Prompts",
+        ),
     ] = None,
-    max_error_rate: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Exit status 5 if more of a level's requests fail: 0.01 for 1 %.")
-    ] = None,
-    margin: Annotated[
-        float, typer.Option(min=0.001, max=1, help="With --compare: the largest change that counts as none.")
-    ] = MARGIN,
-    temperature: Annotated[float, typer.Option(min=0, help="0 makes completions comparable.")] = 0,
+    temperature: Annotated[
+        float, typer.Option(min=0, help="0 makes completions comparable.", rich_help_panel="Prompts")
+    ] = 0,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Sent with each request, as ignore_eos=true. Repeatable."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Sent with each request, as ignore_eos=true. Repeatable.",
+            rich_help_panel="Prompts",
+        ),
     ] = None,
-    format: Annotated[FormatName, typer.Option(help="How requests are written.")] = FormatName.AUTO,
+    format: Annotated[
+        FormatName, typer.Option(help="How requests are written.", rich_help_panel="Prompts")
+    ] = FormatName.AUTO,
+    concurrency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="USERS",
+            help="Users at the same time, a level each; 1,8,64 by default.",
+            rich_help_panel="Load",
+            show_default=False,
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATES",
+            help="Requests per second instead, a level each, as 0.5,1,2; 1-20 for a rate that rises.",
+            rich_help_panel="Load",
+        ),
+    ] = None,
+    arrivals: Annotated[
+        Arrivals, typer.Option(help="How requests at a rate are spaced.", rich_help_panel="Load")
+    ] = Arrivals.POISSON,
+    burstiness: Annotated[
+        float,
+        typer.Option(min=0.01, help="Shape of gamma arrivals: small is bursty.", rich_help_panel="Load"),
+    ] = 0.25,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay", help="Send the prompts at the times that the file has.", rich_help_panel="Load"),
+    ] = False,
+    speed: Annotated[
+        str, typer.Option(metavar="FACTORS", help="Of a replay, a level each, as 0.5,1,2.", rich_help_panel="Load")
+    ] = "1",
+    find_limit: Annotated[
+        bool,
+        typer.Option(
+            "--find-limit", help="Search for the highest rate that meets the objectives.", rich_help_panel="Load"
+        ),
+    ] = False,
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="COUNT",
+            help="At each level; by default 8 for each user and at least 32, or half a minute's and at least 100.",
+            rich_help_panel="Load",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="Send for so long at each level instead.", rich_help_panel="Load")
+    ] = None,
+    warm_up: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="COUNT",
+            help="Requests of each user before anything is counted. 0 counts everything.",
+            rich_help_panel="Load",
+        ),
+    ] = 1,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.1, metavar="SECONDS", help="Seconds after which a request has failed.", rich_help_panel="Load"
+        ),
+    ] = 120,
+    ttft: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Objective for the first token, as 500ms.", rich_help_panel="Judgement"),
+    ] = None,
+    itl: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Objective for each token after it.", rich_help_panel="Judgement"),
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Objective for the whole response.", rich_help_panel="Judgement"),
+    ] = None,
+    attainment: Annotated[
+        float,
+        typer.Option(
+            min=0.01, max=1, help="The share of requests that have to meet the objectives.", rich_help_panel="Judgement"
+        ),
+    ] = ATTAINMENT,
+    margin: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            max=1,
+            help="With --compare: the largest change that counts as none.",
+            rich_help_panel="Judgement",
+        ),
+    ] = MARGIN,
+    max_error_rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Exit status 5 if more of a level's requests fail: 0.01 for 1 %.",
+            rich_help_panel="Judgement",
+        ),
+    ] = None,
     api_key_variable: Annotated[
         str, typer.Option(help="The environment variable that holds a URL's key.")
     ] = "OPENAI_API_KEY",
@@ -109,42 +251,62 @@ def evaluate_command(
 ) -> None:
     """Measure latency, throughput and price of an endpoint, alone or against a baseline.
 
-    Writes JSON, CSV and a report as one HTML file. Ctrl-C keeps what was measured; --resume continues it.
-    Exit status 3: no request succeeded at some concurrency; 4: stopped early; 5: more failed than --max-error-rate.
+    Writes JSON, CSV, Markdown and a report as one HTML file. Ctrl-C keeps what was measured; --resume continues it.
+    Exit status 3: no request succeeded under some load; 4: stopped early; 5: more failed than --max-error-rate.
     """
     if missing := [name for name in _EXTRA if importlib.util.find_spec(name) is None]:
         raise failed(f'Evaluating is an extra ({", ".join(missing)}): pip install "constructs-optim[evaluate]"')
+    from constructs_optim.evaluator.datasets import read_prompts
     from constructs_optim.evaluator.run_directory import RunDirectory
 
     if requests is not None and seconds is not None:
         raise typer.BadParameter("use --requests or --seconds, not both")
     if resume is not None:
         directory = RunDirectory(resume)
-        options = directory.options()
-    else:
-        default_tokens = _MAX_TOKENS if prompts is not None else Workload().output_tokens
-        options = Options(
-            sides=_sides(target, compare),
-            started=dt.datetime.now(dt.UTC),
-            loads=tuple(
-                Load(concurrency=users, requests=requests, seconds=seconds, warm_up=warm_up, timeout_seconds=timeout)
-                for users in _users(concurrency)
-            ),
-            generation=Generation(
-                max_tokens=max_tokens or default_tokens,
-                temperature=temperature,
-                parameters=_parameters(parameter or []),
-            ),
-            format=format,
-            region=region,
-            profile=profile,
-            api_key_variable=api_key_variable,
-            max_error_rate=max_error_rate,
-            margin=margin,
-            random_prompts=prompts is None,
-        )
-        directory = RunDirectory(output or _default_folder(options))
-        directory.create(options, _prompts(options, prompts))
+        _run(directory.options(), directory)
+        return
+    given = {"--input-tokens": input_tokens, "--output-tokens": output_tokens, "--prefix-tokens": prefix_tokens}
+    if prompts is not None and (unused := [name for name, value in given.items() if value] + ["--turns"] * (turns > 1)):
+        raise typer.BadParameter(f"{' and '.join(unused)} are of random words: leave out --prompts")
+    read = read_prompts(prompts) if prompts is not None else None
+    load = LoadOptions(
+        concurrency, rate, arrivals, burstiness, replay, speed, find_limit, requests, seconds, warm_up, timeout
+    )
+    judged = objectives(ttft, itl, latency, attainment)
+    search = load.search(judged)
+    options = Options(
+        sides=_sides(target, compare),
+        started=dt.datetime.now(dt.UTC),
+        loads=load.loads(read) if search is None else (),
+        generation=Generation(
+            max_tokens=max_tokens or (_MAX_TOKENS if prompts is not None else Workload().output_tokens),
+            temperature=temperature,
+            parameters=_parameters(parameter or []),
+        ),
+        format=format,
+        region=region,
+        profile=profile,
+        api_key_variable=api_key_variable,
+        max_error_rate=max_error_rate,
+        margin=margin,
+        random_prompts=prompts is None,
+        unique_prompts=unique_prompts,
+        objectives=judged,
+        find_limit=search,
+        command=shlex.join(["constructs-optim", *sys.argv[1:]]),
+    )
+    made = SyntheticPrompts(
+        **{
+            name: Lengths.parse(text, name.partition("_")[0])
+            for name, text in (("input_tokens", input_tokens), ("output_tokens", output_tokens))
+            if text is not None
+        },
+        prefix_tokens=prefix_tokens,
+        prefixes=prefixes,
+        turns=turns,
+    )
+    directory = RunDirectory(output or _default_folder(options))
+    directory.create(options, read or _random_prompts(options, made))
     _run(options, directory)
 
 
@@ -188,13 +350,6 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
     return side
 
 
-def _users(text: str) -> list[int]:
-    try:
-        return sorted(_CONCURRENCIES.validate_python(text.split(",")))
-    except ValidationError:
-        raise typer.BadParameter(f"--concurrency {text!r}: use whole numbers from 1, as 1,8,64") from None
-
-
 def _parameters(pairs: list[str]) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     for pair in pairs:
@@ -214,22 +369,21 @@ def _default_folder(options: Options) -> Path:
     return Path("evaluations") / f"{name}-{options.started:%Y%m%d-%H%M%S}"
 
 
-def _prompts(options: Options, path: Path | None) -> str:
-    """The prompts as JSON Lines: those of a file, which are validated, or random words.
-
-    There are as many prompts of random words as the largest level sends, so that it repeats none.
-    """
+def _random_prompts(options: Options, made: SyntheticPrompts) -> list[Prompt]:
+    """Prompts of random words, as many as all loads send, so that none is repeated."""
     from constructs_optim.evaluator.tokens import ModelTokenizer
 
-    if path is not None:
-        read_prompts(path)
-        return path.read_text(encoding="utf-8")
-    sent = [load.total + load.warm_up * load.concurrency for load in options.loads if load.total is not None]
-    count = min(max(sent, default=_RANDOM_PROMPTS_FOR_SECONDS), _MOST_RANDOM_PROMPTS)
+    count = sum(_most_sent(load) for load in options.loads) or _MOST_RANDOM_PROMPTS
     source = options.sides[-1].tokenizer
-    if source is None or source.startswith("s3://"):
-        return random_prompts(count)
-    return random_prompts(count, ModelTokenizer(source).count_text)
+    # Counting the tokens of text that is thrown away: an S3 tokenizer needs a session, which there is none of yet.
+    count_tokens = None if source is None or source.startswith("s3://") else ModelTokenizer(source).count_text
+    return list(made.made(min(count, _MOST_RANDOM_PROMPTS), count_tokens))
+
+
+def _most_sent(load: Load) -> int:
+    """How many prompts a load takes, with those that go on around what counts."""
+    users = load.concurrency if isinstance(load, ClosedLoop) else 0
+    return (load.total or _RANDOM_PROMPTS_FOR_SECONDS) + users * (load.warm_up + 2 if load.warm_up else 0)
 
 
 def _run(options: Options, directory: RunDirectory) -> None:
@@ -241,6 +395,7 @@ def _run(options: Options, directory: RunDirectory) -> None:
     except ModuleNotFoundError:
         from asyncio import run
 
+    from constructs_optim.evaluator.datasets import read_prompts
     from constructs_optim.evaluator.evaluation import Evaluation, LiveProgress
     from constructs_optim.evaluator.report import write_report
     from constructs_optim.evaluator.sides import prepare
@@ -264,7 +419,7 @@ def _run(options: Options, directory: RunDirectory) -> None:
 
     evaluation, stopped = run(measure())
     results = {side.name: evaluation.result(side) for side in evaluation.sides}
-    comparison = write_report(directory, results, prompts, options.margin)
+    comparison = write_report(directory, evaluation.options, results, prompts)
     _print(directory.path, [*results.values()], comparison)
     if stopped is not None:
         raise stopped
@@ -282,7 +437,7 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
     problems: list[tuple[int, str]] = []
     for result in results:
         for level in result.levels:
-            label, where = result.subject.label, f"at concurrency {level.concurrency}"
+            label, where = result.subject.label, f"at {level.load}"
             sent, errors = level.metrics["client_invocations"], level.metrics["client_invocation_errors"]
             if sent == errors + level.metrics["empty_inference_response"]:
                 problems.append((_NOTHING_COMPLETED, f"{label} completed none of {sent:.0f} requests {where}."))
@@ -296,30 +451,39 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
 
 
 def _print(folder: Path, results: Sequence[EvaluationResult], comparison: WrittenComparison | None) -> None:
+    from constructs_optim.evaluator.find_limit import described
     from constructs_optim.evaluator.report import readable
 
     levels = [(level, result.subject.label) for result in results for level in result.levels]
     known = [name for name in _COLUMNS if any(name in level.metrics for level, _ in levels)]
+    order = list(dict.fromkeys(level.load for level, _ in levels))
     rows = [
         [
-            str(level.concurrency),
+            level.load,
             *(readable(level.metrics[name]) if name in level.metrics else "–" for name in known),
             *([label] if len(results) > 1 else []),
         ]
-        for level, label in sorted(levels, key=lambda labelled: labelled[0].concurrency)
+        for level, label in sorted(levels, key=lambda labelled: order.index(labelled[0].load))
     ]
     sides = ["side"] if len(results) > 1 else []
-    print_table(["users", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))
+    print_table(["load", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))
     say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole completion.")
+    if "blended_price_per_million_tokens" in known:
+        say("$/M: US dollars for a million tokens, three of them input for each that is output.")
     if "acceptance_length" in known:
         say("Accepted: tokens that a step of speculative decoding brings on average, by the server's own counters.")
+    for result in results:
+        if result.limit is not None and result.objectives is not None:
+            say(f"{result.subject.label}: {described(result.limit, result.objectives)}")
     if comparison is not None:
         _print_differences(comparison)
         completions = comparison.completions
         say(f"{completions.identical} of {completions.compared} prompts have the same completion from both.")
     for note in dict.fromkeys(note for result in results for note in result.notes):
         say(f"- {note}")
-    written = [path for path in folder.iterdir() if path.suffix in (".json", ".csv", ".html") and path.stem != "run"]
+    written = [
+        path for path in folder.iterdir() if path.suffix in (".json", ".csv", ".html", ".md") and path.stem != "run"
+    ]
     say("\n".join(map(str, sorted(written))))
 
 
@@ -328,18 +492,18 @@ def _print_differences(comparison: WrittenComparison) -> None:
 
     rows = [
         [
-            str(users),
+            load,
             _COLUMNS[found.name],
             signed(found.change),
             f"{signed(found.low)} to {signed(found.high)}" if found.low is not None else "–",
             found.verdict,
             readable(found.requests) if found.requests is not None else "",
         ]
-        for users, differences in comparison.differences.items()
+        for load, differences in comparison.differences.items()
         for found in differences
         if found.name in _COLUMNS
     ]
-    print_table(["users", "metric", "change", "interval", "verdict", "requests needed"], rows)
+    print_table(["load", "metric", "change", "interval", "verdict", "requests needed"], rows)
     say(
         "Interval: where the true change is, with a probability of 95 % for all of them at once. Same: within "
         f"{comparison.margin:.3g}, whatever chance did. Undecided: so many requests on each side would tell."

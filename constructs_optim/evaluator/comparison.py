@@ -6,15 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import accumulate
 
-from constructs_optim.recipe.evaluation.calculation import direction
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import EVALUATION
 from constructs_optim.runtime.evaluation.differences import MARGIN, Comparison, Difference, Measured
-from constructs_optim.runtime.evaluation.samples import Observation, Sample
+from constructs_optim.runtime.evaluation.samples import Sample
 
-from .load import MeasuredLevel
 from .prompts import Prompt
 from .streaming import Record
 
@@ -55,47 +52,24 @@ class CompletionComparison:
 def compare_metrics(
     baseline: EvaluationResult,
     optimized: EvaluationResult,
-    measured: Mapping[str, Mapping[int, MeasuredLevel]],
+    samples: Mapping[str, Mapping[str, Sample]],
     margin: float = MARGIN,
-) -> dict[int, list[Difference]]:
-    """The differences of the metrics that both have, by concurrency; ``measured`` has each side's requests."""
-    levels = {level.concurrency: level for level in baseline.levels}
-    both = [(levels[level.concurrency], level) for level in optimized.levels if level.concurrency in levels]
+) -> dict[str, list[Difference]]:
+    """The differences of the metrics that both have, by load; ``samples`` are each side's, by load."""
+    levels = {level.load: level for level in baseline.levels}
+    both = [(levels[level.load], level) for level in optimized.levels if level.load in levels]
     known = {name for pair in both for name in pair[0].metrics.keys() & pair[1].metrics.keys()}
-    directions = {metric.name: sign for metric in EVALUATION if metric.name in known and (sign := direction(metric))}
+    directions = {metric.name: metric.direction for metric in EVALUATION if metric.name in known and metric.direction}
     comparison = Comparison(directions, len(both), margin)
     return {
-        before.concurrency: list(
+        before.load: list(
             comparison.differences(
-                *(
-                    Measured(level.metrics, sample_of(measured[side][level.concurrency]))
-                    for side, level in (("baseline", before), ("optimized", after))
-                )
+                Measured(before.metrics, samples["baseline"][before.load]),
+                Measured(after.metrics, samples["optimized"][after.load]),
             )
         )
         for before, after in both
     }
-
-
-def sample_of(level: MeasuredLevel) -> Sample:
-    """The requests of a level, one segment after the other."""
-    ends = {number: max(r.end for r in level.records if r.segment == number) for number in level.segment_numbers}
-    offsets = dict(zip(ends, accumulate(ends.values(), initial=0.0), strict=False))
-    return Sample(
-        [
-            Observation(
-                start=offsets[record.segment] + record.start,
-                time_to_first_token=record.time_to_first_token if record.is_measured else None,
-                inter_token_latency=record.inter_token_latency if record.is_measured else None,
-                client_latency=record.client_latency if record.is_measured else None,
-                input_tokens=record.input_tokens if record.is_measured else None,
-                output_tokens=record.output_tokens if record.is_measured else None,
-                prompt=record.prompt,
-            )
-            for record in level.records
-        ],
-        level.seconds,
-    )
 
 
 def compare_completions(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import ssl
@@ -24,10 +25,9 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.exceptions import NoCredentialsError
 
-from constructs_optim.recipe.evaluation.calculation import ErrorKind
-
 from .bearer_token import bearer_token
 from .options import EvaluationError
+from .requests import ErrorKind
 
 if TYPE_CHECKING:
     from boto3 import Session
@@ -228,7 +228,7 @@ class Connection:
         Opening a connection is not part of the request's time, as clients reuse connections. A request on a connection
         that the server had closed while it was idle is sent once more, and its time includes both attempts.
         """
-        idle = time.perf_counter() - self._used if self._wire is not None and self._wire.is_open else 0.0
+        idle = time.perf_counter() - self._used if self.is_open else 0.0
         exchange = await self._send(request, timeout_seconds)
         broken = exchange.error is ErrorKind.BROKEN_CONNECTION
         if broken and idle >= _IDLE_SECONDS and exchange.end - exchange.start <= _AT_ONCE_SECONDS:
@@ -240,6 +240,17 @@ class Connection:
             exchange.error, exchange.message = refusal(exchange)
         return exchange
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a request can be sent at once."""
+        return self._wire is not None and self._wire.is_open
+
+    async def open(self) -> None:
+        """Open it ahead of a request; a failure is that of the request then."""
+        with contextlib.suppress(OSError, ValueError, TimeoutError):
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                self._wire = await _opened(self._server)
+
     def close(self) -> None:
         """Close the connection; a request on its way is abandoned."""
         if self._wire is not None:
@@ -247,11 +258,13 @@ class Connection:
             self._wire = None
 
     async def _send(self, request: bytes, timeout_seconds: float) -> Exchange:
-        if self._wire is None or not self._wire.is_open:
+        if self._wire is None or not self.is_open:
             unsent, limit = Exchange(time.perf_counter()), min(timeout_seconds, _CONNECT_SECONDS)
             failure = f"no connection to {self._server.host}:{self._server.port}"
             try:
-                self._wire = await asyncio.wait_for(_opened(self._server), limit)
+                # Not wait_for, which before Python 3.12 may lose a cancellation.
+                async with asyncio.timeout(limit):
+                    self._wire = await _opened(self._server)
             except TimeoutError:
                 return unsent.fail(ErrorKind.TIMEOUT, f"{failure} within {limit:g} s")
             except (OSError, ValueError) as error:

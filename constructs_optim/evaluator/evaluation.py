@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import platform
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,21 +13,26 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from constructs_optim.recipe.evaluation.calculation import errors_by_kind, summarize
-from constructs_optim.recipe.evaluation.result import EvaluationResult, Level, Price, Workload
+from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
+from constructs_optim.recipe.evaluation.result import EvaluationResult, Workload
 
 from .drafts import count_drafts
+from .find_limit import Attainment, attainment, limit_of, next_load
 from .load import MeasuredLevel, Segment
-from .options import FormatName, Load, Options
+from .options import Arrivals, ClosedLoop, FormatName, Load, OpenLoop, Options, Replay
 from .prompts import digest
 from .run_directory import RunDirectory
 from .sides import Side
+from .steady_state import drift_of, leave_out_warm_up
 from .streaming import Record
+from .summary import summarize_level
 from .tokens import count_tokens
 
 # A larger lag of this machine distorts the measured times.
 _MOST_LAG_MS = 10.0
 _REFRESH_SECONDS = 0.5
+# What takes the times, and reads what it took.
+_MEASURING = ("httptools", "botocore")
 
 
 class LiveProgress(Progress):
@@ -44,13 +50,14 @@ class LiveProgress(Progress):
 
     def level_began(self, side: Side, load: Load, level: MeasuredLevel) -> None:
         """Add the bar of a level, which has no end where time limits it."""
-        description = f"{side.subject.label}, {load.concurrency} user{'s' if load.concurrency > 1 else ''}"
-        self.add_task(description, total=load.total, completed=len(level.records), errors=0)
+        self.add_task(f"{side.subject.label}, {load.label}", total=load.total, completed=len(level.counted), errors=0)
         self.refresh()
 
     def request_ended(self, record: Record) -> None:
         """Count a request of the current level."""
         bar = self.tasks[-1]
+        if not record.counted:
+            return
         self.update(bar.id, advance=1, errors=bar.fields["errors"] + (record.error is not None))
         now = time.monotonic()
         if now - self._drawn > _REFRESH_SECONDS:
@@ -70,7 +77,7 @@ class LiveProgress(Progress):
 class Evaluation:
     """Measures one side, or the baseline and the optimized side in alternation.
 
-    Both are measured at a concurrency before the next one, so that changes over time, such as other traffic or a warm
+    Both are measured under a load before the next one, so that changes over time, such as other traffic or a warm
     cache, affect both.
     """
 
@@ -81,6 +88,10 @@ class Evaluation:
 
     async def run(self, progress: LiveProgress) -> None:
         """Measure the levels that have not been measured yet. Ctrl-C ends it and keeps the finished requests."""
+        if self.options.find_limit is not None:
+            for side in self.sides:
+                await self._find_limit(side, self.options.find_limit, progress)
+            return
         for load in self.options.loads:
             for side in self.sides:
                 if not self.interrupted:
@@ -89,21 +100,24 @@ class Evaluation:
     def result(self, side: Side) -> EvaluationResult:
         """The result of a side, as far as it has been measured."""
         measured = [
-            (summarize_level(side.price, load.concurrency, level), level)
+            (load, level, summarize_level(load, level, side.price, self.options.objectives))
             for load in self.options.loads
-            if (level := self.directory.measured(side.name, load.concurrency)).records
+            if (level := self.directory.measured(side.name, load)).counted
         ]
         return EvaluationResult(
             subject=side.subject,
             workload=self._workload(side),
             started=self.options.started,
-            levels=tuple(level for level, _ in measured),
+            levels=tuple(sorted((level for _, _, level in measured), key=lambda level: level.request_rate or 0.0)),
             price=side.price,
-            notes=(*side.notes, *_notes(side, measured)),
+            objectives=self.options.objectives,
+            limit=limit_of(self._attainments(side)) if self.options.find_limit is not None else None,
+            notes=(*side.notes, *_notes(side, [(load, level) for load, level, _ in measured])),
         )
 
     def _workload(self, side: Side) -> Workload:
-        generation, load, prompts = self.options.generation, self.options.loads[0], side.sender.prompts
+        generation, prompts = self.options.generation, side.sender.prompts
+        load = self.options.first_load
         parameters = {
             name: value if isinstance(value, str | int | float | bool) else json.dumps(value)
             for name, value in generation.parameters.items()
@@ -119,15 +133,47 @@ class Evaluation:
             seconds=load.seconds,
             warm_up=load.warm_up,
             timeout_seconds=load.timeout_seconds,
+            arrivals=load.arrivals.value if isinstance(load, OpenLoop) else None,
+            burstiness=load.burstiness if isinstance(load, OpenLoop) and load.arrivals is Arrivals.GAMMA else None,
+            speed=load.speed if isinstance(load, Replay) else None,
+            command=self.options.command,
+            versions={name: version(name) for name in _MEASURING} | {"python": platform.python_version()},
             tokens_counted_by="tokenizer" if side.tokenizer else "server",
             tokenizer=side.tokenizer.source if side.tokenizer else None,
         )
 
+    async def _find_limit(self, side: Side, like: OpenLoop, progress: LiveProgress) -> None:
+        """Measure rate after rate, until the highest that meets the objectives is found."""
+        while not self.interrupted:
+            rates = {load.request_rate: load for load in self.options.loads if isinstance(load, OpenLoop)}
+            load = next_load(self._attainments(side), rates, like)
+            if load is None:
+                return
+            # Kept, so that the search can be resumed; a load with more requests takes the place of the one before.
+            others = [other for other in self.options.loads if other.label != load.label]
+            self.options = self.options.model_copy(update={"loads": (*others, load)})
+            self.directory.save(self.options)
+            await self._measure(side, load, progress)
+
+    def _attainments(self, side: Side) -> dict[float, Attainment]:
+        """What came of each rate that was measured."""
+        objectives = self.options.objectives or LatencyObjectives()
+        return {
+            load.request_rate: attainment(level, objectives)
+            for load in self.options.loads
+            if isinstance(load, OpenLoop) and (level := self.directory.measured(side.name, load)).counted
+        }
+
+    def _sent_before(self, side: Side, load: Load) -> Iterator[int]:
+        """The prompts that a side has got at earlier loads."""
+        for earlier in self.options.loads[: self.options.loads.index(load)]:
+            yield from (record.prompt for record in self.directory.measured(side.name, earlier).records)
+
     async def _measure(self, side: Side, load: Load, progress: LiveProgress) -> None:
-        level = self.directory.measured(side.name, load.concurrency)
+        level = self.directory.measured(side.name, load)
         progress.level_began(side, load, level)
         if level.remains(load):
-            with self.directory.append(side.name, load.concurrency, level) as write:
+            with self.directory.append(side.name, load, level) as write:
 
                 def recorded(record: Record) -> None:
                     write(record)
@@ -135,7 +181,7 @@ class Evaluation:
 
                 before = await count_drafts(side.subject.url)
                 try:
-                    await side.sender.run(load, level, recorded)
+                    await side.sender.run(load, level, recorded, self._sent_before(side, load))
                     counted = (await count_drafts(side.subject.url)).since(before)
                     level.segments[-1].drafts, level.segments[-1].accepted = counted.drafts, counted.accepted
                 except asyncio.CancelledError:
@@ -143,65 +189,84 @@ class Evaluation:
                     self.interrupted = True
         elif level.records and not level.complete:
             # The process was killed between the last request and the segment's end.
-            level.segments.append(Segment(complete=True))
+            level.segments.append(Segment(complete=True, total=load.total))
         if level.records:
             chat = side.sender.format.name is FormatName.OPENAI
             await asyncio.to_thread(count_tokens, level.records, side.sender.prompts, side.tokenizer, chat=chat)
-            self.directory.rewrite(side.name, load.concurrency, level)
-            progress.level_ended(len(level.records))
+            if level.complete and _has_steady_state(load):
+                level.segments[-1].left_out = leave_out_warm_up(level)
+            self.directory.rewrite(side.name, load, level)
+            progress.level_ended(len(level.counted))
 
 
-def summarize_level(price: Price | None, concurrency: int, level: MeasuredLevel) -> Level:
-    """The metrics of a side at a concurrency, by the price of all its instances."""
-    metrics = summarize(
-        level.records,
-        level.seconds,
-        concurrency,
-        instance_price_per_hour=price.instance_price_per_hour if price else None,
-        discount=price.discount if price else 0.0,
-    )
-    if drafts := sum(segment.drafts for segment in level.segments):
-        accepted = sum(segment.accepted for segment in level.segments)
-        metrics |= {"acceptance_length": 1 + accepted / drafts, "drafts": drafts}
-    return Level(
-        concurrency=concurrency,
-        seconds=round(level.seconds, 3),
-        metrics={name: round(value, 6) for name, value in metrics.items()},
-        errors=errors_by_kind(level.records),
-        complete=level.complete,
-        retries=sum(record.retried for record in level.records),
-    )
+def _has_steady_state(load: Load) -> bool:
+    """Whether a load is the same all the time."""
+    return load.warm_up > 0 and not isinstance(load, Replay) and (isinstance(load, ClosedLoop) or load.end_rate is None)
 
 
-def _notes(side: Side, levels: Sequence[tuple[Level, MeasuredLevel]]) -> Iterator[str]:
+def _notes(side: Side, levels: Sequence[tuple[Load, MeasuredLevel]]) -> Iterator[str]:
+    records = [record for _, level in levels for record in level.counted]
     if side.tokenizer is None:
         yield "Tokens are those that the server counted: no tokenizer was named (tokenizer=...)."
-        if any("output_tokens" not in level.metrics and "time_to_first_token" in level.metrics for level, _ in levels):
+        if all(record.output_tokens is None for record in records) and any(record.is_measured for record in records):
             yield "The server counted no tokens either: metrics of tokens, and what follows from them, are missing."
-    for level, measured in levels:
-        for note in _level_notes(level, measured):
-            yield f"At concurrency {level.concurrency} {note}"
+    cached = [record for record in records if record.cached_tokens is not None and record.server_input_tokens]
+    if cached:
+        share = sum(r.cached_tokens or 0 for r in cached) / sum(r.server_input_tokens or 0 for r in cached)
+        yield f"{share:.0%} of the prompts' tokens were in the server's cache of prefixes, by its own count."
+    yield from _repetitions(side, [level for _, level in levels])
+    for load, level in levels:
+        for note in _level_notes(load, level):
+            yield f"At {load.label}, {note}"
 
 
-def _level_notes(level: Level, measured: MeasuredLevel) -> Iterator[str]:
-    lag = max((segment.lag_p99 for segment in measured.segments), default=0.0)
+def _repetitions(side: Side, levels: Sequence[MeasuredLevel]) -> Iterator[str]:
+    """How often a prompt was sent that the server may have had in its cache."""
+    sent, repeated, counted = set[int](), 0, 0
+    for level in levels:
+        for record in sorted(level.records, key=lambda record: (record.segment, record.start)):
+            repeated += record.counted and record.turn == 0 and record.prompt in sent
+            counted += record.counted
+            sent.add(record.prompt)
+    if repeated and not side.sender.unique:
+        yield (
+            f"{repeated} of {counted} requests repeated a prompt, which a server with a cache of prefixes responds to "
+            "sooner: give more prompts, or --unique-prompts."
+        )
+
+
+def _level_notes(load: Load, level: MeasuredLevel) -> Iterator[str]:
+    counted = level.counted
+    lag = max((segment.lag_p99 for segment in level.segments), default=0.0)
     if lag > _MOST_LAG_MS:
         yield f"this machine was too busy: times may be up to {lag:.0f} ms too long."
-    successful = [record for record in measured.records if record.is_measured]
+    late = max((segment.late_p99 for segment in level.segments), default=0.0)
+    if late > _MOST_LAG_MS:
+        yield f"1 % of the requests left {late:.0f} ms or more after they were due, which their latencies include."
+    successful = [record for record in counted if record.is_measured]
     whole = sum(record.arrived_whole for record in successful)
     if whole:
         share = f"{whole} of {len(successful)}" if whole < len(successful) else "the server did not stream: all"
         yield f"{share} completions arrived in one piece, which leaves no inter-token latency to measure."
-    if level.retries:
+    if retries := sum(record.retried for record in counted):
         yield (
-            f"{level.retries} of {len(measured.records)} requests met a connection that the server had closed while "
-            "it was idle, and were sent again."
+            f"{retries} of {len(counted)} requests met a connection that the server had closed while it was idle, and "
+            "were sent again."
         )
     uncounted = sum(record.server_output_tokens == 0 and bool(record.text or record.reasoning) for record in successful)
     if uncounted:
         yield f"the server counted no tokens in {uncounted} completions that have text: its count of them is not used."
+    if cold := sum(segment.left_out for segment in level.segments):
+        yield f"the first {cold} requests were not like the others, and are left out: the endpoint was not warm."
+    if _has_steady_state(load) and (drift := drift_of(level)) is not None and not drift.is_steady:
+        yield (
+            f"latency {'rose' if drift.change > 0 else 'fell'} by {abs(drift.change):.0%} of its mean while it was "
+            f"measured (99 % interval {drift.low:+.0%} to {drift.high:+.0%}): this is no steady state. "
+            + ("The endpoint is overloaded, or more" if drift.change > 0 else "More")
+            + " --warm-up is needed."
+        )
     if not level.complete:
-        reason = measured.segments[-1].abandoned if measured.segments else ""
+        reason = level.segments[-1].abandoned if level.segments else ""
         yield "the evaluation was not finished" + (f": {reason}." if reason else "; --resume continues it.")
-    if len(measured.segments) > 1:
+    if len(level.segments) > 1:
         yield "the evaluation was interrupted and resumed."

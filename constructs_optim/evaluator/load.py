@@ -1,25 +1,29 @@
-"""The load: users who send one request after the other, on a connection per user.
+"""The load: users who send one request after the other, or requests that are due at given times.
 
 All of them are tasks of one event loop, which takes the times as bytes arrive; pieces are decoded between arrivals, a
 few at a time.
+
+What is counted is sent under full load. Users begin one after the other, over the time of a response, and each sends
+its warm-up; requests count from when all users have. They go on sending until the last counted response is complete, so
+that no counted request has fewer neighbours than the others. An open loop keeps its rate in the same way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
+import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from constructs_optim.recipe.evaluation.calculation import percentile
-
-from .connection import Connection, Exchange, Target
-from .options import EvaluationError, Generation, Load
+from .arrivals import due_times
+from .connection import Connection, Exchange, Server, Target
+from .options import ClosedLoop, EvaluationError, Generation, Load, OpenLoop, Replay
 from .prompts import Prompt
 from .streaming import Format, Record
 
@@ -29,10 +33,16 @@ _FEWEST_LAGS = 100
 # Users who start at the same moment stay synchronized against a server with even response times: all tokens would
 # arrive at once, and the last of them would be handled late.
 _SPREAD_SECONDS = 0.1
+# Users start over the time of a response, but nobody waits longer than this for the last of them.
+_MOST_SPREAD_SECONDS = 30.0
 # A signature is valid for five minutes, and a response may take longer.
 _FRESH_SECONDS = 60.0
 # A deleted endpoint fails thousands of requests a second: the load stops after this many consecutive failures.
 _MOST_FAILURES, _MOST_FAILURES_PER_USER = 20, 3
+# The event loop's timers are this exact: a request that leaves later than it was due is late.
+_TIMER_SECONDS = 0.002
+# An open loop opens connections ahead of need. It has at most so many, and leaves files to the rest of the process.
+_SPARE_CONNECTIONS, _MOST_CONNECTIONS, _OTHER_FILES = 4, 8192, 64
 _DIGITS = 6
 _TRIES = 3
 
@@ -41,20 +51,28 @@ _TRIES = 3
 class Segment:
     """The end of a load, or of a part of it; ``abandoned`` is the reason why it was stopped early.
 
-    ``lag_p99`` is the 99th percentile of the event loop's lag in milliseconds, which measured times include.
-    ``drafts`` were verified by the server meanwhile, with ``accepted`` tokens of them.
+    ``lag_p99`` is the 99th percentile of the event loop's lag in milliseconds, which measured times include, and
+    ``late_p99`` that of requests which left after they were due, which counts as their latency. ``drafts`` were
+    verified by the server meanwhile, with ``accepted`` tokens of them. ``total`` requests were to be sent in all, and
+    ``left_out`` are those that met a cold endpoint.
     """
 
     complete: bool = False
     lag_p99: float = 0.0
+    late_p99: float = 0.0
     abandoned: str = ""
+    total: int | None = None
+    left_out: int = 0
     drafts: float = 0.0
     accepted: float = 0.0
 
 
 @dataclass
 class MeasuredLevel:
-    """The requests of one side at one concurrency, in one segment or, where it was resumed, in several."""
+    """The requests of one side at one load, in one segment or, where it was resumed, in several.
+
+    ``records`` are those that count, and others that were under way with them.
+    """
 
     records: list[Record] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
@@ -65,64 +83,83 @@ class MeasuredLevel:
         return bool(self.segments) and self.segments[-1].complete
 
     @property
-    def seconds(self) -> float:
-        """The total time of the segments, each from its first request to its last response."""
-        spans: dict[int, tuple[float, float]] = {}
-        for record in self.records:
-            first, last = spans.get(record.segment, (record.start, record.end))
-            spans[record.segment] = min(first, record.start), max(last, record.end)
-        return sum(last - first for first, last in spans.values())
+    def counted(self) -> list[Record]:
+        """The requests that count."""
+        return [record for record in self.records if record.counted]
 
     @property
-    def segment_numbers(self) -> list[int]:
-        """The numbers of the segments that have requests, in their order."""
-        return sorted({record.segment for record in self.records})
+    def windows(self) -> dict[int, tuple[float, float]]:
+        """The time in which counted requests were sent, by the number of the segment.
+
+        Where they had neighbours until the end, it ends when the last one was sent, otherwise when all were complete.
+        """
+        found: dict[int, tuple[float, float]] = {}
+        for number in sorted({record.segment for record in self.records if record.counted}):
+            counted = [record for record in self.records if record.segment == number and record.counted]
+            is_full = any(record.segment == number and not record.counted for record in self.records)
+            begin, last = (choose(record.start for record in counted) for choose in (min, max))
+            if not is_full or last - begin <= 0:
+                last = max(record.end for record in counted)
+            found[number] = begin, last
+        return found
+
+    @property
+    def seconds(self) -> float:
+        """How long the windows are together."""
+        return sum(end - begin for begin, end in self.windows.values())
 
     def remains(self, load: Load) -> bool:
         """Whether requests of a load are left to send."""
         if self.complete:
-            return False
+            return (load.total or 0) > (self.segments[-1].total or load.total or 0)
         if load.total is not None:
-            return len(self.records) < load.total
+            return len(self.counted) < load.total
         return self.seconds < (load.seconds or 0)
 
 
 @dataclass
 class Sender:
-    """Sends prompts to one target, in one format."""
+    """Sends prompts to one target, in one format.
+
+    ``unique`` is what each request begins with, and a number of its own, so that no cache of prefixes has seen it.
+    ``response_seconds`` is how long a response took that had no neighbours.
+    """
 
     target: Target
     format: type[Format]
     prompts: Sequence[Prompt]
     generation: Generation = field(default_factory=Generation)
+    unique: str = ""
+    response_seconds: float = _SPREAD_SECONDS
 
-    async def run(self, load: Load, level: MeasuredLevel, recorded: Callable[[Record], None] | None = None) -> None:
-        """Send the remaining requests of a load, as a new segment of its level; ``recorded`` is called with each."""
-        segment, lags = Segment(), list[float]()
-        connections = [Connection(self.target.server) for _ in range(load.concurrency)]
+    async def run(
+        self,
+        load: Load,
+        level: MeasuredLevel,
+        recorded: Callable[[Record], None] | None = None,
+        sent_before: Iterable[int] = (),
+    ) -> None:
+        """Send the remaining requests of a load, as a new segment of its level; ``recorded`` is called with each.
+
+        ``sent_before`` are the prompts of earlier levels, which are sent again only after all others.
+        """
+        segment, lags = Segment(total=load.total), list[float]()
+        run = _Run(self, load, level, recorded, sent_before)
+        recording = asyncio.create_task(run.record_all())
+        watching = asyncio.create_task(_watch_lag(lags))
         try:
-            await _gather_or_cancel(
-                self._warm_up(load, user, connection) for user, connection in enumerate(connections)
-            )
-            run = _Run(self, load, level, recorded)
-            recording = asyncio.create_task(run.record_all())
-            watching = asyncio.create_task(_watch_lag(lags))
-            try:
-                await _gather_or_cancel(
-                    run.user(connection, _SPREAD_SECONDS * user / load.concurrency)
-                    for user, connection in enumerate(connections)
-                )
-                segment.abandoned = run.abandoned
-                segment.complete = not run.abandoned
-            finally:
-                watching.cancel()
-                run.exchanges.put_nowait(None)
-                await _finish(recording)
+            await run.send_all()
+            segment.abandoned = run.abandoned
+            segment.complete = not run.abandoned
         finally:
-            for connection in connections:
-                connection.close()
+            watching.cancel()
+            run.exchanges.put_nowait(None)
+            await _finish(recording)
+            run.leave_out_unneeded()
             if len(lags) >= _FEWEST_LAGS:
-                segment.lag_p99 = round(percentile(sorted(lags), 99) * 1000, 3)
+                segment.lag_p99 = _p99(lags)
+            if run.late:
+                segment.late_p99 = _p99(run.late)
             level.segments.append(segment)
 
     async def choose_format(self, formats: Sequence[type[Format]], timeout_seconds: float) -> None:
@@ -132,10 +169,12 @@ class Sender:
             for prompt in self.prompts[:_TRIES]:
                 connection = Connection(self.target.server)
                 try:
-                    record = await self.read(await connection.send(await self.write(prompt), timeout_seconds))
+                    request = await self.write(prompt.request(()))
+                    record = await self.read(await connection.send(request, timeout_seconds))
                 finally:
                     connection.close()
                 if record.error is None and record.first_token is not None:
+                    self.response_seconds = record.end - record.start
                     return
                 reason = f"{record.error or 'empty'}: {record.message or 'the completion has no token'}"
                 problems.append(f"  {self.format.name}: {reason}")
@@ -156,83 +195,353 @@ class Sender:
                 await asyncio.sleep(0)
         return response.finish()
 
-    async def _warm_up(self, load: Load, user: int, connection: Connection) -> None:
-        for turn in range(load.warm_up):
-            prompt = self.prompts[-1 - (user + turn * load.concurrency) % len(self.prompts)]
-            await connection.send(await self.write(prompt), load.timeout_seconds)
+
+@dataclass
+class _Request:
+    """A request that is ready to be sent: the next turn of a conversation, or its only one."""
+
+    prompt: int
+    conversation: int
+    # How often the prompt has been sent, this time included.
+    repeat: int
+    counted: bool
+    responses: tuple[str, ...] = ()
+    content: bytes = b""
+    written: float = 0.0
+
+
+_Recording = asyncio.Future[Record]
 
 
 class _Run:
-    """The requests of one segment, which its users share."""
+    """The requests of one segment."""
 
     def __init__(
-        self, sender: Sender, load: Load, level: MeasuredLevel, recorded: Callable[[Record], None] | None
+        self,
+        sender: Sender,
+        load: Load,
+        level: MeasuredLevel,
+        recorded: Callable[[Record], None] | None,
+        sent_before: Iterable[int],
     ) -> None:
-        self.exchanges: asyncio.Queue[tuple[int, Exchange] | None] = asyncio.Queue()
+        self.exchanges: asyncio.Queue[tuple[_Request, Exchange, _Recording | None] | None] = asyncio.Queue()
         self.abandoned = ""
-        self._sender, self._timeout, self._level, self._recorded = sender, load.timeout_seconds, level, recorded
-        self._order = prompt_order(len(sender.prompts), load.concurrency, [record.prompt for record in level.records])
+        self.late: list[float] = []
+        self._sender, self._load, self._level, self._recorded = sender, load, level, recorded
+        counted = [record.prompt for record in level.counted if not record.turn]
+        self._order = prompt_order(len(sender.prompts), load.label, [*sent_before, *counted])
+        # From the other end: what does not count takes no prompt from what does, as long as there are enough.
+        first_round = itertools.islice(prompt_order(len(sender.prompts), load.label), len(sender.prompts))
+        self._others = itertools.cycle(reversed([*first_round]))
+        if isinstance(load, Replay):
+            self._order = iter(range(len(counted), len(sender.prompts)))
         self._number = max((record.segment for record in level.records), default=-1) + 1
+        self._conversations = itertools.count()
+        self._repeats: Counter[int] = Counter(sent_before)
         self._began = time.perf_counter()
-        self._left = None if load.total is None else load.total - len(level.records)
-        self._deadline = None if load.seconds is None else self._began + load.seconds - level.seconds
-        self._failures, self._most_failures = 0, _MOST_FAILURES + _MOST_FAILURES_PER_USER * load.concurrency
+        self._left = None if load.total is None else load.total - len(level.counted)
+        self._seconds = None if load.seconds is None else load.seconds - level.seconds
+        self._deadline: float | None = None
+        # Whether load goes on around what counts, which begins when ``_counting`` is set.
+        self._keeps_on = load.warm_up > 0 and not isinstance(load, Replay)
+        self._counting, self._is_complete = not self._keeps_on, False
+        self._users_warm, self._under_way = 0, 0
+        self._over = asyncio.Event()
+        self._failed: BaseException | None = None
+        self._failures = 0
+        users = load.concurrency if isinstance(load, ClosedLoop) else 1
+        self._most_failures = _MOST_FAILURES + _MOST_FAILURES_PER_USER * users
 
-    async def user(self, connection: Connection, delay: float) -> None:
-        """Send requests, one after the other, until there is nothing left to send."""
-        ready = await self._next()
-        await asyncio.sleep(delay)
-        while ready is not None and not self.abandoned:
-            prompt, request, written = ready
-            now = time.perf_counter()
-            if self._deadline is not None and now >= self._deadline:
-                return
-            if now - written > _FRESH_SECONDS:
-                request = await self._sender.write(self._sender.prompts[prompt])
-            # The next request is written and signed during this one: users whose responses end at the same moment would
-            # otherwise wait for each other, and the times would include the wait.
-            writing = asyncio.create_task(self._next())
-            try:
-                exchange = await connection.send(request, self._timeout)
-            except BaseException:
-                writing.cancel()
-                raise
-            self.exchanges.put_nowait((prompt, exchange))
-            self._failures = 0 if exchange.error is None else self._failures + 1
-            if self._failures >= self._most_failures:
-                self.abandoned = f"the last {self._failures} requests all failed: {exchange.message}"
-            ready = await writing
+    async def send_all(self) -> None:
+        """Send all requests, until the last response that counts is complete."""
+        if isinstance(self._load, ClosedLoop):
+            senders = [self._user(number, self._load.concurrency) for number in range(self._load.concurrency)]
+        else:
+            senders = [self._arrivals(self._load)]
+        tasks = [asyncio.create_task(sender) for sender in senders]
+        everything, over = asyncio.gather(*tasks), asyncio.create_task(self._over.wait())
+        try:
+            await asyncio.wait([everything, over], return_when=asyncio.FIRST_COMPLETED)
+            if everything.done():
+                everything.result()
+            if self._failed is not None:
+                raise self._failed
+        finally:
+            everything.cancel()
+            over.cancel()
+            await asyncio.gather(everything, over, *tasks, return_exceptions=True)
 
     async def record_all(self) -> None:
         """Read and record the exchanges as they end, until None follows."""
         while (ended := await self.exchanges.get()) is not None:
-            prompt, exchange = ended
+            request, exchange, waiting = ended
             record = await self._sender.read(exchange)
-            record.prompt, record.segment = prompt, self._number
+            record.prompt, record.turn, record.counted = request.prompt, len(request.responses), request.counted
+            record.segment, record.conversation = self._number, request.conversation
             for name in ("start", "end", "first_token", "last_token"):
                 at = getattr(record, name)
                 setattr(record, name, None if at is None else round(at - self._began, _DIGITS))
-            self._level.records.append(record)
-            if self._recorded is not None:
-                self._recorded(record)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(record)
+            if request.counted or not self._is_complete:
+                self._level.records.append(record)
+                if self._recorded is not None:
+                    self._recorded(record)
 
-    async def _next(self) -> tuple[int, bytes, float] | None:
-        """The next prompt's index, its request, and when that was written."""
-        if self._left is not None:
-            if self._left <= 0:
-                return None
-            self._left -= 1
-        prompt = next(self._order)
-        return prompt, await self._sender.write(self._sender.prompts[prompt]), time.perf_counter()
+    def leave_out_unneeded(self) -> None:
+        """Forget requests that were complete before the first one that counts was sent."""
+        level, number = self._level, self._number
+        first = min((r.start for r in level.counted if r.segment == number), default=float("inf"))
+        level.records[:] = [r for r in level.records if r.counted or r.segment != number or r.end > first]
+
+    async def _user(self, number: int, concurrency: int) -> None:
+        """Send requests, one after the other."""
+        connection, sent = Connection(self._sender.target.server), 0
+        spread = _SPREAD_SECONDS
+        if self._load.warm_up:
+            spread = min(max(spread, self._sender.response_seconds), _MOST_SPREAD_SECONDS)
+        try:
+            request = await self._next(time.perf_counter())
+            await asyncio.sleep(spread * number / concurrency)
+            while request is not None and not self._over.is_set():
+                request = await self._as_due(request, time.perf_counter())
+                if request is None:
+                    return
+                # The next request is written and signed during this one: users whose responses end at the same moment
+                # would otherwise wait for each other, and the times would include the wait.
+                is_last = self._is_last_turn(request)
+                writing = asyncio.create_task(self._next(time.perf_counter())) if is_last else None
+                try:
+                    record = await self._exchange(connection, request)
+                except BaseException:
+                    if writing is not None:
+                        writing.cancel()
+                    raise
+                sent += 1
+                if sent == self._load.warm_up:
+                    self._users_warm += 1
+                    self._counting = self._counting or self._users_warm == concurrency
+                request = await writing if writing is not None else await self._next_turn(request, record)
+                if request is None and writing is None:
+                    request = await self._next(time.perf_counter())
+        finally:
+            connection.close()
+
+    async def _arrivals(self, load: OpenLoop | Replay) -> None:
+        """Send requests when they are due."""
+        pool, tasks = _Pool(self._sender.target.server), set[asyncio.Task[None]]()
+        lead = self._sender.response_seconds * load.warm_up if isinstance(load, OpenLoop) else 0.0
+        start = time.perf_counter()
+
+        def ended(task: asyncio.Task[None]) -> None:
+            tasks.discard(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._failed = error
+                self._over.set()
+
+        try:
+            for due in due_times(load, lead) if isinstance(load, OpenLoop) else self._recorded_times(load):
+                self._counting = not self._is_complete and (self._counting or due >= lead)
+                request = await self._next(start + due)
+                if request is None:
+                    break
+                await asyncio.sleep(max(0.0, start + due - time.perf_counter()))
+                if self._over.is_set():
+                    break
+                task = asyncio.create_task(self._arrival(pool, request, start + due))
+                tasks.add(task)
+                task.add_done_callback(ended)
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            pool.close()
+
+    def _recorded_times(self, load: Replay) -> Iterator[float]:
+        """Seconds from the start at which the prompts that are left are due."""
+        times = [prompt.at_seconds or 0.0 for prompt in self._sender.prompts]
+        left = times[len(times) - (self._left or len(times)) :] if self._seconds is None else times
+        for at in left:
+            yield (at - left[0]) / load.speed
+
+    async def _arrival(self, pool: _Pool, request: _Request, due: float) -> None:
+        """One request, and the turns that follow it, each after the response to the last one."""
+        connection = await pool.take()
+        try:
+            following: _Request | None = request
+            while following is not None:
+                is_last = self._is_last_turn(following)
+                record = await self._exchange(connection, following, due if following is request else None)
+                following = None if is_last else await self._next_turn(following, record)
+        finally:
+            pool.give_back(connection)
+
+    async def _exchange(self, connection: Connection, request: _Request, due: float | None = None) -> _Recording | None:
+        """Send a request; what becomes its record, where another turn waits for that.
+
+        Latency counts from when it was due: who waits for a free connection waits as well.
+        """
+        if time.perf_counter() - request.written > _FRESH_SECONDS:
+            request.content = await self._content(request)
+        exchange = await connection.send(request.content, self._load.timeout_seconds)
+        if due is not None:
+            late = max(0.0, exchange.start - due)
+            self.late.append(late)
+            if late > _TIMER_SECONDS:
+                exchange.start = due
+        waiting: _Recording | None = None
+        if not self._is_last_turn(request):
+            waiting = asyncio.get_running_loop().create_future()
+        self.exchanges.put_nowait((request, exchange, waiting))
+        self._failures = 0 if exchange.error is None else self._failures + 1
+        if self._failures >= self._most_failures and not self.abandoned:
+            self.abandoned = f"the last {self._failures} requests all failed: {exchange.message}"
+            self._over.set()
+        if request.counted:
+            self._under_way -= 1
+            self._end_if_complete()
+        return waiting
+
+    async def _as_due(self, request: _Request, now: float) -> _Request | None:
+        """A request that was written while the one before was under way, as it has to be now; None where it is late."""
+        if request.counted and self._deadline is not None and now >= self._deadline:
+            request.counted = False
+            self._under_way -= 1
+            self._complete()
+            return request if self._keeps_on else None
+        if not request.counted and self._counting and not request.responses:
+            return await self._next(now)
+        return request
+
+    async def _next(self, at: float) -> _Request | None:
+        """The first request of a prompt, for a time; None where the load is over."""
+        counted = self._takes(at)
+        if not counted and self._is_complete and not self._keeps_on:
+            return None
+        prompt = next(self._order if counted else self._others)
+        self._repeats[prompt] += 1
+        request = _Request(prompt, next(self._conversations), self._repeats[prompt], counted)
+        request.content = await self._content(request)
+        return request
+
+    async def _next_turn(self, request: _Request, recording: _Recording | None) -> _Request | None:
+        """The next request of a conversation; None where the last one failed, or the load is over."""
+        record = await recording if recording is not None else None
+        if record is None or not record.is_measured:
+            return None
+        turn = (self._sender.prompts[request.prompt].turns or ())[len(request.responses) + 1]
+        await asyncio.sleep(turn.delay_seconds)
+        counted = self._takes(time.perf_counter())
+        if not counted and self._is_complete and not self._keeps_on:
+            return None
+        responses = (*request.responses, record.text)
+        following = _Request(request.prompt, request.conversation, request.repeat, counted, responses)
+        following.content = await self._content(following)
+        return following
+
+    def _is_last_turn(self, request: _Request) -> bool:
+        turns = self._sender.prompts[request.prompt].turns
+        return turns is None or len(request.responses) + 1 == len(turns)
+
+    async def _content(self, request: _Request) -> bytes:
+        request.written = time.perf_counter()
+        prompt = self._sender.prompts[request.prompt].request(request.responses)
+        if self._sender.unique:
+            prompt = prompt.beginning_with(f"{self._sender.unique}-{request.prompt}-{request.repeat} ")
+        return await self._sender.write(prompt)
+
+    def _takes(self, at: float) -> bool:
+        """Whether a request at a time counts, which takes one of those that are left."""
+        if not self._counting or self._is_complete:
+            return False
+        if self._seconds is not None:
+            self._deadline = self._deadline or at + self._seconds
+        if at >= self._deadline if self._deadline is not None else self._left == 0:
+            self._complete()
+            return False
+        self._left = None if self._left is None else self._left - 1
+        self._under_way += 1
+        return True
+
+    def _complete(self) -> None:
+        """No further request counts."""
+        self._is_complete = True
+        self._end_if_complete()
+
+    def _end_if_complete(self) -> None:
+        if self._is_complete and self._under_way == 0:
+            self._over.set()
 
 
-def prompt_order(count: int, concurrency: int, sent: Sequence[int] = ()) -> Iterator[int]:
+class _Pool:
+    """The connections of an open loop: as many as there are requests under way, and a few that are open already."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._idle: list[Connection] = []
+        self._known: list[Connection] = []
+        self._free = asyncio.Semaphore(min(_MOST_CONNECTIONS, _most_files() - _OTHER_FILES))
+        self._opening: set[asyncio.Task[None]] = set()
+
+    async def take(self) -> Connection:
+        """A connection that is not in use, open if possible."""
+        await self._free.acquire()
+        connection = next((each for each in reversed(self._idle) if each.is_open), None)
+        if connection is not None:
+            self._idle.remove(connection)
+        if len(self._idle) + len(self._opening) < _SPARE_CONNECTIONS:
+            task = asyncio.create_task(self._open())
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+        return connection or self._new()
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for the next request."""
+        self._idle.append(connection)
+        self._free.release()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for task in self._opening:
+            task.cancel()
+        for connection in self._known:
+            connection.close()
+
+    async def _open(self) -> None:
+        connection = self._new()
+        await connection.open()
+        self._idle.insert(0, connection)
+
+    def _new(self) -> Connection:
+        connection = Connection(self._server)
+        self._known.append(connection)
+        return connection
+
+
+def _most_files() -> int:
+    """How many files this process may have open, after asking for as many as it may ask for."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # on Windows, where sockets are no files
+        return _MOST_CONNECTIONS + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_CONNECTIONS + _OTHER_FILES
+    wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def prompt_order(count: int, seed: str, sent: Iterable[int] = ()) -> Iterator[int]:
     """An endless sequence of prompts' indexes: all prompts in random order, then all in another order.
 
-    The concurrency seeds the order, so that both sides of a comparison receive the same prompts in the same order.
+    The seed is the name of the load, so that both sides of a comparison receive the same prompts in the same order.
     Indexes in ``sent`` are skipped as often as they occur.
     """
-    generator = random.Random(concurrency)  # noqa: S311 - no secret
+    generator = random.Random(seed)  # noqa: S311 - no secret
     skipped = Counter(sent)
     while True:
         indexes = list(range(count))
@@ -242,17 +551,6 @@ def prompt_order(count: int, concurrency: int, sent: Sequence[int] = ()) -> Iter
                 skipped[index] -= 1
             else:
                 yield index
-
-
-async def _gather_or_cancel(coroutines: Iterator[Coroutine[Any, Any, None]]) -> None:
-    """Run all concurrently; a failure or an interruption cancels all."""
-    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _finish(recording: asyncio.Task[None]) -> None:
@@ -269,3 +567,8 @@ async def _watch_lag(lags: list[float]) -> None:
         due = loop.time() + _LAG_EVERY_SECONDS
         await asyncio.sleep(_LAG_EVERY_SECONDS)
         lags.append(loop.time() - due)
+
+
+def _p99(seconds: list[float]) -> float:
+    """The 99th percentile in milliseconds: the value that 99 % do not exceed."""
+    return round(sorted(seconds)[math.ceil(0.99 * len(seconds)) - 1] * 1000, 3)

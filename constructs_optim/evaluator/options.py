@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, NonNegativeInt, PositiveFloat, PositiveInt
 
+from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
+from constructs_optim.recipe.evaluation.result import load_label
 from constructs_optim.runtime.evaluation.differences import MARGIN
+
+_FEWEST_REQUESTS, _REQUESTS_PER_USER = 32, 8
+_FEWEST_ARRIVALS, _ARRIVAL_SECONDS = 100, 30
 
 
 class EvaluationError(Exception):
@@ -39,23 +45,122 @@ class Generation(_Options):
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-class Load(_Options):
-    """The load of one level: requests of all users together, or seconds in which requests are started."""
+class Arrivals(StrEnum):
+    """How requests of an open loop are spaced: at random, evenly, or in bursts."""
 
-    concurrency: int
-    requests: int | None = None
-    seconds: float | None = None
-    # Requests of each user before anything is counted.
-    warm_up: int = 1
-    timeout_seconds: float = 120.0
+    POISSON = "poisson"
+    CONSTANT = "constant"
+    GAMMA = "gamma"
+
+
+class _Load(_Options):
+    """What every load has: how many requests are counted, or in how many seconds those are started that are."""
+
+    requests: PositiveInt | None = None
+    seconds: PositiveFloat | None = None
+    # Requests of each user, or response times of an open loop, before anything is counted. With 0, everything is.
+    warm_up: NonNegativeInt = 1
+    timeout_seconds: PositiveFloat = 120.0
+
+    @property
+    def label(self) -> str:
+        """Its name in reports and results, such as ``8 users``."""
+        raise NotImplementedError
+
+    @property
+    def file_name(self) -> str:
+        """A part of the name of its file."""
+        return self.label.replace("/s", " per second").replace(" ", "-")
+
+    @property
+    def default_total(self) -> int:
+        """How many are counted where neither a number nor a time is given."""
+        raise NotImplementedError
 
     @property
     def total(self) -> int | None:
-        """Requests of all users together; None where time limits them."""
-        if self.seconds is not None:
-            return None
-        # By default enough for a median, and few enough to wait for.
-        return self.requests or max(32, 8 * self.concurrency)
+        """How many requests are counted; None where time limits them."""
+        return None if self.seconds is not None else self.requests or self.default_total
+
+
+class ClosedLoop(_Load):
+    """Users who each send the next request when the response to the last one is complete."""
+
+    kind: Literal["closed"] = "closed"
+    concurrency: PositiveInt
+
+    @property
+    def label(self) -> str:
+        """Its users."""
+        return load_label(self.concurrency, None)
+
+    @property
+    def file_name(self) -> str:
+        """Its users' number."""
+        return str(self.concurrency)
+
+    @property
+    def default_total(self) -> int:
+        """Enough for a median, and few enough to wait for."""
+        return max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * self.concurrency)
+
+
+class OpenLoop(_Load):
+    """Requests at a rate, in requests per second, whether or not earlier ones have been completed.
+
+    The rate changes linearly to ``end_rate`` while counted requests are sent. ``burstiness`` is the shape of gamma
+    arrivals: 1 is Poisson, less is burstier.
+    """
+
+    kind: Literal["open"] = "open"
+    request_rate: PositiveFloat
+    end_rate: PositiveFloat | None = None
+    arrivals: Arrivals = Arrivals.POISSON
+    burstiness: PositiveFloat = 0.25
+
+    @property
+    def label(self) -> str:
+        """Its rate, or both ends of a ramp."""
+        return load_label(None, self.request_rate, self.end_rate)
+
+    @property
+    def mean_rate(self) -> float:
+        """The requests per second of all its time."""
+        return self.request_rate if self.end_rate is None else (self.request_rate + self.end_rate) / 2
+
+    @property
+    def default_total(self) -> int:
+        """Enough for a 90th percentile, and half a minute's at high rates."""
+        return max(_FEWEST_ARRIVALS, math.ceil(_ARRIVAL_SECONDS * self.mean_rate))
+
+    @property
+    def ramp_seconds(self) -> float:
+        """How long a ramp takes; 0 without one."""
+        if self.end_rate is None:
+            return 0.0
+        return self.seconds or (self.total or 0) / self.mean_rate
+
+
+class Replay(_Load):
+    """Requests at the times that the prompts have, ``speed`` times as fast: so many, at that rate on average."""
+
+    kind: Literal["replay"] = "replay"
+    request_rate: PositiveFloat
+    speed: PositiveFloat = 1.0
+    prompts: PositiveInt
+
+    @property
+    def label(self) -> str:
+        """Its rate."""
+        return load_label(None, self.request_rate)
+
+    @property
+    def default_total(self) -> int:
+        """All that were recorded."""
+        return self.prompts
+
+
+Load = Annotated[ClosedLoop | OpenLoop | Replay, Field(discriminator="kind")]
 
 
 class SideOptions(_Options):
@@ -87,7 +192,7 @@ class Options(_Options):
     """All options of an evaluation: of two sides, the baseline comes first; a load for each level, by concurrency."""
 
     # The version of the folder's format.
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     sides: tuple[SideOptions, ...]
     started: dt.datetime
     loads: tuple[Load, ...]
@@ -99,3 +204,15 @@ class Options(_Options):
     max_error_rate: float | None = None
     margin: float = MARGIN
     random_prompts: bool = False
+    # Whether each request begins with a number of its own.
+    unique_prompts: bool = False
+    objectives: LatencyObjectives | None = None
+    # The load at whose rate the search for each side's limit begins, which adds the others.
+    find_limit: OpenLoop | None = None
+    # What was typed, without keys.
+    command: str | None = None
+
+    @property
+    def first_load(self) -> Load:
+        """The load that is measured first."""
+        return self.find_limit or self.loads[0]

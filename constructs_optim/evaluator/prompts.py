@@ -1,41 +1,25 @@
-"""The prompts of an evaluation: a file with a JSON object a line, or random words."""
+"""The prompts of an evaluation."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import random
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
+    NonNegativeFloat,
     PositiveInt,
     Strict,
     ValidationError,
     model_validator,
 )
-
-from constructs_optim.recipe.evaluation.workload import Workload
-
-from .options import EvaluationError
-
-RANDOM_PROMPTS_NOTE = (
-    "The prompts are random words (no --prompts): their length is usual, their content is not, and neither "
-    "are acceptance rates of a draft."
-)
-_WORDS = (
-    "time year people way day man thing woman life child world school state family student group country problem hand "
-    "part place case week company system program question work number night point home water room mother area money "
-    "story fact month lot right study book eye job word business issue side kind head house service friend father "
-    "power hour game line end member law car city name team minute idea body back parent face level office door health"
-)
-_MOST_FAULTS = 20
 
 
 def _not_blank(text: str) -> str:
@@ -56,30 +40,50 @@ class Message(BaseModel):
     content: JsonValue
 
 
+class Turn(BaseModel):
+    """What a user says next in a conversation, some time after the last response; its text alone will do."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: _Text
+    delay_seconds: NonNegativeFloat = 0.0
+    max_tokens: Annotated[PositiveInt, Strict()] | None = None
+
+
+def _as_turn(value: object) -> object:
+    return {"prompt": value} if isinstance(value, str) else value
+
+
 class Prompt(BaseModel):
-    """The prompt of a request: a user's message, a chat, or text without a template (``inputs``)."""
+    """The prompt of a request: a user's message, a chat, or text without a template (``inputs``).
+
+    ``turns`` make it a conversation, after ``messages`` if there are any: each turn is a request with all that was said
+    before, by the model as well. ``at_seconds`` is when it was sent, for a replay.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     prompt: _Text | None = None
     messages: tuple[Message, ...] | None = Field(default=None, min_length=1)
     inputs: _Text | None = None
+    turns: tuple[Annotated[Turn, BeforeValidator(_as_turn)], ...] | None = Field(default=None, min_length=1)
     reference: str | None = None
     max_tokens: Annotated[PositiveInt, Strict()] | None = None
+    at_seconds: float | None = None
 
     @model_validator(mode="after")
-    def _one_of_three(self) -> Self:
-        present = [name for name in ("prompt", "messages", "inputs") if getattr(self, name) is not None]
-        if len(present) != 1:
-            raise ValueError(f"has {' and '.join(present) or 'none of prompt, messages and inputs'}; one is needed")
+    def _one_of_them(self) -> Self:
+        present = [name for name in ("prompt", "messages", "inputs", "turns") if getattr(self, name) is not None]
+        if present != ["messages", "turns"] and len(present) != 1:
+            found = " and ".join(present) or "none of prompt, messages, inputs and turns"
+            raise ValueError(f"has {found}; one is needed")
         return self
 
     @property
     def text(self) -> str:
-        """All its text, without a chat template."""
-        if self.messages is None:
-            return self.inputs or self.prompt or ""
-        return "\n".join(_text_of(message.content) for message in self.messages)
+        """All its text, without a chat template; of a conversation, what the user says."""
+        chat = [_text_of(message.content) for message in self.messages or ()]
+        return "\n".join([*chat, *(turn.prompt for turn in self.turns or ())]) or self.inputs or self.prompt or ""
 
     def as_messages(self) -> list[dict[str, Any]]:
         """The prompt as a chat; plain text is a user's message."""
@@ -87,31 +91,28 @@ class Prompt(BaseModel):
             return [{"role": "user", "content": self.text}]
         return [message.model_dump() for message in self.messages]
 
+    def beginning_with(self, text: str) -> Prompt:
+        """The prompt with some text before it, or before its first message."""
+        if self.messages is None:
+            named = "inputs" if self.inputs is not None else "prompt"
+            return self.model_copy(update={named: text + (getattr(self, named) or "")})
+        first = self.messages[0]
+        content = text + first.content if isinstance(first.content, str) else first.content
+        if isinstance(first.content, list):
+            content = [{"type": "text", "text": text}, *first.content]
+        changed = first.model_copy(update={"content": content})
+        return self.model_copy(update={"messages": (changed, *self.messages[1:])})
 
-def read_prompts(path: Path) -> list[Prompt]:
-    """The prompts of a JSON Lines file; empty lines are skipped."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise EvaluationError(f"the prompts cannot be read from {path}: {error}") from None
-    prompts: list[Prompt] = []
-    faults: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            prompts.append(Prompt.model_validate_json(line))
-        except ValidationError as error:
-            faults.append(f"  line {number}: {describe_errors(error)}")
-    if faults:
-        more = [f"  and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
-        listed = "\n".join([*faults[:_MOST_FAULTS], *more])
-        raise EvaluationError(f"{path} has {len(faults)} faulty line{'s' if len(faults) > 1 else ''}:\n{listed}")
-    if not prompts:
-        raise EvaluationError(
-            f'{path} holds no prompts: write one JSON object a line, for instance {{"prompt": "Hello"}}'
-        )
-    return prompts
+    def request(self, responses: Sequence[str]) -> Prompt:
+        """The prompt of a conversation's next request, after these responses; of any other prompt, itself."""
+        if self.turns is None:
+            return self
+        said: list[Message] = []
+        for turn, response in zip(self.turns, responses, strict=False):
+            said += [Message(role="user", content=turn.prompt), Message(role="assistant", content=response)]
+        turn = self.turns[len(responses)]
+        messages = (*(self.messages or ()), *said, Message(role="user", content=turn.prompt))
+        return Prompt(messages=messages, max_tokens=turn.max_tokens or self.max_tokens)
 
 
 def describe_errors(error: ValidationError) -> str:
@@ -122,32 +123,12 @@ def describe_errors(error: ValidationError) -> str:
     return "; ".join(f"{location}: {message}" if location else message for location, message in described)
 
 
-def random_prompts(count: int, count_tokens: Callable[[str], int] | None = None) -> str:
-    """JSON Lines of prompts with a mean length of 622 tokens, always the same for the same count.
-
-    The length is that of evaluations in the cloud (:class:`Workload`), drawn with their seed and a standard deviation
-    of a tenth. The words are common, in random order, so that prompts share no prefix that a server could cache.
-    Without ``count_tokens``, a word counts as one token.
-    """
-    shape = Workload()
-    generator, words = random.Random(shape.seed), _WORDS.split()  # noqa: S311 - no secret
-    lines: list[str] = []
-    for _ in range(count):
-        length = max(1, round(generator.gauss(shape.input_tokens, shape.input_tokens / 10)))
-        chosen = generator.choices(words, k=length)
-        if count_tokens is not None:
-            # The number of tokens is nearly proportional to the number of words.
-            tokens = max(1, count_tokens(" ".join(chosen)))
-            chosen = (chosen * (length // tokens + 1))[: max(1, round(length * length / tokens))]
-        lines.append(json.dumps({"prompt": " ".join(chosen)}))
-    return "\n".join(lines) + "\n"
-
-
 def digest(prompts: Sequence[Prompt]) -> str:
     """SHA-256 of the prompts in their order: two evaluations with the same digest sent the same."""
     canonical = [
         {"messages": prompt.as_messages() if prompt.inputs is None else []}
         | prompt.model_dump(include={"inputs", "reference", "max_tokens"})
+        | prompt.model_dump(include={"turns", "at_seconds"}, exclude_none=True)
         for prompt in prompts
     ]
     return hashlib.sha256(json.dumps(canonical, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

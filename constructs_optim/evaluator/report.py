@@ -1,4 +1,4 @@
-"""The results of an evaluation: JSON for machines, CSV for spreadsheets, and a page with plots."""
+"""The results of an evaluation: JSON for machines, CSV for spreadsheets, Markdown, and a page with plots."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,23 +14,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import to_json
 
-from constructs_optim.recipe.evaluation.calculation import ErrorKind
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit, find
-from constructs_optim.runtime.evaluation.differences import LEVEL, MARGIN, Difference
+from constructs_optim.runtime.evaluation.differences import LEVEL, Difference
+from constructs_optim.runtime.evaluation.samples import Sample
 
 from .comparison import CompletionComparison, compare_completions, compare_metrics
+from .find_limit import described
 from .load import MeasuredLevel
+from .options import Options
 from .prompts import Prompt
+from .requests import ErrorKind
 from .run_directory import RunDirectory
 from .streaming import Record
+from .summary import sample_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-REPORT = "report.html"
-_TEMPLATE = Path(__file__).with_name("report.html.j2")
+REPORT, SUMMARY = "report.html", "report.md"
+_TEMPLATES = Path(__file__).parent
 PLOT_STYLE = Path(__file__).with_name("report.mplstyle")
 """matplotlib's settings for the plots."""
 _SUMMARY = (
@@ -37,16 +42,18 @@ _SUMMARY = (
     "time_to_first_token_p99",
     "inter_token_latency_p50",
     "client_latency_p50",
+    "requests_per_second",
+    "goodput",
     "output_tokens_per_second",
     "price_per_million_output_tokens",
-    "blended_price_per_million_tokens",
+    "client_invocations",
     "client_invocation_errors",
 )
 _UNITS = {Unit.MILLISECONDS: " (ms)", Unit.US_DOLLARS: " ($)"}
 
 # Of the baseline and the optimized side: the same as in dashboards.
 _COLORS = ("#7f7f7f", "#2ca02c")
-_FAINT, _CARD = "#687078", "#ffffff"
+_FAINT, _CARD, _OBJECTIVE = "#687078", "#ffffff", "#b7410e"
 _INCHES = (5.6, 3.3)
 # Inches of a legend's row, and characters of its labels in an inch.
 _LEGEND_ROW, _LEGEND_CHARACTERS = 0.17, 14
@@ -59,16 +66,25 @@ _LATENCIES = {
     "Client latency": "client_latency",
 }
 _THROUGHPUT = ("output_tokens_per_second", "total_throughput")
+_REQUESTS = ("requests_per_second", "goodput")
+_DISTRIBUTIONS = {
+    "Distribution of time to first token": ("time_to_first_token", "% of requests"),
+    "Distribution of inter-token latency": ("inter_token_latency", "% of requests"),
+    "Distribution of inter-chunk latency": ("inter_chunk_latency", "% of chunks"),
+}
+# Of a curve over time, and of a distribution.
+_BINS, _MOST_POINTS = 40, 400
 _PRICES = ("price_per_million_output_tokens", "price_per_million_input_tokens", "blended_price_per_million_tokens")
-_COST_X = "client latency, p50 (ms); numbers are users"
+_COST_X = "client latency, p50 (ms); beside a point: the load"
 
 
 @dataclass(frozen=True)
 class ReportSide:
-    """One side of a report: its result, its requests by concurrency, and its color in plots."""
+    """One side of a report: its result, its requests by load, and its color in plots."""
 
     result: EvaluationResult
-    measured: Mapping[int, MeasuredLevel]
+    measured: Mapping[str, MeasuredLevel]
+    samples: Mapping[str, Sample]
     color: str
 
     @property
@@ -77,46 +93,53 @@ class ReportSide:
         return self.result.subject.label
 
     @property
-    def levels(self) -> dict[int, Level]:
-        """The level of each concurrency."""
-        return {level.concurrency: level for level in self.result.levels}
+    def levels(self) -> dict[str, Level]:
+        """The level of each load."""
+        return {level.load: level for level in self.result.levels}
 
 
 @dataclass(frozen=True)
 class WrittenComparison:
-    """Two sides' differences, by concurrency, and their completions."""
+    """Two sides' differences, by load, and their completions."""
 
     margin: float
-    differences: Mapping[int, Sequence[Difference]]
+    differences: Mapping[str, Sequence[Difference]]
     completions: CompletionComparison
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        """How many metrics are better, worse, the same and undecided."""
+        return Counter(found.verdict for differences in self.differences.values() for found in differences)
 
 
 def write_report(
-    directory: RunDirectory, results: Mapping[str, EvaluationResult], prompts: Sequence[Prompt], margin: float = MARGIN
+    directory: RunDirectory, options: Options, results: Mapping[str, EvaluationResult], prompts: Sequence[Prompt]
 ) -> WrittenComparison | None:
-    """Write ``<side>.json``, ``levels.csv``, ``report.html`` and, of two sides, ``comparison.json``.
+    """Write ``<side>.json``, ``levels.csv``, ``report.html``, ``report.md`` and, of two sides, ``comparison.json``.
 
-    ``results`` are by side, the baseline first. Returns the comparison of two sides;
-    ``margin`` is the largest change that counts as none.
+    ``results`` are by side, the baseline first. Returns the comparison of two sides.
     """
     colors = _COLORS if len(results) > 1 else _COLORS[1:]
     sides: list[ReportSide] = []
     for (name, result), color in zip(results.items(), colors, strict=True):
         document = result.model_dump_json(indent=1, exclude_none=True) + "\n"
         (directory.path / f"{name}.json").write_text(document, encoding="utf-8")
-        measured = {level.concurrency: directory.measured(name, level.concurrency) for level in result.levels}
-        sides.append(ReportSide(result, measured, color))
+        known = {level.load for level in result.levels}
+        measured = {load.label: directory.measured(name, load) for load in options.loads if load.label in known}
+        samples = {load: sample_of(level, options.objectives) for load, level in measured.items()}
+        sides.append(ReportSide(result, measured, samples, color))
     (directory.path / "levels.csv").write_text(_csv([*results.values()]), encoding="utf-8")
     comparison = None
     if len(sides) > 1:
-        measured = {name: side.measured for name, side in zip(results, sides, strict=True)}
-        differences = compare_metrics(sides[0].result, sides[1].result, measured, margin)
+        samples = {name: side.samples for name, side in zip(results, sides, strict=True)}
+        differences = compare_metrics(sides[0].result, sides[1].result, samples, options.margin)
         completions = compare_completions(prompts, *(_records(side) for side in sides))
-        comparison = WrittenComparison(margin, differences, completions)
-        levels = [{"concurrency": concurrency, "differences": found} for concurrency, found in differences.items()]
-        document = {"schema": 2, "margin": margin, "level": LEVEL, "levels": levels, "answers": completions}
+        comparison = WrittenComparison(options.margin, differences, completions)
+        levels = [{"load": load, "differences": found} for load, found in differences.items()]
+        document = {"schema": 3, "margin": options.margin, "level": LEVEL, "levels": levels, "completions": completions}
         (directory.path / "comparison.json").write_bytes(to_json(document, indent=1) + b"\n")
-    (directory.path / REPORT).write_text(_page(sides, comparison), encoding="utf-8")
+    for name in (REPORT, SUMMARY):
+        (directory.path / name).write_text(_page(name, sides, comparison), encoding="utf-8")
     return comparison
 
 
@@ -132,21 +155,41 @@ def _csv(results: Sequence[EvaluationResult]) -> str:
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     metrics = [metric.name for metric in EVALUATION]
-    writer.writerow(["label", "seconds", "complete", *metrics, *(f"errors_{kind.value}" for kind in ErrorKind)])
+    writer.writerow(
+        [
+            "label",
+            "load",
+            "request_rate",
+            "seconds",
+            "complete",
+            *metrics,
+            *(f"errors_{kind.value}" for kind in ErrorKind),
+        ]
+    )
     for result in results:
         for level in result.levels:
             values = [level.metrics.get(name, "") for name in metrics]
             errors = [level.errors.get(kind, 0) for kind in ErrorKind]
-            writer.writerow([result.subject.label, level.seconds, str(level.complete).lower(), *values, *errors])
+            writer.writerow(
+                [
+                    result.subject.label,
+                    level.load,
+                    level.request_rate or "",
+                    level.seconds,
+                    str(level.complete).lower(),
+                    *values,
+                    *errors,
+                ]
+            )
     return written.getvalue()
 
 
 def _records(side: ReportSide) -> list[Record]:
-    return [record for _, level in sorted(side.measured.items()) for record in level.records]
+    return [record for level in side.measured.values() for record in level.counted]
 
 
-def _page(sides: Sequence[ReportSide], comparison: WrittenComparison | None) -> str:
-    from jinja2 import Environment, StrictUndefined
+def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison | None) -> str:
+    from jinja2 import Environment, StrictUndefined, select_autoescape
 
     differences = comparison.differences if comparison else {}
 
@@ -155,24 +198,42 @@ def _page(sides: Sequence[ReportSide], comparison: WrittenComparison | None) -> 
 
     metrics = [metric for metric in EVALUATION if known(metric)]
     parts = dict.fromkeys(metric.part for metric in EVALUATION)
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters.update(readable=readable, signed=signed)
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+    is_html = name == REPORT
+    environment = Environment(
+        autoescape=select_autoescape(default_for_string=is_html), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    environment.filters.update(readable=readable, signed=signed, cell=_cell)
+    template = (_TEMPLATES / f"{name}.j2").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
         started=sides[0].result.started.strftime("%d %B %Y, %H:%M %Z").lstrip("0"),
         workload=sides[0].result.workload,
+        objectives=sides[0].result.objectives,
         title=" against ".join(side.label for side in reversed(sides)),
         complete=all(side.result.complete for side in sides),
         sides=sides,
         units=_UNITS,
+        titles={metric.name: metric.title for metric in EVALUATION},
         summary=[metric for metric in metrics if metric.name in _SUMMARY],
         parts={part: [metric for metric in metrics if metric.part == part] for part in parts},
-        concurrencies=sorted({level.concurrency for side in sides for level in side.result.levels}),
+        limits=[
+            f"{side.label}: {described(side.result.limit, side.result.objectives)}"
+            for side in sides
+            if side.result.limit is not None and side.result.objectives is not None
+        ],
+        loads=list(dict.fromkeys(level.load for side in sides for level in side.result.levels)),
         comparison=comparison,
-        differences={users: {each.name: each for each in found} for users, found in differences.items()},
-        plots={title: base64.b64encode(svg.encode()).decode() for title, svg in _plots(sides)},
+        differences={load: {each.name: each for each in found} for load, found in differences.items()},
+        plots={title: base64.b64encode(svg.encode()).decode() for title, svg in _plots(sides)} if is_html else {},
         without_prices=[side.label for side in sides if side.result.price is None],
         completions=comparison.completions if comparison else None,
         errors=[kind for kind in ErrorKind if any(kind in level.errors for s in sides for level in s.result.levels)],
+    )
+
+
+def _cell(text: str) -> str:
+    """Text for a cell of a table in Markdown, where it is nothing but text."""
+    return "".join(f"\\{character}" if character in "\\`*_[]<>|" else character for character in text).replace(
+        "\n", " "
     )
 
 
@@ -186,47 +247,65 @@ def signed(change: float | None) -> str:
 
 
 class Curve(NamedTuple):
-    """A curve of a plot; ``style`` is of matplotlib's lines, ``users`` are numbers beside its points."""
+    """A curve of a plot; ``style`` is of matplotlib's lines, ``notes`` are texts beside its points.
+
+    ``arms`` are the distances from a point to the ends of its interval.
+    """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     style: Mapping[str, Any]
-    users: Sequence[int] = ()
+    notes: Sequence[str] = ()
+    arms: tuple[Sequence[float], Sequence[float]] | None = None
 
 
 class Plot(NamedTuple):
-    """A plot; the axis named ``wide`` is logarithmic where its values are far apart. Other axes begin at 0."""
+    """A plot; the axis named ``wide`` is logarithmic where its values are far apart. Other axes begin at 0.
+
+    ``objective`` is drawn as a line, and ``limit`` as a band: between a rate that meets the objectives and one that
+    misses them.
+    """
 
     title: str
     xlabel: str
     ylabel: str
     curves: Sequence[Curve]
     wide: str = ""
+    objective: float | None = None
+    limit: tuple[float, float] | None = None
 
 
 def _plots(sides: Sequence[ReportSide]) -> Iterator[tuple[str, str]]:
     """Title and SVG of every plot for which there are values."""
     import matplotlib as mpl
 
-    def over(metrics: Sequence[str], x: str = "concurrency") -> list[Curve]:
-        return list(_metric_curves(sides, metrics, x))
+    result = sides[-1].result
+    objectives = result.objectives.limits if result.objectives else {}
+    limit = None
+    if result.limit is not None and result.limit.meets and result.limit.misses:
+        limit = (result.limit.meets, result.limit.misses)
+    x = "concurrency" if all(level.concurrency for level in result.levels) else "requests/s"
+
+    def over(metrics: Sequence[str], against: str = "") -> list[Curve]:
+        return list(_metric_curves(sides, metrics, against))
 
     millions = "US dollars per million tokens"
     latencies = [
-        Plot(title, "concurrency", "ms", over([f"{name}_{percentile}" for percentile in PERCENTILES]))
+        Plot(title, x, "ms", over([f"{name}_{each}" for each in PERCENTILES]), "", objectives.get(name), limit)
         for title, name in _LATENCIES.items()
     ]
     distributions = [
-        Plot(f"Distribution of {title.lower()}", "ms", "% of requests", list(_distribution(sides, name)), wide="x")
-        for title, name in list(_LATENCIES.items())[:2]
+        Plot(title, "ms", share, list(_distribution(sides, name)), wide="x")
+        for title, (name, share) in _DISTRIBUTIONS.items()
     ]
     plots = [
         *latencies,
-        Plot("Throughput", "concurrency", "tokens/s", over(_THROUGHPUT)),
-        Plot("Throughput of a request", "concurrency", "tokens/s", over(["output_tokens_per_second_per_request"])),
+        Plot("Throughput", x, "tokens/s", over(_THROUGHPUT)),
+        Plot("Requests", x, "requests/s", over(_REQUESTS), limit=limit),
         *distributions,
-        Plot("Price", "concurrency", millions, over(_PRICES), wide="y"),
+        Plot("Time to first token over time", "seconds", "ms, median", list(_over_time(sides))),
+        Plot("Price", x, millions, over(_PRICES), wide="y"),
         Plot("Cost against latency", _COST_X, millions, over(_PRICES[:1], "client_latency_p50"), wide="y"),
     ]
     for plot in plots:
@@ -238,38 +317,71 @@ def _plots(sides: Sequence[ReportSide]) -> Iterator[tuple[str, str]]:
                 yield plot.title, svg.getvalue()
 
 
-def _metric_curves(sides: Sequence[ReportSide], metrics: Sequence[str], x: str) -> Iterator[Curve]:
-    """Metrics over another one: a line for each side and metric."""
+def _metric_curves(sides: Sequence[ReportSide], metrics: Sequence[str], against: str) -> Iterator[Curve]:
+    """Metrics over the load, or ``against`` another one: a line for each side and metric."""
     for side in sides:
         for name, line in zip(metrics, _LINES, strict=False):
-            levels = [level for level in side.result.levels if {x, name} <= level.metrics.keys()]
+            levels = [level for level in side.result.levels if {name, against or name} <= level.metrics.keys()]
             if not levels:
                 continue
             title = find(name).title.rpartition(", ")[2] if name.endswith(PERCENTILES) else find(name).title
             label = title if len(sides) == 1 else side.label if len(metrics) == 1 else f"{side.label}: {title}"
+            ys = [level.metrics[name] for level in levels]
+            ends = [level.intervals.get(name, (y, y)) for level, y in zip(levels, ys, strict=True)]
             yield Curve(
                 label,
-                [level.metrics[x] for level in levels],
-                [level.metrics[name] for level in levels],
+                [level.metrics[against] if against else _offered(level) for level in levels],
+                ys,
                 {"color": side.color, "linestyle": line, "marker": "o", "markersize": 3.5},
-                [level.concurrency for level in levels] if x != "concurrency" else (),
+                [level.load for level in levels] if against else (),
+                (
+                    [max(0.0, y - low) for y, (low, _) in zip(ys, ends, strict=True)],
+                    [max(0.0, high - y) for y, (_, high) in zip(ys, ends, strict=True)],
+                ),
             )
 
 
+def _offered(level: Level) -> float:
+    """The load as a number: users, or requests per second on average."""
+    if level.concurrency is not None:
+        return level.concurrency
+    rate = level.request_rate or 0.0
+    return rate if level.end_rate is None else (rate + level.end_rate) / 2
+
+
 def _distribution(sides: Sequence[ReportSide], name: str) -> Iterator[Curve]:
-    """The cumulative share of requests: a line for each concurrency, the darker the more users."""
+    """The cumulative share of values: a line for each load, the darker the higher it is."""
     for side in sides:
-        for index, (concurrency, level) in enumerate(sorted(side.measured.items()), start=1):
-            latencies = (getattr(record, name) for record in level.records if record.is_measured)
-            values = sorted(value for value in latencies if value is not None)
+        for index, (load, sample) in enumerate(side.samples.items(), start=1):
+            values = sorted(value for each in sample.observations for value in each.latencies(name))
             if not values:
                 continue
-            users = f"{concurrency} user{'s' if concurrency > 1 else ''}"
+            # So many points are as good as all.
+            step = max(1, len(values) // _MOST_POINTS)
+            ranks = [*range(step, len(values), step), len(values)]
             yield Curve(
-                users if len(sides) == 1 else f"{side.label}, {users}",
-                values,
-                [100 * rank / len(values) for rank in range(1, len(values) + 1)],
-                {"color": side.color, "alpha": 0.35 + 0.65 * index / len(side.measured), "drawstyle": "steps-post"},
+                load if len(sides) == 1 else f"{side.label}, {load}",
+                [values[rank - 1] for rank in ranks],
+                [100 * rank / len(values) for rank in ranks],
+                {"color": side.color, "alpha": 0.35 + 0.65 * index / len(side.samples), "drawstyle": "steps-post"},
+            )
+
+
+def _over_time(sides: Sequence[ReportSide]) -> Iterator[Curve]:
+    """The median time to first token of requests that were sent one after the other, a line for each load."""
+    for side in sides:
+        for index, (load, sample) in enumerate(side.samples.items(), start=1):
+            known = [each for each in sample.observations if each.time_to_first_token is not None]
+            size = max(1, math.ceil(len(known) / _BINS))
+            bins = [known[first : first + size] for first in range(0, len(known), size)]
+            if len(bins) < 2:
+                continue
+            medians = [sorted(each.time_to_first_token or 0.0 for each in part)[len(part) // 2] for part in bins]
+            yield Curve(
+                load if len(sides) == 1 else f"{side.label}, {load}",
+                [part[0].start for part in bins],
+                medians,
+                {"color": side.color, "alpha": 0.35 + 0.65 * index / len(side.samples)},
             )
 
 
@@ -285,10 +397,19 @@ def draw_figure(plot: Plot) -> Figure:
     axes = figure.subplots()
     for curve in plot.curves:
         axes.plot(curve.x, curve.y, linewidth=1.4, label=curve.label, **curve.style)
-        for users, x, y in zip(curve.users, curve.x, curve.y, strict=False):
-            axes.annotate(str(users), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=_FAINT)
+        if curve.arms is not None and any(map(any, curve.arms)):
+            # Without a second line in the legend.
+            axes.errorbar(curve.x, curve.y, yerr=curve.arms, fmt="none", ecolor=curve.style["color"], capsize=2.5)
+        for note, x, y in zip(curve.notes, curve.x, curve.y, strict=False):
+            axes.annotate(note, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, color=_FAINT)
     axes.set(title=plot.title, xlabel=plot.xlabel, ylabel=plot.ylabel)
     xs = sorted({value for curve in plot.curves for value in curve.x})
+    if plot.objective is not None:
+        axes.axhline(plot.objective, color=_OBJECTIVE, linewidth=1, linestyle=(0, (4, 3)))
+        place = {"xytext": (-2, 3), "textcoords": "offset points", "ha": "right", "fontsize": 7, "color": _OBJECTIVE}
+        axes.annotate("objective", (1, plot.objective), xycoords=("axes fraction", "data"), **place)
+    if plot.limit is not None:
+        axes.axvspan(*plot.limit, color=_OBJECTIVE, alpha=0.15, linewidth=0)
     if plot.xlabel == "concurrency":
         if xs[-1] / xs[0] > 8:
             axes.set_xscale("log", base=2)
@@ -296,7 +417,9 @@ def draw_figure(plot: Plot) -> Figure:
         axes.minorticks_off()
     else:
         _scale(axes, "x", xs, wide=plot.wide == "x")
-    _scale(axes, "y", [value for curve in plot.curves for value in curve.y], wide=plot.wide == "y")
+    arms = [(curve.y, curve.arms[1] if curve.arms else [0.0] * len(curve.y)) for curve in plot.curves]
+    ys = [y + arm for values, above in arms for y, arm in zip(values, above, strict=True)]
+    _scale(axes, "y", [*ys, plot.objective] if plot.objective is not None else ys, wide=plot.wide == "y")
     figure.legend(loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.2, borderaxespad=0.3)
     return figure
 

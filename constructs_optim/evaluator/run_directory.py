@@ -2,7 +2,7 @@
 
 run.json                          the options, so that it can be resumed by the folder's name alone
 prompts.jsonl                     a copy of the prompts
-<side>/requests-<concurrency>.jsonl   a line a request; at the end a line a segment
+<side>/requests-<load>.jsonl   a line a request; at the end a line a segment
 <side>.json, levels.csv, comparison.json, report.html    the results, written by ``report``
 """
 
@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from constructs_optim.recipe.evaluation.calculation import ErrorKind
-
+from .datasets import write_prompts
 from .load import MeasuredLevel, Segment
-from .options import EvaluationError, Options
-from .prompts import describe_errors
+from .options import EvaluationError, Load, Options
+from .prompts import Prompt, describe_errors
+from .requests import ErrorKind
 from .streaming import Record
 
 
@@ -32,7 +32,7 @@ class RunDirectory:
         self.prompts: Path = path / "prompts.jsonl"
         self._run = path / "run.json"
 
-    def create(self, options: Options, prompts: str) -> None:
+    def create(self, options: Options, prompts: Sequence[Prompt]) -> None:
         """Create the folder of a new evaluation."""
         if self._run.exists():
             raise EvaluationError(
@@ -41,10 +41,14 @@ class RunDirectory:
             )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self.prompts.write_text(prompts, encoding="utf-8")
-            self._run.write_text(options.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            write_prompts(self.prompts, prompts)
+            self.save(options)
         except OSError as error:
             raise EvaluationError(f"nothing can be written to {self.path}: {error}") from None
+
+    def save(self, options: Options) -> None:
+        """Replace the options, with loads that were added."""
+        self._run.write_text(options.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def options(self) -> Options:
         """The options that the evaluation was started with."""
@@ -56,10 +60,10 @@ class RunDirectory:
             reason = f"it was changed, or written by another version ({describe_errors(error)})"
             raise EvaluationError(f"{self._run} cannot be resumed: {reason}") from None
 
-    def measured(self, side: str, concurrency: int) -> MeasuredLevel:
-        """The requests of a side at a concurrency; a last line that was not written whole is ignored."""
+    def measured(self, side: str, load: Load) -> MeasuredLevel:
+        """The requests of a side under a load; a last line that was not written whole is ignored."""
         level = MeasuredLevel()
-        path = self._requests(side, concurrency)
+        path = self._requests(side, load)
         lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
         for number, line in enumerate(lines, start=1):
             if not line:
@@ -78,19 +82,19 @@ class RunDirectory:
         return level
 
     @contextlib.contextmanager
-    def append(self, side: str, concurrency: int, level: MeasuredLevel) -> Iterator[Callable[[Record], None]]:
+    def append(self, side: str, load: Load, level: MeasuredLevel) -> Iterator[Callable[[Record], None]]:
         """Append requests to a level's file as they end, and its new segments at the end."""
-        self.rewrite(side, concurrency, level)
+        self.rewrite(side, load, level)
         try:
             # Line-buffered: ended requests are in the file even when this process is killed.
-            with self._requests(side, concurrency).open("a", encoding="utf-8", buffering=1) as file:
+            with self._requests(side, load).open("a", encoding="utf-8", buffering=1) as file:
                 yield lambda record: print(_record_line(record), file=file)
         finally:
-            self.rewrite(side, concurrency, level)
+            self.rewrite(side, load, level)
 
-    def rewrite(self, side: str, concurrency: int, level: MeasuredLevel) -> None:
+    def rewrite(self, side: str, load: Load, level: MeasuredLevel) -> None:
         """Write the whole file of a level."""
-        path = self._requests(side, concurrency)
+        path = self._requests(side, load)
         path.parent.mkdir(parents=True, exist_ok=True)
         segments = (json.dumps(asdict(segment) | {"segment_end": n}) for n, segment in enumerate(level.segments))
         lines = [*map(_record_line, level.records), *segments]
@@ -98,11 +102,14 @@ class RunDirectory:
         new.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         new.replace(path)
 
-    def _requests(self, side: str, concurrency: int) -> Path:
-        return self.path / side / f"requests-{concurrency}.jsonl"
+    def _requests(self, side: str, load: Load) -> Path:
+        return self.path / side / f"requests-{load.file_name}.jsonl"
+
+
+_DEFAULTS = asdict(Record(start=-1.0, end=-1.0))
 
 
 def _record_line(record: Record) -> str:
-    """The JSON of a request, without fields that are unknown or false."""
-    known = {name: value for name, value in asdict(record).items() if value not in (None, "") and value is not False}
+    """The JSON of a request, without fields that have their default."""
+    known = {name: value for name, value in asdict(record).items() if value != _DEFAULTS.get(name)}
     return json.dumps(known)

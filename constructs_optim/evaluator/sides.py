@@ -18,8 +18,9 @@ from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_pe
 from .connection import OpenAITarget, SageMakerTarget, UrlTarget
 from .load import Sender
 from .options import EvaluationError, Options, SideOptions
-from .prompts import RANDOM_PROMPTS_NOTE, Prompt
+from .prompts import Prompt
 from .streaming import ChatFormat, candidate_formats
+from .synthetic_prompts import RANDOM_PROMPTS_NOTE
 from .tokens import ModelTokenizer
 
 if TYPE_CHECKING:
@@ -119,13 +120,14 @@ async def prepare(
             tokenizer = ModelTokenizer(model_data, read_s3=read_s3)
         except EvaluationError as error:
             notes.append(f"The model's own tokenizer could not be used: {error}.")
-    sender = Sender(target, ChatFormat, prompts, options.generation)
+    unique = f"{side.name}-{options.started:%H%M%S}" if options.unique_prompts else ""
+    sender = Sender(target, ChatFormat, prompts, options.generation, unique)
     as_text = all(prompt.inputs is not None for prompt in prompts)
     formats = candidate_formats(
         options.format, sagemaker=side.url is None and side.api == "invocations", as_text=as_text
     )
     try:
-        await sender.choose_format(formats, options.loads[0].timeout_seconds)
+        await sender.choose_format(formats, options.first_load.timeout_seconds)
     except EvaluationError as error:
         raise EvaluationError(f"{side.title}: {error}") from None
     return Side(side.name, subject, sender, tokenizer, None if isinstance(price, str) else price, notes)

@@ -9,35 +9,42 @@ from typing import Any, ClassVar
 
 from botocore.eventstream import EventStreamBuffer, ParserError
 
-from constructs_optim.recipe.evaluation.calculation import ErrorKind, Request
-
 from .connection import Exchange, error_message
 from .options import FormatName, Generation
 from .prompts import Prompt
+from .requests import ErrorKind, Request
 
 _EVENT_STREAM = "application/vnd.amazon.eventstream"
 _LONGEST_MESSAGE = 300
+# Of milliseconds.
+_GAP_DIGITS = 2
 
 
 @dataclass
 class Record(Request):
     """One request of an evaluation, and its completion as far as it arrived.
 
-    ``prompt`` is the index of its prompt. A resumed evaluation begins a new ``segment``; times are relative to the
-    segment's start. ``reasoning`` is text that the server separates from the completion. ``retried``: whether it was
-    sent a second time, because the server had closed the idle connection. ``server_input_tokens`` and
-    ``server_output_tokens`` are the server's counts, None where it sends none. ``first_length`` is the number of
+    ``prompt`` is the index of its prompt, ``turn`` that of a request in its ``conversation``. A resumed evaluation
+    begins a new ``segment``; times are relative to the segment's start. What is not ``counted`` was sent before the
+    load was complete, or the endpoint warm. ``reasoning`` is text that the server separates from the completion.
+    ``retried``: whether it was sent a second time, because the server had closed the idle connection.
+    ``server_input_tokens`` and ``server_output_tokens`` are the server's counts, None where it sends none;
+    ``cached_tokens`` of the prompt were in its cache of prefixes. ``first_length`` is the number of
     characters that arrived with the first token.
     """
 
     prompt: int = 0
+    turn: int = 0
+    conversation: int = 0
     segment: int = 0
+    counted: bool = True
     text: str = ""
     reasoning: str = ""
     message: str = ""
     retried: bool = False
     server_input_tokens: int | None = None
     server_output_tokens: int | None = None
+    cached_tokens: int | None = None
     first_length: int = 0
 
     def add(self, at: float, text: str, reasoning: str = "") -> None:
@@ -46,6 +53,8 @@ class Record(Request):
         self.reasoning += reasoning
         if self.first_token is None:
             self.first_token, self.first_tokens = at, 0
+        elif self.last_token is not None and at > self.last_token:
+            self.gaps.append(round((at - self.last_token) * 1000, _GAP_DIGITS))
         if at == self.first_token:
             self.first_tokens += 1
             self.first_length += len(text) + len(reasoning)
@@ -201,7 +210,9 @@ class ChatFormat(Format):
                 self._finished = True
         usage = data.get("usage")
         if usage:
+            details = usage.get("prompt_tokens_details") or {}
             self.record.server_input_tokens = _token_count(usage.get("prompt_tokens"))
+            self.record.cached_tokens = _token_count(details.get("cached_tokens"))
             self.record.server_output_tokens = _token_count(usage.get("completion_tokens"))
         return bool(choices or usage)
 

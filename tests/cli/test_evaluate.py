@@ -69,15 +69,16 @@ def test_a_server_is_evaluated_at_each_concurrency(server: ModelServer, prompts:
     result = result_of(out)
     assert [level.concurrency for level in result.levels] == [1, 4]
     for level in result.levels:
-        assert set(level.metrics) == {metric.name for metric in EVALUATION}, "every metric is there"
+        assert set(level.metrics) == {metric.name for metric in EVALUATION} - {"goodput"}, "every metric is there"
         assert level.metrics["client_invocations"] == 8
-        # Those of the requests before anything is counted, too.
-        assert (level.metrics["acceptance_length"], level.metrics["drafts"]) == (2.5, 10 * (8 + level.concurrency))
+        assert level.metrics["acceptance_length"] == 2.5
         assert level.metrics["output_tokens"] == TOKENS
         hourly = (
             level.metrics["price_per_million_output_tokens"] * level.metrics["output_tokens_per_second"] * 3600 / 1e6
         )
         assert hourly == pytest.approx(2.7, rel=1e-3)
+    # Those of the requests that do not count as well, but for the first one, which finds the format.
+    assert sum(level.metrics["drafts"] for level in result.levels) == 10 * (server.timing.requests - 1)
     assert result.complete
     assert result.workload.tokens_counted_by == "server"
     assert "Tokens are those that the server counted" in ran.output
@@ -87,7 +88,7 @@ def test_a_server_is_evaluated_at_each_concurrency(server: ModelServer, prompts:
         ("4.0", "8.0", "0"),
     ]
     page = (out / "report.html").read_text()
-    assert page.count("data:image/svg+xml;base64,") == 9
+    assert page.count("data:image/svg+xml;base64,") == 11
     assert 'src="http' not in page
 
 
@@ -100,11 +101,12 @@ def test_an_endpoint_is_compared_with_its_baseline(
     assert ran.exit_code == 0, ran.output
     assert "3 of 4 prompts have the same completion from both." in ran.output
     compared = json.loads((out / "comparison.json").read_text())
-    assert [level["concurrency"] for level in compared["levels"]] == [1, 2]
-    assert (compared["answers"]["identical"], compared["answers"]["compared"]) == (3, 4)
-    (difference,) = compared["answers"]["differences"]
+    assert [level["load"] for level in compared["levels"]] == ["1 user", "2 users"]
+    completions = compared["completions"]
+    assert (completions["identical"], completions["compared"]) == (3, 4)
+    (difference,) = completions["differences"]
     assert (difference["asked"], difference["baseline"][:2], difference["optimized"][:2]) == ("vary it", "x0", "w0")
-    assert compared["answers"]["reference"] == {"baseline": 0.0, "optimized": 1.0}
+    assert completions["reference"] == {"baseline": 0.0, "optimized": 1.0}
     assert result_of(out, "baseline").workload.prompts_digest == result_of(out, "optimized").workload.prompts_digest
     page = (out / "report.html").read_text()
     assert "optimized against baseline" in page
@@ -161,9 +163,11 @@ def test_ctrl_c_keeps_the_measurements_and_resume_completes_them(
     resumed = result_of(out)
     assert resumed.complete
     assert [level.metrics["client_invocations"] for level in resumed.levels] == [24, 24]
-    assert "At concurrency 1 the evaluation was interrupted and resumed." in resumed.notes
-    # One to find the format out, and warm-ups of one and two users.
-    assert server.timing.requests - before == 1 + (24 - kept) + 24 + 1 + 2
+    assert "At 1 user, the evaluation was interrupted and resumed." in resumed.notes
+    # One to find the format out, and warm-ups of one and two users; of two, one goes on until both are warm, and both
+    # until the last response that counts.
+    least = 1 + (24 - kept) + 24 + 1 + 2
+    assert least <= server.timing.requests - before <= least + 4
     again = server.timing.requests
     assert run("--resume", out).exit_code == 0
     assert server.timing.requests == again + 1, "nothing is measured twice"
@@ -214,7 +218,7 @@ def test_an_evaluation_without_any_completion_exits_with_status_3(
         *("--output", tmp_path / "out"),
     )
     assert ran.exit_code == 3, ran.output
-    assert "completed none of 4 requests at concurrency 1." in ran.output
+    assert "completed none of 4 requests at 1 user." in ran.output
 
 
 def test_an_error_rate_above_the_maximum_exits_with_status_5(server: ModelServer, tmp_path: Path) -> None:
@@ -224,7 +228,7 @@ def test_an_error_rate_above_the_maximum_exits_with_status_5(server: ModelServer
     asked = (server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--output", out)
     ran = run(*asked, "--max-error-rate", 0.2)
     assert ran.exit_code == 5, ran.output
-    assert "failed 25.0% of the requests at concurrency 1, and --max-error-rate allows 20.0%" in ran.output
+    assert "failed 25.0% of the requests at 1 user, and --max-error-rate allows 20.0%" in ran.output
     assert run("--resume", out).exit_code == 5, "it is judged as it was asked to be"
     assert result_of(out).complete
 
@@ -239,7 +243,7 @@ def test_completions_that_are_not_streamed_are_reported(server: ModelServer, tmp
     )
     assert ran.exit_code == 0, ran.output
     said = " ".join(ran.output.split())
-    assert "At concurrency 1 the server did not stream: all completions arrived in one piece" in said
+    assert "At 1 user, the server did not stream: all completions arrived in one piece" in said
     assert "inter_token_latency_p50" not in result_of(out).levels[0].metrics
     assert (out / "report.html").exists()
 
@@ -265,7 +269,7 @@ def test_without_prompts_random_ones_of_typical_length_are_generated(server: Mod
     assert server.timing.bodies[-1]["body"]["max_tokens"] == 250
     assert "The prompts are random words" in ran.output
     written = [json.loads(line)["prompt"] for line in (out / "prompts.jsonl").read_text().splitlines()]
-    assert len(written) == 40 + 4, "those that warm up included"
+    assert len(written) == 40 + 3 * 4, "those that do not count included"
     assert len({prompt[:30] for prompt in written}) == len(written)
 
 
@@ -314,11 +318,11 @@ def test_the_table_is_readable_at_80_columns(
         *("--compare", f"{baseline.url},instance-price-per-hour=37.688", "--output", tmp_path / "out"),
     )
     lines = ran.output.splitlines()
-    first = next(number for number, line in enumerate(lines) if line.startswith("users"))
+    first = next(number for number, line in enumerate(lines) if line.startswith("load"))
     table = lines[first : next(number for number, line in enumerate(lines) if line.startswith("Latencies"))]
     assert max(map(len, table)) <= 80
     heads = " ".join(table[:2]).split()
-    assert {"users", "TTFT", "ITL", "latency", "tokens/s", "blended", "$/M", "failed"} <= {*heads}
+    assert {"load", "TTFT", "ITL", "latency", "tokens/s", "$/M", "failed"} <= {*heads}
 
 
 def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
@@ -350,6 +354,15 @@ def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
         (("http://x", "--concurrency", "0"), "use whole numbers from 1"),
         (("http://x", "--requests", 5, "--seconds", 5), "use --requests or --seconds, not both"),
         (("http://x", "--parameter", "top_p"), "use NAME=VALUE"),
+        (("http://x", "--rate", "fast"), "use requests per second, as 0.5,1,2"),
+        (("http://x", "--rate", "1-2-3"), "use requests per second, as 0.5,1,2"),
+        (("http://x", "--rate", "1", "--concurrency", "1"), "use one of --concurrency and --rate"),
+        (("http://x", "--replay"), "--replay needs --prompts FILE with a time for each"),
+        (("http://x", "--find-limit"), "--find-limit needs an objective"),
+        (("http://x", "--find-limit", "--ttft", "1s", "--rate", "1,2"), "--find-limit begins at one rate"),
+        (("http://x", "--find-limit", "--ttft", "1s", "--concurrency", "1"), "--find-limit searches rates"),
+        (("http://x", "--ttft", "500"), "'500' is no duration: use 500ms or 0.5s"),
+        (("http://x", "--input-tokens", "uniform:9,2"), "'uniform:9,2' is no distribution of input tokens"),
     ],
 )
 def test_incompatible_options_are_refused(arguments: tuple[Any, ...], said: str) -> None:
@@ -363,7 +376,7 @@ def test_invalid_prompts_are_refused_before_any_request_is_sent(server: ModelSer
     prompts.write_text('{"prompt": "fine"}\n{}\n[]\n')
     ran = run(server.url, "--prompts", prompts, "--output", tmp_path / "out")
     assert ran.exit_code == 2
-    assert "line 2: has none of prompt, messages and inputs" in ran.output
+    assert "line 2: has none of prompt, messages, inputs and turns" in ran.output
     assert "line 3: Input should be an object" in ran.output
     assert server.timing.requests == 0
     assert not (tmp_path / "out").exists()

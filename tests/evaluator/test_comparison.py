@@ -5,12 +5,13 @@ import random
 
 import pytest
 
-from constructs_optim.evaluator.comparison import compare_completions, compare_metrics, sample_of
-from constructs_optim.evaluator.evaluation import summarize_level
+from constructs_optim.evaluator.comparison import compare_completions, compare_metrics
 from constructs_optim.evaluator.load import MeasuredLevel, Segment
+from constructs_optim.evaluator.options import ClosedLoop
 from constructs_optim.evaluator.prompts import Prompt
+from constructs_optim.evaluator.requests import ErrorKind
 from constructs_optim.evaluator.streaming import Record
-from constructs_optim.recipe.evaluation.calculation import ErrorKind
+from constructs_optim.evaluator.summary import sample_of, summarize_level
 from constructs_optim.recipe.evaluation.result import (
     EvaluationResult,
     Subject,
@@ -53,14 +54,17 @@ def result(label: str, levels: dict[int, MeasuredLevel]) -> EvaluationResult:
         subject=Subject(label=label),
         workload=Workload(prompts=1),
         started=dt.datetime(2026, 11, 21, tzinfo=dt.UTC),
-        levels=tuple(summarize_level(None, users, level) for users, level in levels.items()),
+        levels=tuple(summarize_level(ClosedLoop(concurrency=users), level, None) for users, level in levels.items()),
     )
 
 
-def compared(before: dict[int, MeasuredLevel], after: dict[int, MeasuredLevel]) -> dict[int, dict[str, Difference]]:
-    measured = {"baseline": before, "optimized": after}
-    found = compare_metrics(result("a", before), result("b", after), measured)
-    return {users: {each.name: each for each in differences} for users, differences in found.items()}
+def compared(before: dict[int, MeasuredLevel], after: dict[int, MeasuredLevel]) -> dict[str, dict[str, Difference]]:
+    samples = {
+        side: {ClosedLoop(concurrency=users).label: sample_of(level) for users, level in levels.items()}
+        for side, levels in (("baseline", before), ("optimized", after))
+    }
+    found = compare_metrics(result("a", before), result("b", after), samples)
+    return {load: {each.name: each for each in differences} for load, differences in found.items()}
 
 
 def said(*texts: tuple[int, str], error: ErrorKind | None = None) -> list[Record]:
@@ -85,22 +89,22 @@ def test_each_metric_is_better_worse_the_same_or_undecided() -> None:
     for record in slow.records[::20]:
         record.fail(ErrorKind.SERVER_ERROR, "")
     found = compared({8: level_of("before"), 64: level_of("before")}, {1: slow, 8: slow})
-    assert list(found) == [8], "only what both have"
-    verdicts = {name: difference.verdict for name, difference in found[8].items()}
+    assert list(found) == ["8 users"], "only what both have"
+    verdicts = {name: difference.verdict for name, difference in found["8 users"].items()}
     assert "concurrency" not in verdicts, "neither more nor less is better"
     assert verdicts["time_to_first_token_p50"] == "worse"
     assert verdicts["inter_token_latency_p50"] == "same"
     assert verdicts["output_tokens_per_second"] == "worse"
     assert verdicts["client_invocation_errors"] == "worse"
     assert verdicts["time_to_first_token_p99"] == "undecided"
-    assert found[8]["time_to_first_token_p99"].requests == 500
+    assert found["8 users"]["time_to_first_token_p99"].requests == 500
 
 
 def test_a_server_is_not_called_different_from_itself() -> None:
     found = [
         difference.verdict
         for seed in range(10)
-        for difference in compared({8: level_of(f"{seed} a")}, {8: level_of(f"{seed} b")})[8].values()
+        for difference in compared({8: level_of(f"{seed} a")}, {8: level_of(f"{seed} b")})["8 users"].values()
     ]
     assert len(found) > 150
     assert sum(verdict in ("better", "worse") for verdict in found) <= 0.05 * len(found)

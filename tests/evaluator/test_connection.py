@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from constructs_optim.evaluator.connection import UrlTarget, proxy_for
-from constructs_optim.evaluator.options import EvaluationError, Load
-from constructs_optim.recipe.evaluation.calculation import ErrorKind
+from constructs_optim.evaluator.options import ClosedLoop, EvaluationError
+from constructs_optim.evaluator.requests import ErrorKind
 
 from ..support.model_server import ModelServer, asked, sender, sent
 
@@ -92,13 +92,13 @@ def target(server: ModelServer) -> UrlTarget:
 
 
 def test_a_server_with_tls_is_measured(secure: ModelServer) -> None:
-    records, _ = sent(sender(target(secure), asked("a")), Load(concurrency=2, requests=6))
+    records, _ = sent(sender(target(secure), asked("a")), ClosedLoop(concurrency=2, requests=6))
     assert [record.error for record in records] == [None] * 6
 
 
 def test_an_untrusted_certificate_is_refused(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_CA_BUNDLE")
-    records, _ = sent(sender(target(secure), asked("a")), Load(concurrency=1, requests=1, warm_up=0))
+    records, _ = sent(sender(target(secure), asked("a")), ClosedLoop(concurrency=1, requests=1, warm_up=0))
     assert records[0].error is ErrorKind.CONNECTION
     assert "certificate verify failed" in records[0].message
 
@@ -112,7 +112,7 @@ def test_an_unreadable_ca_bundle_is_reported(secure: ModelServer, monkeypatch: p
 def test_requests_go_through_the_proxy_of_the_environment(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = TunnelProxy()
     monkeypatch.setenv("https_proxy", f"http://me:pass%20word@127.0.0.1:{proxy.port}")
-    records, _ = sent(sender(target(secure), asked("a")), Load(concurrency=1, requests=3))
+    records, _ = sent(sender(target(secure), asked("a")), ClosedLoop(concurrency=1, requests=3))
     proxy.stop()
     assert [record.error for record in records] == [None] * 3
     (head,) = proxy.asked
@@ -123,7 +123,7 @@ def test_requests_go_through_the_proxy_of_the_environment(secure: ModelServer, m
 def test_a_proxy_that_refuses_the_tunnel_is_reported(secure: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = TunnelProxy("407 Proxy Authentication Required")
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
-    records, _ = sent(sender(target(secure), asked("a")), Load(concurrency=1, requests=1, warm_up=0))
+    records, _ = sent(sender(target(secure), asked("a")), ClosedLoop(concurrency=1, requests=1, warm_up=0))
     proxy.stop()
     assert records[0].error is ErrorKind.CONNECTION
     assert "opens no tunnel to 127.0.0.1: status 407" in records[0].message

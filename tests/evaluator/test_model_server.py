@@ -75,7 +75,7 @@ def test_a_real_server_and_the_tokenizer_count_the_same_tokens(url: str, model: 
 def test_a_model_compared_with_itself_gives_identical_completions(url: str, model: Path, tmp_path: Path) -> None:
     limits = ("--concurrency", "1", "--requests", "3", "--compare", url)
     evaluated(tmp_path, url, model, ["Hello there!", "What is a token?", "Why?"], *limits)
-    answers = json.loads((tmp_path / "results" / "comparison.json").read_text())["answers"]
+    answers = json.loads((tmp_path / "results" / "comparison.json").read_text())["completions"]
     assert (answers["compared"], answers["identical"]) == (3, 3)
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from constructs_optim.evaluator.datasets import read_prompts
 from constructs_optim.evaluator.options import EvaluationError
-from constructs_optim.evaluator.prompts import Message, Prompt, digest, read_prompts
+from constructs_optim.evaluator.prompts import Message, Prompt, digest
 
 
 def written(folder: Path, *lines: str) -> Path:
@@ -36,7 +37,7 @@ def test_all_invalid_prompt_lines_are_reported_together(tmp_path: Path) -> None:
     faulty = {
         "{": "Invalid JSON",
         "[]": "Input should be an object",
-        "{}": "has none of prompt, messages and inputs; one is needed",
+        "{}": "has none of prompt, messages, inputs and turns; one is needed",
         '{"prompt": "a", "inputs": "b"}': "has prompt and inputs; one is needed",
         '{"prompt": 1}': "prompt: Input should be a valid string",
         '{"prompt": " "}': "prompt: the text is empty",

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -13,15 +15,18 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from constructs_optim.evaluator.evaluation import summarize_level
 from constructs_optim.evaluator.load import MeasuredLevel, Segment
-from constructs_optim.evaluator.report import PLOT_STYLE, REPORT, Curve, Plot, draw_figure, write_report
+from constructs_optim.evaluator.options import ClosedLoop, Generation, Load, OpenLoop, Options, SideOptions
+from constructs_optim.evaluator.report import PLOT_STYLE, REPORT, SUMMARY, Curve, Plot, draw_figure, write_report
+from constructs_optim.evaluator.requests import ErrorKind
 from constructs_optim.evaluator.run_directory import RunDirectory
 from constructs_optim.evaluator.streaming import Record
-from constructs_optim.recipe.evaluation.calculation import ErrorKind
+from constructs_optim.evaluator.summary import summarize_level
+from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import (
     EvaluationResult,
     Price,
+    RateLimit,
     Subject,
     Workload,
 )
@@ -29,16 +34,20 @@ from constructs_optim.recipe.evaluation.result import (
 from ..support.model_server import asked
 
 ROOT = Path(__file__).parent.parent.parent
-LEVELS = (1, 8, 64)
+LOADS: tuple[Load, ...] = tuple(ClosedLoop(concurrency=users) for users in (1, 8, 64))
+RATES: tuple[Load, ...] = tuple(OpenLoop(request_rate=rate) for rate in (1, 2, 4, 4.5))
+STARTED = dt.datetime(2026, 11, 21, 14, tzinfo=dt.UTC)
 PROMPTS = asked("What is speculative decoding?", "Why?", "<script>alert('prompt')</script>")
 PLOTS = [
     "Time to first token",
     "Inter-token latency",
     "Client latency",
     "Throughput",
-    "Throughput of a request",
+    "Requests",
     "Distribution of time to first token",
     "Distribution of inter-token latency",
+    "Distribution of inter-chunk latency",
+    "Time to first token over time",
     "Price",
     "Cost against latency",
 ]
@@ -64,14 +73,21 @@ def test_a_legend_overlaps_no_curve_and_fits_in_the_figure(labels: tuple[str, ..
         assert box.y0 >= 0
 
 
+def options_of(loads: tuple[Load, ...] = LOADS, objectives: LatencyObjectives | None = None) -> Options:
+    side = SideOptions(name="endpoint", url="http://127.0.0.1:1/v1")
+    return Options(sides=(side,), started=STARTED, loads=loads, generation=Generation(), objectives=objectives)
+
+
 def made(
-    directory: RunDirectory, name: str, *, speed: float, price: Price | None = None
+    directory: RunDirectory, name: str, *, speed: float, price: Price | None = None, options: Options | None = None
 ) -> tuple[str, EvaluationResult]:
     """A side with made-up requests that look like a model's: waiting grows with users."""
     chance = random.Random(name)
     levels = []
-    for users in LEVELS:
+    options = options or options_of()
+    for load in options.loads:
         measured = MeasuredLevel()
+        users = load.concurrency if isinstance(load, ClosedLoop) else 8
         for number in range(max(32, 4 * users)):
             start = number // users * 9.0 / speed
             first = start + (0.18 + 0.004 * users) * chance.lognormvariate(0, 0.25) / speed
@@ -89,19 +105,28 @@ def made(
                 input_tokens=600,
                 output_tokens=tokens,
                 text=text,
+                gaps=[1000 * (last - first) / (tokens - 1)] * (tokens - 1),
             )
             if chance.random() < 0.004 * users / 8:
                 record.error = ErrorKind.SERVER_ERROR
             measured.records.append(record)
         measured.segments.append(Segment(complete=True, lag_p99=1.0))
-        directory.rewrite(name, users, measured)
-        levels.append(summarize_level(price, users, measured))
+        directory.rewrite(name, load, measured)
+        levels.append(summarize_level(load, measured, price, options.objectives))
     result = EvaluationResult(
         subject=Subject(label=f"{name} <i>", endpoint_name="chat", instance_type="ml.g5.12xlarge", instance_count=1),
-        workload=Workload(prompts=3, requests=None, parameters={"max_tokens": 256}, tokens_counted_by="server"),
-        started=dt.datetime(2026, 11, 21, 14, tzinfo=dt.UTC),
+        workload=Workload(
+            prompts=3,
+            prompts_digest="61c6",
+            tool="constructs-optim",
+            parameters={"max_tokens": 256},
+            command="constructs-optim evaluate chat --label '<b>'",
+            tokens_counted_by="server",
+        ),
+        started=STARTED,
         levels=tuple(levels),
         price=price,
+        objectives=options.objectives,
         notes=() if price else ("There are no prices: state one.",),
     )
     return name, result
@@ -113,7 +138,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = RunDirectory(tmp_path_factory.mktemp("compared"))
     price = Price(instance_price_per_hour=7.09, source="AWS Price List, us-west-2")
     sides = [made(directory, "baseline", speed=1, price=price), made(directory, "optimized", speed=1.9, price=price)]
-    write_report(directory, dict(sides), PROMPTS)
+    write_report(directory, options_of(), dict(sides), PROMPTS)
     return directory.path
 
 
@@ -149,23 +174,24 @@ def test_the_same_measurements_yield_an_identical_report(compared: Path, tmp_pat
     again = RunDirectory(tmp_path)
     price = Price(instance_price_per_hour=7.09, source="AWS Price List, us-west-2")
     sides = [made(again, "baseline", speed=1, price=price), made(again, "optimized", speed=1.9, price=price)]
-    write_report(again, dict(sides), PROMPTS)
-    for name in (REPORT, "levels.csv", "comparison.json", "baseline.json"):
+    write_report(again, options_of(), dict(sides), PROMPTS)
+    for name in (REPORT, SUMMARY, "levels.csv", "comparison.json", "baseline.json"):
         assert (tmp_path / name).read_bytes() == (compared / name).read_bytes()
 
 
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="the packaged browser is one for Linux on x86-64"
 )
-def test_a_real_browser_shows_the_whole_report(compared: Path) -> None:
-    picture = ROOT / "cdk.out" / "evaluation-report.png"
+@pytest.mark.parametrize("width", [1240, 390])
+def test_a_real_browser_shows_the_whole_report(compared: Path, width: int) -> None:
+    picture = ROOT / "cdk.out" / f"evaluation-report-{width}.png"
     picture.parent.mkdir(exist_ok=True)
     unpacked = ROOT / "node_modules" / ".chromium"
     unpacked.mkdir(parents=True, exist_ok=True)
     script = Path(__file__).with_name("screenshot.mjs")
     node = os.environ.get("JSII_NODE") or "node"
     done = subprocess.run(
-        [node, str(script), str(compared / REPORT), str(picture), "1240"],
+        [node, str(script), str(compared / REPORT), str(picture), str(width)],
         env={**os.environ, "TMPDIR": str(unpacked)},
         capture_output=True,
         text=True,
@@ -174,24 +200,64 @@ def test_a_real_browser_shows_the_whole_report(compared: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["title"] == "Evaluation of optimized <i> against baseline <i>"
-    assert found["headings"][1:] == ["Summary", "Differences", "Plots", "Completions", "Errors", "All metrics"]
+    headings = ["Verdict", "Summary", "Differences", "Plots", "Completions", "Errors", "All metrics", "To repeat it"]
+    assert found["headings"][1:] == headings
     assert [shown["alt"] for shown in found["pictures"]] == PLOTS
     assert all(shown["width"] > 300 for shown in found["pictures"]), "each was drawn"
     assert found["wider"] <= 0, "nothing sticks out to the right"
     assert [url.rpartition("/")[2] for url in found["asked"]] == [REPORT]
     assert found["errors"] == []
     with Image.open(picture) as shown:
-        assert shown.size[0] == 1240
+        assert shown.size[0] == width
         assert shown.size[1] > 2000
         assert len(shown.convert("RGB").getcolors(100_000) or range(100_001)) > 100
 
 
 def test_without_prices_the_report_says_why(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    write_report(directory, dict([made(directory, "endpoint", speed=1)]), PROMPTS)
+    write_report(directory, options_of(), dict([made(directory, "endpoint", speed=1)]), PROMPTS)
     page = (tmp_path / REPORT).read_text(encoding="utf-8")
     assert "There are no prices: state one." in page
     assert 'alt="Price"' not in page
     assert 'alt="Time to first token"' in page
     assert "<h2>Completions" not in page
     assert not (tmp_path / "comparison.json").exists()
+
+
+def test_the_summary_for_a_pull_request_is_markdown(compared: Path) -> None:
+    text = (compared / SUMMARY).read_text(encoding="utf-8")
+    assert text.startswith("### Evaluation of optimized \\<i\\> against baseline \\<i\\>\n")
+    tables = [part.split("\n") for part in text.split("\n\n") if part.startswith("|")]
+    assert len(tables) == 2
+    for table in tables:
+        assert len({row.replace("\\|", "").count("|") for row in table}) == 1, "as many cells in each row"
+    first = [row.split(" | ")[0] for row in tables[0][2:4]]
+    assert first == [f"| 1 user, {side} \\<i\\>" for side in ("baseline", "optimized")]
+    assert "better" in text
+    assert "    constructs-optim evaluate chat --label '<b>'" in text
+    assert "SHA-256 of the prompts 61c6" in text
+
+
+def test_objectives_and_the_limit_are_drawn_and_told(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    options = options_of(RATES, LatencyObjectives(time_to_first_token=300, inter_token_latency=40))
+    name, result = made(directory, "endpoint", speed=1, options=options)
+    result = result.model_copy(update={"limit": RateLimit(meets=4, misses=4.5)})
+    write_report(directory, options, {name: result}, PROMPTS)
+    told = (
+        "endpoint <i>: 90% of the requests have first token within 300 ms, each further token within 40 ms up to 4 "
+        "requests/s, and no longer at 4.5"
+    )
+    page = (tmp_path / REPORT).read_text(encoding="utf-8")
+    assert told.replace("<", "&lt;").replace(">", "&gt;") in page
+    pictures = re.findall(r'alt="([^"]+)" src="data:image/svg\+xml;base64,([^"]+)"', page)
+    drawn = {title: base64.b64decode(content).decode() for title, content in pictures}
+    objective = "stroke: #b7410e"
+    assert objective in drawn["Time to first token"]
+    assert objective not in drawn["Client latency"]
+    assert "fill: #b7410e" in drawn["Time to first token"], "the limit, as a band"
+    levels = json.loads((tmp_path / "endpoint.json").read_text())["levels"]
+    assert [level["request_rate"] for level in levels] == [1, 2, 4, 4.5]
+    low, high = levels[0]["intervals"]["time_to_first_token_p50"]
+    assert low < levels[0]["metrics"]["time_to_first_token_p50"] < high
+    assert 0 < levels[0]["metrics"]["goodput"] < levels[0]["metrics"]["requests_per_second"]

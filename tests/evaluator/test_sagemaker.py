@@ -11,9 +11,9 @@ from botocore.credentials import Credentials
 from botocore.exceptions import NoCredentialsError
 
 from constructs_optim.evaluator.connection import SageMakerTarget
-from constructs_optim.evaluator.options import Load
+from constructs_optim.evaluator.options import ClosedLoop
+from constructs_optim.evaluator.requests import ErrorKind
 from constructs_optim.evaluator.streaming import ChatFormat, Format, LmiFormat
-from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from ..support.model_server import TOKENS, ModelServer, asked, sender, sent
 
@@ -38,7 +38,7 @@ def test_an_endpoint_is_measured_by_its_response_stream(
     server: ModelServer, session: boto3.Session, written: type[Format]
 ) -> None:
     to = sender(SageMakerTarget(session, "chat"), asked("Hello there"), written)
-    records, segment = sent(to, Load(concurrency=2, requests=4))
+    records, segment = sent(to, ClosedLoop(concurrency=2, requests=4))
     assert segment.complete
     for record in records:
         assert (record.error, record.server_output_tokens) == (None, TOKENS)
@@ -48,7 +48,7 @@ def test_an_endpoint_is_measured_by_its_response_stream(
 
 def test_a_request_has_the_signature_botocore_computes(server: ModelServer, session: boto3.Session) -> None:
     target = SageMakerTarget(session, "chat", variant_name="blue", inference_component_name="llama")
-    sent(sender(target, asked("Grüße")), Load(concurrency=1, requests=1, warm_up=0))
+    sent(sender(target, asked("Grüße")), ClosedLoop(concurrency=1, requests=1, warm_up=0))
     headers = server.timing.bodies[0]["headers"]
     assert headers["x-amzn-sagemaker-target-variant"] == "blue"
     assert headers["x-amzn-sagemaker-inference-component"] == "llama"
@@ -84,7 +84,7 @@ def test_sagemaker_runtime_errors_are_classified_by_kind(
     session: boto3.Session, fault: str, kind: ErrorKind, said: str
 ) -> None:
     to = sender(SageMakerTarget(session, "chat"), asked(f"fault:{fault}"), LmiFormat)
-    records, _ = sent(to, Load(concurrency=1, requests=1, warm_up=0))
+    records, _ = sent(to, ClosedLoop(concurrency=1, requests=1, warm_up=0))
     assert records[0].error is kind
     assert said in records[0].message
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from constructs_optim.evaluator.connection import Exchange, refusal
 from constructs_optim.evaluator.options import FormatName, Generation
 from constructs_optim.evaluator.prompts import Prompt
+from constructs_optim.evaluator.requests import ErrorKind
 from constructs_optim.evaluator.streaming import (
     ChatFormat,
     CompletionFormat,
@@ -20,7 +21,6 @@ from constructs_optim.evaluator.streaming import (
     Record,
     candidate_formats,
 )
-from constructs_optim.recipe.evaluation.calculation import ErrorKind
 
 from ..support.timing_server import frame
 
@@ -60,7 +60,8 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
 def test_the_first_token_of_a_chat_is_its_first_content() -> None:
     role = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
     answer = decoded(ChatFormat, events(role), events(chunk("Hel")), events(chunk("lo", "stop"), USAGE, "[DONE]"))
-    assert answer == Record(0, 4, 2, 3, text="Hello", server_input_tokens=7, server_output_tokens=2, first_length=3)
+    counted = {"server_input_tokens": 7, "server_output_tokens": 2}
+    assert answer == Record(0, 4, 2, 3, text="Hello", first_length=3, gaps=[1000.0], **counted)
 
 
 def test_reasoning_content_counts_as_generated_output() -> None:
@@ -85,7 +86,8 @@ def test_a_completion_of_text_is_decoded_as_a_chat_is() -> None:
         return {"choices": [{"index": 0, "text": text, "finish_reason": finish}]}
 
     answer = decoded(CompletionFormat, events(part("Hel")), events(part("lo", "stop"), USAGE, "[DONE]"))
-    assert answer == Record(0, 3, 1, 2, text="Hello", server_input_tokens=7, server_output_tokens=2, first_length=3)
+    counted = {"server_input_tokens": 7, "server_output_tokens": 2}
+    assert answer == Record(0, 3, 1, 2, text="Hello", first_length=3, gaps=[1000.0], **counted)
     assert decoded(CompletionFormat, events(chunk("Hello"))).error is ErrorKind.MALFORMED_RESPONSE
 
 
@@ -104,7 +106,7 @@ def test_lmi_and_tgi_token_streams_are_decoded_alike(written: Any) -> None:
     last = token("</s>", generated_text="Deep", details={"finish_reason": "length", "generated_tokens": 3})
     last["token"]["special"] = True
     answer = decoded(LmiFormat, written(token("De")), written(token("ep")), written(last))
-    assert answer == Record(0, 4, 1, 3, text="Deep", server_output_tokens=3, first_length=2)
+    assert answer == Record(0, 4, 1, 3, text="Deep", server_output_tokens=3, first_length=2, gaps=[1000.0, 1000.0])
 
 
 WHOLE = b": a comment\nevent: message\nid: 1\nretry: 5\n" + events(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.evaluator.prompts import read_prompts
+from constructs_optim.evaluator.datasets import read_prompts
 from constructs_optim.operations.captures import CaptureFormat, Written, exported, files_of
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim.runtime.evaluation.completions import read_prompts as read_gate_prompts

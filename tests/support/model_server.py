@@ -48,8 +48,8 @@ def sender(target: Target | ModelServer, prompts: list[Prompt], written: type[Fo
 
 
 def sent(to: Sender, load: Load) -> tuple[list[Record], Segment]:
-    """What came of a load."""
+    """What came of a load: the requests that count."""
     level = MeasuredLevel()
     asyncio.run(to.run(load, level))
     (segment,) = level.segments
-    return level.records, segment
+    return level.counted, segment

@@ -146,7 +146,9 @@ def evaluated(s3: Any, sagemaker: Any, bucket: str, notes: list[str]) -> list[Be
         if subject.artifact_key is None or subject.instance_type is None:
             continue
         with_channels = _with_channels(sagemaker, subject, result.started)
-        for level in filter(lambda level: level.complete, result.levels):
+        for level in result.levels:
+            if not level.complete or level.concurrency is None:
+                continue
             newest[subject.artifact_key, subject.instance_type, level.concurrency, with_channels] = Benchmark(
                 source=f"your evaluation of {subject.label}, {result.started:%Y-%m-%d}",
                 instance_type=subject.instance_type,

@@ -11,8 +11,6 @@ from pydantic import Field, PositiveInt
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.settings import Settings
 
-from .calculation import direction
-
 _LATENCIES = {"ttft": "time_to_first_token", "itl": "inter_token_latency", "client_latency": "client_latency"}
 _STATISTICS = ("mean", *metrics.PERCENTILES)
 REGRESSION_METRICS = (
@@ -127,7 +125,7 @@ def requirements_of(
     return Requirements(
         limits=tuple(_requirement(name, values[name]) for name in Limits.__annotations__ if name in values),
         max_regression=max_regression,
-        compared=tuple((metric.name, direction(metric) > 0) for metric in compared),
+        compared=tuple((metric.name, metric.direction > 0) for metric in compared),
         quality=quality,
         at_concurrency=at_concurrency,
     )

@@ -8,13 +8,33 @@ have the reason.
 from __future__ import annotations
 
 import datetime as dt
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from constructs_optim.recipe.metrics import EVALUATION
 
+from .objectives import LatencyObjectives
+
 _METRICS = frozenset(metric.name for metric in EVALUATION)
+
+
+def load_label(concurrency: int | None, request_rate: float | None, end_rate: float | None = None) -> str:
+    """The name of a load in reports: its users, or its requests per second."""
+    if concurrency is not None:
+        return f"{concurrency} user" if concurrency == 1 else f"{concurrency} users"
+    if end_rate is not None:
+        return f"{request_rate:g} to {end_rate:g} requests/s"
+    return f"{request_rate:g} request/s" if request_rate == 1 else f"{request_rate:g} requests/s"
 
 
 class _Part(BaseModel):
@@ -45,8 +65,10 @@ class Workload(_Part):
     """What was sent, and how tokens were counted.
 
     ``prompts`` is the number of different prompts: two results are comparable where ``prompts_digest``, their SHA-256,
-    is the same. ``format`` is ``openai`` or ``lmi``. ``requests`` were sent at every concurrency, None where their
-    number differs by concurrency or ``seconds`` limited them; ``warm_up`` requests before them do not count.
+    is the same. ``format`` is ``openai`` or ``lmi``. ``requests`` were sent under every load, None where their number
+    differs or ``seconds`` limited them; ``warm_up`` requests before them do not count. Requests of an open loop came by
+    their ``arrivals``, with that ``burstiness``, or were replayed so many times as fast (``speed``). ``command``
+    repeats it, with these ``versions``.
     """
 
     prompts: PositiveInt
@@ -58,23 +80,43 @@ class Workload(_Part):
     seconds: PositiveFloat | None = None
     warm_up: NonNegativeInt = 0
     timeout_seconds: PositiveFloat | None = None
+    arrivals: str | None = None
+    burstiness: PositiveFloat | None = None
+    speed: PositiveFloat | None = None
+    command: str | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
     tokens_counted_by: Literal["tokenizer", "server"] | None = None
     tokenizer: str | None = None
 
 
 class Level(_Part):
-    """The measurements at one concurrency, the number of users.
+    """The measurements at one ``concurrency``, the number of users, or at one ``request_rate``, in requests per second.
 
-    ``errors`` counts by ``ErrorKind``. An interrupted level is not ``complete``, and keeps its measurements.
+    A rate may have changed linearly to ``end_rate``. ``intervals`` are of metrics, each by itself, with a probability
+    of 95 %. ``errors`` counts by ``ErrorKind``. An interrupted level is not ``complete``, and keeps its measurements.
     ``retries`` were sent a second time, because the server had closed the idle connection.
     """
 
-    concurrency: PositiveInt
+    concurrency: PositiveInt | None = None
+    request_rate: PositiveFloat | None = None
+    end_rate: PositiveFloat | None = None
     seconds: float = Field(ge=0)
     metrics: dict[str, float]
+    intervals: dict[str, tuple[float, float]] = Field(default_factory=dict)
     errors: dict[str, NonNegativeInt] = Field(default_factory=dict)
     complete: bool = True
     retries: NonNegativeInt = 0
+
+    @model_validator(mode="after")
+    def _has_one_load(self) -> Self:
+        if (self.concurrency is None) == (self.request_rate is None):
+            raise ValueError("a level has either a concurrency or a request rate")
+        return self
+
+    @property
+    def load(self) -> str:
+        """The name of its load in reports."""
+        return load_label(self.concurrency, self.request_rate, self.end_rate)
 
     @field_validator("metrics")
     @classmethod
@@ -92,10 +134,21 @@ class Price(_Part):
     source: str
 
 
-class EvaluationResult(_Part):
-    """One subject's evaluation, by rising concurrency; ``notes`` are what a reader must know to judge the values.
+class RateLimit(_Part):
+    """The highest request rate that ``meets`` the objectives, and the lowest that ``misses`` them; None if none does.
 
-    ``price`` is None where it is not known, with the reason in ``notes``.
+    Rates are in requests per second. Between the two it was not decided.
+    """
+
+    meets: PositiveFloat | None = None
+    misses: PositiveFloat | None = None
+
+
+class EvaluationResult(_Part):
+    """One subject's evaluation, by rising concurrency or rate.
+
+    ``notes`` are what a reader must know to judge the values. ``limit`` is the highest rate that meets the
+    ``objectives``, where it was searched for. ``price`` is None where it is not known, with the reason in ``notes``.
     """
 
     # Raised when older documents could be misread; not for an added field.
@@ -105,14 +158,17 @@ class EvaluationResult(_Part):
     started: dt.datetime
     levels: tuple[Level, ...]
     price: Price | None = None
+    objectives: LatencyObjectives | None = None
+    limit: RateLimit | None = None
     notes: tuple[str, ...] = ()
 
     @field_validator("levels")
     @classmethod
-    def _concurrency_rises(cls, levels: tuple[Level, ...]) -> tuple[Level, ...]:
-        users = [level.concurrency for level in levels]
-        if users != sorted(set(users)):
-            raise ValueError(f"the levels are of concurrency {users}, and have to be unique and by rising concurrency")
+    def _load_rises(cls, levels: tuple[Level, ...]) -> tuple[Level, ...]:
+        loads = [(level.concurrency or 0, level.request_rate or 0.0, level.end_rate or 0.0) for level in levels]
+        if loads != sorted(set(loads), key=lambda load: (load[0] == 0, load)):
+            given = ", ".join(level.load for level in levels)
+            raise ValueError(f"the levels are of {given}, and have to be unique and by rising concurrency or rate")
         return levels
 
     @property

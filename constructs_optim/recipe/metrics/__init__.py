@@ -30,6 +30,12 @@ _BY_COMPONENT = ("InferenceComponentName",)
 _BY_EVALUATION = ("Concurrency", "ArtifactKey")
 
 
+# Metrics of an evaluation that say what was sent, not how well it was served.
+_OF_THE_LOAD = frozenset(
+    ["concurrency", "client_invocations", "input_tokens", "output_tokens", "drafts", "instance_price_per_hour"]
+)
+
+
 class Unit(StrEnum):
     """A unit, by CloudWatch's name for it where CloudWatch has one."""
 
@@ -90,6 +96,16 @@ class MetricDefinition:
         return 1000 if units == (Unit.MICROSECONDS, Unit.MILLISECONDS) else 1
 
     @property
+    def direction(self) -> int:
+        """Whether higher values are better (1), worse (-1), or neither (0)."""
+        if self.name in _OF_THE_LOAD:
+            return 0
+        if self.shown_unit is Unit.COUNT_PER_SECOND or self.name == "acceptance_length":
+            # Input tokens arrive as fast as requests are completed: both rates measure the endpoint.
+            return 1
+        return -1
+
+    @property
     def of_evaluation(self) -> bool:
         """Whether an evaluation publishes it, with the dimensions Concurrency and ArtifactKey."""
         return self.variant is not None and self.variant.namespace == EVALUATION_NAMESPACE
@@ -114,7 +130,7 @@ def _evaluated(name: str, row: dict[str, Any]) -> Iterator[MetricDefinition]:
         elif statistic:
             metric, changes["title"] = f"{name}_{statistic}", f"{row['title']}, {statistic}"
             changes["definition"] = f"{row['definition']} The {statistic[1:]}th percentile over all requests."
-            changes["aiperf"] = row["aiperf"].replace(".avg", f".{statistic}")
+            changes |= {"aiperf": row["aiperf"].replace(".avg", f".{statistic}")} if "aiperf" in row else {}
         published = row.get("metric_name", "".join(word.capitalize() for word in metric.split("_")))
         series = {"namespace": EVALUATION_NAMESPACE, "metric_name": published}
         changes["variant"] = {**series, "dimensions": (*_BY_VARIANT, *_BY_EVALUATION)}

@@ -36,13 +36,6 @@ _LEVEL = re.compile(r"(?:^|/)concurrency_(\d{1,6})(?:/|$)")
 _NAMESPACE = "ConstructsOptim/Evaluation"
 # PutMetricData accepts 1,000 metrics and 1 MB; smaller requests are cheaper to retry.
 _AT_ONCE = 200
-_OF_A_REQUEST = {
-    "time_to_first_token": "time_to_first_token",
-    "inter_token_latency": "inter_token_latency",
-    "client_latency": "request_latency",
-    "input_tokens": "input_sequence_length",
-    "output_tokens": "output_sequence_length",
-}
 _MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
 
 
@@ -143,11 +136,14 @@ def _observations(lines: IO[bytes]) -> Iterator[Observation]:
         if metadata.get("benchmark_phase") == "warmup" or not isinstance(start, int):
             continue
         first = start if first is None else first
-        failed = record.get("error") is not None
+        known = {} if record.get("error") is not None else values
         yield Observation(
-            start=(start - first) / 1e9,
-            prompt=None,
-            **({} if failed else {ours: values.get(theirs) for ours, theirs in _OF_A_REQUEST.items()}),
+            (start - first) / 1e9,
+            known.get("time_to_first_token"),
+            known.get("inter_token_latency"),
+            known.get("request_latency"),
+            known.get("input_sequence_length"),
+            known.get("output_sequence_length"),
         )
 
 

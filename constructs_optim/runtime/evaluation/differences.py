@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from .samples import FEWEST_BEYOND, FEWEST_BLOCKS, LATENCIES, PERCENTILES, Sample, drawings, standard_error
+from .samples import FEWEST_BEYOND, FEWEST_BLOCKS, LATENCIES, PERCENTILES, Sample, standard_error, student_quantile
 
 Verdict = Literal["better", "worse", "same", "undecided"]
 
@@ -48,6 +48,8 @@ SAMPLED = frozenset(
         *_SOURCES,
         *(f"{name}{which}" for name in LATENCIES for which in ("", *(f"_p{percent}" for percent in PERCENTILES))),
         *(f"{kind}_tokens_per_second{which}" for kind in ("input", "output") for which in ("", "_per_request")),
+        "requests_per_second",
+        "goodput",
     ]
 )
 """The metrics that follow from single requests, and so have an interval."""
@@ -149,7 +151,7 @@ class Comparison:
             return Difference(name, old, new, None)
         critical = _NORMAL.inv_cdf(1 - self.critical_level / 2)
         first, second = old / sent[0], new / sent[1]
-        (low_1, high_1), (low_2, high_2) = _wilson(first, sent[0], critical), _wilson(second, sent[1], critical)
+        (low_1, high_1), (low_2, high_2) = wilson(first, sent[0], critical), wilson(second, sent[1], critical)
         change = second - first
         low = change - math.hypot(second - low_2, high_1 - first)
         high = change + math.hypot(high_2 - second, first - low_1)
@@ -176,25 +178,46 @@ def _verdict(low: float, high: float, allowed: float, direction: int) -> Verdict
     return "undecided"
 
 
-def _wilson(share: float, count: float, critical: float) -> tuple[float, float]:
-    """Wilson's interval of a share."""
+def wilson(share: float, count: float, critical: float) -> tuple[float, float]:
+    """The interval of a share of that many.
+
+    Source: Wilson, Journal of the American Statistical Association 22 (1927), 209-212.
+    """
     square = critical**2
     center = (share + square / (2 * count)) / (1 + square / count)
     arm = critical * math.sqrt(share * (1 - share) / count + square / (4 * count**2)) / (1 + square / count)
     return max(0.0, center - arm), min(1.0, center + arm)
 
 
+def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
+    """The interval of each metric by itself, with a probability of 95 %; without those that have none."""
+    sample = measured.sample
+    if sample is None or sample.blocks < FEWEST_BLOCKS:
+        return {}
+    logs: dict[str, list[float]] = {}
+    for drawn in sample.replicates():
+        for name, value in drawn.items():
+            if value > 0 and not _is_thin(sample, name):
+                logs.setdefault(name, []).append(math.log(value))
+    critical = student_quantile(1 - LEVEL / 2, sample.blocks - 1)
+    found: dict[str, tuple[float, float]] = {}
+    for name, value in measured.metrics.items():
+        source = _SOURCES.get(name, name)
+        if value > 0 and len(values := logs.get(source, [])) > 1:
+            arm = critical * standard_error(values, sample.blocks) * math.sqrt(sample.dependence(source))
+            found[name] = value * math.exp(-arm), value * math.exp(arm)
+    return found
+
+
 def _standard_errors(before: Sample | None, after: Sample | None, names: Sequence[str]) -> tuple[dict[str, float], int]:
     """Those of the logarithms of the ratios, by metric, and how many blocks they are from."""
     if before is None or after is None or (blocks := min(before.blocks, after.blocks)) < FEWEST_BLOCKS:
         return {}, 0
-    first = drawings(before.blocks)
-    second = first if before.is_paired_with(after) else drawings(after.blocks, stream=1)
     ratios: dict[str, list[float]] = {}
-    for weights, others in zip(first, second, strict=True):
-        old, new = before.drawn(weights), after.drawn(others)
+    others = after.replicates(0 if before.is_paired_with(after) else 1)
+    for old, new in zip(before.replicates(), others, strict=True):
         for name in {_SOURCES.get(name, name) for name in names}:
-            if old.get(name, 0.0) > 0 and new.get(name, 0.0) > 0 and not _is_thin(before, after, name):
+            if old.get(name, 0.0) > 0 and new.get(name, 0.0) > 0 and not _is_thin_in(before, after, name):
                 ratios.setdefault(name, []).append(math.log(new[name] / old[name]))
     return {
         name: standard_error(values, blocks) * math.sqrt(max(before.dependence(name), after.dependence(name)))
@@ -207,9 +230,14 @@ def _fewest(before: Sample | None, after: Sample | None) -> int:
     return min((len(side) for side in (before, after) if side is not None), default=0)
 
 
-def _is_thin(before: Sample, after: Sample, name: str) -> bool:
+def _is_thin_in(before: Sample, after: Sample, name: str) -> bool:
+    return _is_thin(before, name) or _is_thin(after, name)
+
+
+def _is_thin(sample: Sample, name: str) -> bool:
     """Whether too few values are beyond a percentile."""
-    return any(beyond < FEWEST_BEYOND for side in (before, after) if (beyond := side.beyond(name)) is not None)
+    beyond = sample.beyond(name)
+    return beyond is not None and beyond < FEWEST_BEYOND
 
 
 def _enough(before: Sample | None, after: Sample | None, name: str) -> int | None:
@@ -217,20 +245,3 @@ def _enough(before: Sample | None, after: Sample | None, name: str) -> int | Non
     if before is None or after is None or name not in SAMPLED:
         return None
     return max(2 * FEWEST_BLOCKS, before.needed(_SOURCES.get(name, name)))
-
-
-def student_quantile(probability: float, freedom: int) -> float:
-    """The quantile of Student's t distribution, for 9 degrees of freedom or more.
-
-    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5; within 0.4 % of the true one up to a
-    probability of 0.9999.
-    """
-    z = _NORMAL.inv_cdf(probability)
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term / freedom**power for power, term in enumerate(terms))

@@ -11,10 +11,13 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import mul
+from statistics import NormalDist
 from typing import Any
 
 MOST_BLOCKS = 20
@@ -25,8 +28,24 @@ PERCENTILES = (50, 90, 99)
 FEWEST_BEYOND = 5
 """How many values have to be beyond a percentile for its standard error to mean anything."""
 DRAWINGS = 400
-LATENCIES = ("time_to_first_token", "inter_token_latency", "client_latency")
+LATENCIES = (
+    "time_to_first_token",
+    "inter_token_latency",
+    "inter_chunk_latency",
+    "longest_inter_chunk_latency",
+    "client_latency",
+)
 _SEED = 20
+_NORMAL = NormalDist()
+# Metrics of which a request has many values.
+_OF_PIECES = frozenset({"inter_chunk_latency"})
+# The metric of each rate, by what is counted.
+_RATES = {
+    "input_tokens": "input_tokens_per_second",
+    "output_tokens": "output_tokens_per_second",
+    "requests": "requests_per_second",
+    "goodput": "goodput",
+}
 # Beyond it, the few blocks tell nothing of how far apart two independent ones are.
 _MOST_CORRELATION = 0.9
 
@@ -35,8 +54,9 @@ _MOST_CORRELATION = 0.9
 class Observation:
     """One request: when it was sent, in seconds, and its latencies in milliseconds, None where it has none.
 
-    ``prompt`` identifies what was sent; None where that is not known. A request that failed has neither latencies nor
-    tokens.
+    ``gaps`` are between one piece of the response and the next. ``within`` is the share of its time that is within the
+    sample's. ``prompt`` identifies what was sent; None where that is not known. A request that failed has neither
+    latencies nor tokens.
     """
 
     start: float
@@ -46,15 +66,40 @@ class Observation:
     input_tokens: float | None = None
     output_tokens: float | None = None
     prompt: int | str | None = None
+    gaps: tuple[float, ...] = ()
+    within: float = 1.0
+    meets_objectives: bool | None = None
+
+    def latencies(self, name: str) -> Iterable[float]:
+        """Its values of a latency: of most, one or none."""
+        if name == "inter_chunk_latency":
+            return self.gaps
+        if name == "longest_inter_chunk_latency":
+            return (max(self.gaps),) if self.gaps else ()
+        value = getattr(self, name)
+        return () if value is None else (value,)
+
+    def amount(self, kind: str) -> float | None:
+        """What it adds to a rate; None where that is not known."""
+        if kind == "requests":
+            return None if self.client_latency is None else 1.0
+        if kind == "goodput":
+            return None if self.meets_objectives is None else float(self.meets_objectives)
+        return getattr(self, kind)
 
 
 class Sample:
-    """The requests of one side at one concurrency, which took that many ``seconds``."""
+    """The requests of one side at one load, and the ``seconds`` in which they were sent.
 
-    def __init__(self, observations: Sequence[Observation], seconds: float) -> None:
+    Those ``around`` them do not count, but add to the rates what they have within these seconds.
+    """
+
+    def __init__(self, observations: Sequence[Observation], seconds: float, around: Sequence[Observation] = ()) -> None:
         self.observations = sorted(observations, key=lambda each: each.start)
         self.seconds = seconds
-        self.blocks = min(MOST_BLOCKS, len(self.observations) // 2)
+        self.blocks = min(MOST_BLOCKS, max(1, len(self.observations) // 2)) if observations else 0
+        self._around = around
+        self._replicates: dict[int, list[dict[str, float]]] = {}
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -79,18 +124,30 @@ class Sample:
             tokens, waited, in_time = (
                 sum(weight * each for weight, each in zip(weights, column, strict=True)) for column in blocks
             )
-            if in_time and seconds > 0:
-                values[f"{kind}_per_second"] = in_time / seconds
-            if tokens and waited > 0:
+            if seconds > 0 and (in_time or kind == "goodput"):
+                values[_RATES[kind]] = in_time / seconds
+            if tokens and waited > 0 and kind.endswith("_tokens"):
                 values[f"{kind}_per_second_per_request"] = tokens * 1000 / waited
         return values
+
+    @property
+    def mean_under_way(self) -> float:
+        """How many requests were under way on average."""
+        requests = (*self.observations, *self._around)
+        return sum((each.client_latency or 0.0) * each.within for each in requests) / 1000 / self.seconds
+
+    def replicates(self, stream: int = 0) -> Sequence[dict[str, float]]:
+        """The metrics of each drawing of its blocks; those of another stream are independent of the first."""
+        if stream not in self._replicates:
+            self._replicates[stream] = [self.drawn(weights) for weights in drawings(self.blocks, stream)]
+        return self._replicates[stream]
 
     def beyond(self, name: str) -> int | None:
         """How many values are beyond a percentile, of a metric that is one."""
         latency, _, percentile = name.rpartition("_p")
         if latency not in LATENCIES or not percentile.isdigit():
             return None
-        return int(len(self._ordered[latency].values) * (1 - int(percentile) / 100))
+        return int(sum(self._ordered[latency].counts) * (1 - int(percentile) / 100))
 
     def needed(self, name: str) -> int:
         """How many requests it takes until enough values are beyond a percentile; 0 for other metrics."""
@@ -106,15 +163,7 @@ class Sample:
         latency = next((each for each in LATENCIES if name.startswith(each)), LATENCIES[-1])
         totals = self._ordered[latency].totals
         means = [total / count for _, (total, count) in sorted(totals.items())]
-        if len(means) < FEWEST_BLOCKS:
-            return 1.0
-        center = math.fsum(means) / len(means)
-        spread = math.fsum((mean - center) ** 2 for mean in means)
-        shared = math.fsum((first - center) * (second - center) for first, second in pairwise(means))
-        # An estimate from so few blocks is too low by about one in their number.
-        correlation = (shared / spread if spread > 0 else 0.0) + 1 / len(means)
-        correlation = min(_MOST_CORRELATION, max(0.0, correlation))
-        return (1 + correlation) / (1 - correlation)
+        return variance_inflation(means)
 
     @cached_property
     def _cuts(self) -> list[tuple[int, int]]:
@@ -125,10 +174,10 @@ class Sample:
         """The values of each latency."""
         return {
             name: _Ordered.of(
-                (value, block)
+                (_rounded(value) if name in _OF_PIECES else value, block)
                 for block, (first, last) in enumerate(self._cuts)
                 for each in self.observations[first:last]
-                if (value := getattr(each, name)) is not None
+                for value in each.latencies(name)
             )
             for name in LATENCIES
         }
@@ -138,21 +187,24 @@ class Sample:
         """For each block: its tokens, the milliseconds of their requests, and the tokens of as long a span of time.
 
         Users whose responses end together would fill one span and leave the next one empty, so that a request's tokens
-        are spread over the time that it took.
+        are spread over the time that it took. Requests are counted like tokens.
         """
         found: dict[str, tuple[list[float], list[float], list[float]]] = {}
         span = self.seconds / self.blocks if self.blocks else 0.0
-        for kind in ("input_tokens", "output_tokens"):
+        for kind in _RATES:
             known = [
-                [each for each in self.observations[first:last] if getattr(each, kind) is not None]
+                [each for each in self.observations[first:last] if each.amount(kind) is not None]
                 for first, last in self._cuts
             ]
+            if not any(known):
+                continue
             in_time = [0.0] * self.blocks
-            for each in (each for block in known for each in block):
-                for block, share in _shares(each, span, self.blocks):
-                    in_time[block] += share * getattr(each, kind)
+            for each in (*(each for block in known for each in block), *self._around):
+                if (amount := each.amount(kind)) is not None:
+                    for block, share in _shares(each, span, self.blocks):
+                        in_time[block] += share * amount
             found[kind] = (
-                [sum(getattr(each, kind) for each in block) for block in known],
+                [sum(each.amount(kind) or 0.0 for each in block) for block in known],
                 [sum(each.client_latency or 0.0 for each in block) for block in known],
                 in_time,
             )
@@ -161,35 +213,42 @@ class Sample:
 
 def _shares(observation: Observation, span: float, spans: int) -> Iterator[tuple[int, float]]:
     """Which share of a request falls into each of a number of equal spans of time."""
-    start, took = observation.start, (observation.client_latency or 0.0) / 1000
+    start, took = observation.start, (observation.client_latency or 0.0) / 1000 * observation.within
     if span <= 0 or took <= 0:
-        yield min(spans - 1, int(start / span)) if span > 0 else 0, 1.0
+        yield min(spans - 1, int(start / span)) if span > 0 else 0, observation.within
         return
     end = start + took
     for block in range(min(spans - 1, int(start / span)), spans):
         until = end if block == spans - 1 else min(end, (block + 1) * span)
-        yield block, max(0.0, until - max(start, block * span)) / took
+        yield block, observation.within * max(0.0, until - max(start, block * span)) / took
         if until >= end:
             return
 
 
+def _rounded(value: float) -> float:
+    """A value with three significant digits: of many thousand pieces, few hundred values are left to draw."""
+    return float(f"{value:.2e}")
+
+
 @dataclass(frozen=True)
 class _Ordered:
-    """Values in their order, each with its block; and the sum and the number of each block's."""
+    """Values in their order, each with its block and how often it is there; and the sum and number of each block's."""
 
     values: list[float]
     blocks: list[int]
+    counts: list[int]
     totals: dict[int, tuple[float, int]]
 
     @staticmethod
     def of(pairs: Iterable[tuple[float, int]]) -> _Ordered:
         """Put values with their blocks into their order."""
-        ordered = sorted(pairs)
+        ordered = sorted(Counter(pairs).items())
         totals: dict[int, tuple[float, int]] = {}
-        for value, block in ordered:
+        for (value, block), times in ordered:
             total, count = totals.get(block, (0.0, 0))
-            totals[block] = total + value, count + 1
-        return _Ordered([value for value, _ in ordered], [block for _, block in ordered], totals)
+            totals[block] = total + value * times, count + times
+        values, blocks = [value for (value, _), _ in ordered], [block for (_, block), _ in ordered]
+        return _Ordered(values, blocks, [times for _, times in ordered], totals)
 
     def drawn(self, name: str, weights: Sequence[int]) -> dict[str, float]:
         """Mean and percentiles, linearly interpolated as ``calculation.percentile`` has them."""
@@ -198,12 +257,28 @@ class _Ordered:
             return {}
         found = {name: sum(weights[block] * total for block, (total, _) in self.totals.items()) / count}
         # The value of rank r is the first one up to which more than r are drawn.
-        drawn = list(accumulate(map(weights.__getitem__, self.blocks)))
+        drawn = list(accumulate(map(mul, map(weights.__getitem__, self.blocks), self.counts)))
         for percent in PERCENTILES:
             rank = (count - 1) * percent / 100
             below, above = (self.values[bisect_right(drawn, end)] for end in (math.floor(rank), math.ceil(rank)))
             found[f"{name}_p{percent}"] = below + (above - below) * (rank - math.floor(rank))
         return found
+
+
+def variance_inflation(means: Sequence[float]) -> float:
+    """By which factor a variance is larger because each mean is like the one before it: first-order autoregression.
+
+    1 where there are fewer than :data:`FEWEST_BLOCKS`.
+    """
+    if len(means) < FEWEST_BLOCKS:
+        return 1.0
+    center = math.fsum(means) / len(means)
+    spread = math.fsum((mean - center) ** 2 for mean in means)
+    shared = math.fsum((first - center) * (second - center) for first, second in pairwise(means))
+    # An estimate from so few blocks is too low by about one in their number.
+    correlation = (shared / spread if spread > 0 else 0.0) + 1 / len(means)
+    correlation = min(_MOST_CORRELATION, max(0.0, correlation))
+    return (1 + correlation) / (1 - correlation)
 
 
 def drawings(blocks: int, stream: int = 0) -> list[list[int]]:
@@ -226,13 +301,30 @@ def standard_error(values: Sequence[float], blocks: int) -> float:
     return math.sqrt(spread * blocks / (blocks - 1))
 
 
+def student_quantile(probability: float, freedom: int) -> float:
+    """The quantile of Student's t distribution, for 9 degrees of freedom or more.
+
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5; within 0.4 % of the true one up to a
+    probability of 0.9999.
+    """
+    z = _NORMAL.inv_cdf(probability)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return sum(term / freedom**power for power, term in enumerate(terms))
+
+
 def _cuts(count: int, blocks: int) -> list[tuple[int, int]]:
     """The first and the last position, exclusive, of each of a number of blocks of about the same size."""
     edges = [count * block // blocks for block in range(blocks + 1)] if blocks else []
     return list(pairwise(edges))
 
 
-_STORED = ("start", *LATENCIES, "input_tokens", "output_tokens")
+_STORED = ("start", "time_to_first_token", "inter_token_latency", "client_latency", "input_tokens", "output_tokens")
 
 
 def stored(samples: Mapping[int, tuple[Sequence[Observation], float]]) -> dict[str, Any]:

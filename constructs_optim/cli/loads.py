@@ -1,0 +1,138 @@
+"""The loads and objectives of ``constructs-optim evaluate``, from its options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+from pydantic import PositiveFloat, PositiveInt, TypeAdapter, ValidationError
+
+from constructs_optim.evaluator.options import Arrivals, ClosedLoop, EvaluationError, Load, OpenLoop, Replay
+from constructs_optim.evaluator.prompts import Prompt
+from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
+
+_CONCURRENCIES = TypeAdapter(set[PositiveInt])
+_NUMBERS = TypeAdapter(list[PositiveFloat])
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|s)")
+_DEFAULT_CONCURRENCY = "1,8,64"
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """What was typed of the load; docs/evaluation.md explains each."""
+
+    concurrency: str | None
+    rate: str | None
+    arrivals: Arrivals
+    burstiness: float
+    replay: bool
+    speed: str
+    find_limit: bool
+    requests: int | None
+    seconds: float | None
+    warm_up: int
+    timeout: float
+
+    def search(self, objectives: LatencyObjectives | None) -> OpenLoop | None:
+        """The load at which a search for the limit begins; None where none was asked for."""
+        if not self.find_limit:
+            return None
+        if objectives is None:
+            raise typer.BadParameter("--find-limit needs an objective: --ttft 500ms, --itl 40ms or --latency 10s")
+        if self.concurrency is not None or self.replay:
+            raise typer.BadParameter("--find-limit searches rates: leave out --concurrency and --replay")
+        first, *others = self._open(self.rate or "1")
+        if others or first.end_rate is not None:
+            raise typer.BadParameter(f"--find-limit begins at one rate, and --rate is {self.rate}")
+        return first
+
+    def loads(self, prompts: Sequence[Prompt] | None) -> tuple[Load, ...]:
+        """A load for each level; ``prompts`` are those of a file."""
+        named = [("--concurrency", self.concurrency), ("--rate", self.rate), ("--replay", self.replay)]
+        chosen = [name for name, given in named if given]
+        if len(chosen) > 1:
+            raise typer.BadParameter(f"use one of {' and '.join(chosen)}")
+        if self.replay:
+            return self._replays(prompts)
+        return self._open(self.rate) if self.rate is not None else self._closed()
+
+    def _closed(self) -> tuple[Load, ...]:
+        text = self.concurrency or _DEFAULT_CONCURRENCY
+        try:
+            users = sorted(_CONCURRENCIES.validate_python(text.split(",")))
+        except ValidationError:
+            raise typer.BadParameter(f"--concurrency {text!r}: use whole numbers from 1, as 1,8,64") from None
+        return tuple(
+            ClosedLoop(
+                concurrency=each,
+                requests=self.requests,
+                seconds=self.seconds,
+                warm_up=self.warm_up,
+                timeout_seconds=self.timeout,
+            )
+            for each in users
+        )
+
+    def _open(self, text: str) -> tuple[OpenLoop, ...]:
+        try:
+            rates = [_NUMBERS.validate_python(part.split("-")) for part in text.split(",")]
+            if any(len(rate) > 2 for rate in rates):
+                raise ValueError
+        except ValueError:
+            raise typer.BadParameter(
+                f"--rate {text!r}: use requests per second, as 0.5,1,2; 1-20 for a rate that rises from 1 to 20"
+            ) from None
+        return tuple(
+            OpenLoop(
+                request_rate=rate[0],
+                end_rate=rate[1] if len(rate) > 1 else None,
+                arrivals=self.arrivals,
+                burstiness=self.burstiness,
+                requests=self.requests,
+                seconds=self.seconds,
+                warm_up=self.warm_up,
+                timeout_seconds=self.timeout,
+            )
+            for rate in sorted(rates)
+        )
+
+    def _replays(self, prompts: Sequence[Prompt] | None) -> tuple[Load, ...]:
+        times = [prompt.at_seconds for prompt in prompts or () if prompt.at_seconds is not None]
+        if prompts is None or len(times) < max(2, len(prompts)) or times[-1] <= 0:
+            raise typer.BadParameter(
+                "--replay needs --prompts FILE with a time for each: captures of SageMaker, a trace of Mooncake, Azure "
+                "or BurstGPT, or at_seconds"
+            )
+        try:
+            speeds = sorted(_NUMBERS.validate_python(self.speed.split(",")))
+        except ValidationError:
+            raise typer.BadParameter(f"--speed {self.speed!r}: use numbers above 0, as 0.5,1,2") from None
+        own = (len(times) - 1) / times[-1]
+        return tuple(
+            Replay(
+                request_rate=float(f"{own * speed:.4g}"),
+                speed=speed,
+                prompts=len(prompts),
+                requests=self.requests,
+                seconds=self.seconds,
+                warm_up=0,
+                timeout_seconds=self.timeout,
+            )
+            for speed in speeds
+        )
+
+
+def objectives(ttft: str | None, itl: str | None, latency: str | None, attainment: float) -> LatencyObjectives | None:
+    """The objectives of latency; None without any."""
+    named = {"time_to_first_token": ttft, "inter_token_latency": itl, "client_latency": latency}
+    given = {name: _milliseconds(text) for name, text in named.items() if text is not None}
+    return LatencyObjectives(**given, attainment=attainment) if given else None
+
+
+def _milliseconds(text: str) -> float:
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not float(found[1]) > 0:
+        raise EvaluationError(f"{text!r} is no duration: use 500ms or 0.5s")
+    return float(found[1]) * (1000 if found[2] == "s" else 1)

@@ -1,0 +1,234 @@
+"""Files of prompts: this library's own, and the common formats of chats, benchmarks and recorded traffic.
+
+=====================  ===============================================================================================
+own                    ``prompt``, ``messages``, ``inputs`` or ``turns`` (:class:`Prompt`); OpenAI's chats among them
+ShareGPT               ``conversations`` of ``from`` and ``value``, a JSON array or a line each
+AIPerf, single turn    ``text``
+AIPerf, multi turn     ``turns`` of ``text`` and ``delay`` in milliseconds
+Mooncake               ``timestamp`` in milliseconds, ``input_length``, ``output_length``, ``hash_ids``
+SageMaker              records of data capture, with their times
+Azure, BurstGPT        CSV with times and numbers of tokens
+=====================  ===============================================================================================
+
+Sources: AIPerf, ``dataset/loader/models.py``; Mooncake, "FAST25 traces": blocks of 512 tokens; Azure public dataset,
+"LLM inference trace"; BurstGPT, ``data``.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
+
+from constructs_optim.runtime.documents import object_in
+from constructs_optim.runtime.shadow.captures import read_captures
+
+from .options import EvaluationError
+from .prompts import Prompt, Turn, describe_errors
+from .synthetic_prompts import text_of_blocks
+
+_MOST_FAULTS = 20
+_BLOCK_TOKENS = 512
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
+
+
+class _Line(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore")
+
+    def prompt(self) -> Prompt:
+        """As this library writes it."""
+        raise NotImplementedError
+
+
+class _Said(BaseModel):
+    speaker: str = Field(alias="from")
+    value: str
+
+
+class _ShareGpt(_Line):
+    conversations: tuple[_Said, ...] = Field(min_length=1)
+
+    def prompt(self) -> Prompt:
+        asked = [said.value for said in self.conversations if said.speaker in ("human", "user")]
+        if not asked:
+            raise ValueError("the conversation has nothing that a user says (from: human)")
+        if len(asked) == 1:
+            return Prompt(prompt=asked[0])
+        return Prompt(turns=tuple(Turn(prompt=text) for text in asked))
+
+
+class _AiperfTurn(_Line):
+    text: str
+    timestamp: NonNegativeFloat | None = None
+    delay: NonNegativeFloat = 0.0
+
+    def prompt(self) -> Prompt:
+        return Prompt(prompt=self.text, at_seconds=None if self.timestamp is None else self.timestamp / 1000)
+
+
+class _AiperfConversation(_Line):
+    turns: tuple[_AiperfTurn, ...] = Field(min_length=1)
+
+    def prompt(self) -> Prompt:
+        turns = tuple(Turn(prompt=turn.text, delay_seconds=turn.delay / 1000) for turn in self.turns)
+        return Prompt(turns=turns, at_seconds=self.turns[0].prompt().at_seconds)
+
+
+class _Mooncake(_Line):
+    input_length: PositiveInt
+    timestamp: NonNegativeFloat | None = None
+    output_length: PositiveInt | None = None
+    hash_ids: tuple[NonNegativeInt, ...] = ()
+
+    def prompt(self) -> Prompt:
+        return Prompt(
+            prompt=text_of_blocks(self.hash_ids, self.input_length, _BLOCK_TOKENS)
+            if self.hash_ids
+            else _unlike_others(self.timestamp, self.input_length),
+            max_tokens=self.output_length,
+            at_seconds=None if self.timestamp is None else self.timestamp / 1000,
+        )
+
+
+class _TracedRequest(_Line):
+    """A row of a trace: when it was sent, and its tokens."""
+
+    at: Annotated[float | dt.datetime, Field(union_mode="left_to_right")]
+    input_tokens: PositiveInt
+    output_tokens: PositiveInt | None = None
+
+    def prompt(self) -> Prompt:
+        at = self.at.replace(tzinfo=dt.UTC).timestamp() if isinstance(self.at, dt.datetime) else float(self.at)
+        text = _unlike_others(at, self.input_tokens)
+        return Prompt(prompt=text, max_tokens=self.output_tokens, at_seconds=at)
+
+
+_TRACES: Sequence[Mapping[str, str]] = (
+    {"TIMESTAMP": "at", "ContextTokens": "input_tokens", "GeneratedTokens": "output_tokens"},
+    {"Timestamp": "at", "Request tokens": "input_tokens", "Response tokens": "output_tokens"},
+)
+
+
+def read_prompts(path: Path) -> list[Prompt]:
+    """The prompts of a file, of whichever format; empty lines are skipped.
+
+    Times of recorded traffic are in seconds from the first request. Raises EvaluationError, with all faulty lines.
+    """
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EvaluationError(f"the prompts cannot be read from {path}: {error}") from None
+    prompts: list[Prompt] = []
+    faults: list[str] = []
+    for number, entry in _entries(path, content):
+        try:
+            prompts.append(_prompt_of(entry))
+        except ValidationError as error:
+            faults.append(f"  line {number}: {describe_errors(error)}")
+        except ValueError as error:
+            faults.append(f"  line {number}: {error}")
+    if faults:
+        more = [f"  and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
+        listed = "\n".join([*faults[:_MOST_FAULTS], *more])
+        raise EvaluationError(f"{path} has {len(faults)} faulty line{'s' if len(faults) > 1 else ''}:\n{listed}")
+    if not prompts:
+        raise EvaluationError(
+            f'{path} holds no prompts: write one JSON object a line, for instance {{"prompt": "Hello"}}'
+        )
+    times = [prompt.at_seconds for prompt in prompts if prompt.at_seconds is not None]
+    if len(times) < len(prompts):
+        return prompts
+    first = min(times)
+    timed = [prompt.model_copy(update={"at_seconds": (prompt.at_seconds or 0.0) - first}) for prompt in prompts]
+    return sorted(timed, key=lambda prompt: prompt.at_seconds or 0.0)
+
+
+def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
+    """Write prompts in this library's own format."""
+    path.write_text("".join(f"{prompt.model_dump_json(exclude_none=True)}\n" for prompt in prompts), encoding="utf-8")
+
+
+def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, str]]]:
+    """Each line with its number; of an array, each element as a line; of CSV, each row by its columns."""
+    if path.suffix.lower() == ".csv":
+        rows = csv.DictReader(content.splitlines())
+        yield from ((number, row) for number, row in enumerate(rows, start=2))
+        return
+    if content.lstrip().startswith("["):
+        try:
+            elements: list[Any] = json.loads(content)
+        except ValueError:
+            pass
+        else:
+            yield from ((number, json.dumps(element)) for number, element in enumerate(elements, start=1))
+            return
+    yield from ((number, line) for number, line in enumerate(content.splitlines(), start=1) if line.strip())
+
+
+def _prompt_of(entry: str | dict[str, str]) -> Prompt:
+    if isinstance(entry, dict):
+        columns = next((columns for columns in _TRACES if columns.keys() <= entry.keys()), None)
+        if columns is None:
+            known = " or ".join(", ".join(columns) for columns in _TRACES)
+            raise ValueError(f"the columns are {', '.join(entry)}; a trace has {known}")
+        return _TracedRequest.model_validate({ours: entry[theirs] for theirs, ours in columns.items()}).prompt()
+    try:
+        document = json.loads(entry)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        return Prompt.model_validate_json(entry)
+    if "captureData" in document:
+        return _captured(entry)
+    for kind, known in _KINDS.items():
+        if known(document):
+            return kind.model_validate(document).prompt()
+    return _asked(Prompt.model_validate(document))
+
+
+def _captured(line: str) -> Prompt:
+    """The request of a record of data capture: a chat, or text."""
+    capture = next(read_captures(line.encode(), answered=False), None)
+    if capture is None:
+        raise ValueError("the record has no request that is a JSON object (captureData.endpointInput.data)")
+    request = capture.request
+    limits = (request, object_in(request.get("parameters")))
+    limit = next((each[name] for each in limits for name in _LIMITS if isinstance(each.get(name), int)), None)
+    named = next((name for name in ("messages", "prompt", "inputs") if request.get(name)), None)
+    if named is None:
+        raise ValueError("the captured request has none of messages, prompt and inputs")
+    at = dt.datetime.fromisoformat(capture.inference_time).timestamp() if capture.inference_time else None
+    # A completion's prompt is text without a template.
+    known = {"messages" if named == "messages" else "inputs": request[named], "max_tokens": limit, "at_seconds": at}
+    return _asked(Prompt.model_validate(known))
+
+
+def _asked(prompt: Prompt) -> Prompt:
+    """A chat without the response that ends it, as training data has one."""
+    messages = prompt.messages or ()
+    if prompt.turns is not None or len(messages) < 2 or messages[-1].role != "assistant":
+        return prompt
+    return prompt.model_copy(update={"messages": messages[:-1]})
+
+
+def _unlike_others(at: float | None, tokens: int) -> str:
+    """Random words for a recorded prompt of which only the length is known."""
+    return text_of_blocks([f"{at} {tokens}"], tokens, tokens)
+
+
+def _is_aiperf_conversation(document: Mapping[str, Any]) -> bool:
+    turns = document.get("turns")
+    return isinstance(turns, list) and any(isinstance(turn, dict) and "text" in turn for turn in turns)
+
+
+_KINDS: Mapping[type[_Line], Callable[[Mapping[str, Any]], bool]] = {
+    _ShareGpt: lambda document: "conversations" in document,
+    _AiperfConversation: _is_aiperf_conversation,
+    _AiperfTurn: lambda document: "text" in document,
+    _Mooncake: lambda document: "input_length" in document,
+}

@@ -1,0 +1,100 @@
+"""Searches for the highest request rate at which an endpoint meets its objectives.
+
+A rate meets them where the share of requests that do is at least the attainment, whatever chance did; it misses them
+where that share is below. Rates double until one misses them, and are halved between on a logarithmic scale after that.
+Requests that share a queue are alike, so that they tell less than as many independent ones would.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from statistics import NormalDist
+from typing import Literal
+
+from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
+from constructs_optim.recipe.evaluation.result import RateLimit
+from constructs_optim.runtime.evaluation.differences import wilson
+from constructs_optim.runtime.evaluation.samples import MOST_BLOCKS, variance_inflation
+
+from .load import MeasuredLevel
+from .options import OpenLoop
+
+Attainment = Literal["meets", "misses", "undecided"]
+
+_LEVEL = 0.01
+# The search ends where the rate that misses is at most this many times the one that meets.
+_RESOLUTION = 1.05
+_FARTHEST = 2.0**10
+# Where a rate is undecided, as many requests more are sent as were before, so many times.
+_MOST_EXTENSIONS = 2
+_DIGITS = 3
+
+
+def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainment:
+    """Whether a level's requests meet the objectives; failed ones do not."""
+    records = sorted(level.counted, key=lambda record: record.start)
+    if not level.complete:
+        return "misses"
+    met = [float(record.is_measured and objectives.are_met(record)) for record in records]
+    blocks = min(MOST_BLOCKS, max(1, len(met) // 2))
+    edges = [len(met) * block // blocks for block in range(blocks + 1)]
+    means = [sum(met[first:last]) / (last - first) for first, last in pairwise(edges)]
+    share, independent = sum(met) / len(met), len(met) / variance_inflation(means)
+    low, high = wilson(share, independent, NormalDist().inv_cdf(1 - _LEVEL / 2))
+    return "meets" if low >= objectives.attainment else "misses" if high < objectives.attainment else "undecided"
+
+
+def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop], like: OpenLoop) -> OpenLoop | None:
+    """The next load to measure, where ``like`` is the first one; None where the search is over.
+
+    ``found`` is what came of each rate so far, of the load in ``sent``.
+    """
+    if not found:
+        return like
+    limit = limit_of(found)
+    between = [rate for rate in found if (limit.meets or 0) < rate < (limit.misses or math.inf)]
+    for rate in between:
+        load = sent[rate]
+        if (load.total or 0) < like_at(like, rate).default_total * 2**_MOST_EXTENSIONS:
+            return load.model_copy(update={"requests": 2 * (load.total or 0), "seconds": None})
+    if between:
+        return None
+    if limit.misses is None:
+        rate = (limit.meets or like.request_rate) * 2
+    elif limit.meets is None:
+        rate = limit.misses / 2
+    elif limit.misses <= limit.meets * _RESOLUTION:
+        return None
+    else:
+        rate = math.sqrt(limit.meets * limit.misses)
+    rate = float(f"{rate:.{_DIGITS}g}")
+    if rate in found or not 1 / _FARTHEST <= rate / like.request_rate <= _FARTHEST:
+        return None
+    return like_at(like, rate)
+
+
+def limit_of(found: Mapping[float, Attainment]) -> RateLimit:
+    """Between which rates the limit is: a rate that meets the objectives above one that misses them was luck."""
+    misses = min((rate for rate, verdict in found.items() if verdict == "misses"), default=None)
+    met = [rate for rate, verdict in found.items() if verdict == "meets" and (misses is None or rate < misses)]
+    return RateLimit(meets=max(met, default=None), misses=misses)
+
+
+def like_at(load: OpenLoop, rate: float) -> OpenLoop:
+    """The same load at another rate."""
+    return load.model_copy(update={"request_rate": rate})
+
+
+def described(limit: RateLimit, objectives: LatencyObjectives) -> str:
+    """The limit in a sentence."""
+    named = {"time_to_first_token": "first token", "inter_token_latency": "each further token"}
+    limits = objectives.limits.items()
+    kept = ", ".join(f"{named.get(name, 'the whole response')} within {most:g} ms" for name, most in limits)
+    share = f"{objectives.attainment:.0%} of the requests have {kept}"
+    if limit.meets is None:
+        return f"at no rate that was measured do {share}" + (f"; not at {limit.misses:g}/s" if limit.misses else "")
+    if limit.misses is None:
+        return f"{share} at {limit.meets:g} requests/s, and at no rate that was measured less"
+    return f"{share} up to {limit.meets:g} requests/s, and no longer at {limit.misses:g}"

@@ -1,0 +1,99 @@
+"""Leaves out the requests that met a cold endpoint, and tells whether the others met one in a steady state.
+
+Where warm-up ends is found by MSER-5 (White, Cobb and Spratt, "A comparison of five steady-state truncation heuristics
+for simulation", Winter Simulation Conference 2000): the first batches are left out so that the standard error of the
+rest is least. Chance alone would leave some out as well, so what is left out has to differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from constructs_optim.runtime.evaluation.differences import student_quantile
+from constructs_optim.runtime.evaluation.samples import FEWEST_BLOCKS, MOST_BLOCKS, variance_inflation
+
+from .load import MeasuredLevel
+from .streaming import Record
+
+_BATCH = 5
+# What is left out differs from the rest by so many standard errors, and by this share of the mean.
+_STANDARD_ERRORS, _LEAST_DIFFERENCE = 4.0, 0.1
+_LATENCIES = ("time_to_first_token", "inter_token_latency", "client_latency")
+# A drift is told where its interval, at this level, is beyond what nobody minds.
+_LEVEL, _MOST_DRIFT = 0.01, 0.1
+
+
+class Drift(NamedTuple):
+    """By how much client latency changed while it was measured, relative to its mean, with its 99 % interval."""
+
+    change: float
+    low: float
+    high: float
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the change may be small."""
+        return self.low <= _MOST_DRIFT and self.high >= -_MOST_DRIFT
+
+
+def leave_out_warm_up(level: MeasuredLevel) -> int:
+    """Uncount the requests that were sent before the endpoint was warm; returns how many."""
+    left_out = 0
+    for number in level.windows:
+        records = _in_order(level, number)
+        cold = max(warm_up_length(_values(records, name)) for name in _LATENCIES)
+        for record in records[:cold]:
+            record.counted = False
+        left_out += cold
+    return left_out
+
+
+def warm_up_length(values: Sequence[float]) -> int:
+    """How many of the first values to leave out; 0 where nothing tells them from the others."""
+    means = [math.fsum(values[first : first + _BATCH]) / _BATCH for first in range(0, len(values) - _BATCH + 1, _BATCH)]
+    if len(means) < 2 * FEWEST_BLOCKS:
+        return 0
+    candidates = [(_spread(means[cut:]) / (len(means) - cut), cut) for cut in range(len(means) // 2)]
+    cut = min(candidates)[1]
+    if cut == 0:
+        return 0
+    cold, warm = math.fsum(means[:cut]) / cut, math.fsum(means[cut:]) / (len(means) - cut)
+    error = math.sqrt(_spread(means[cut:]) * variance_inflation(means[cut:]) * (1 / cut + 1 / (len(means) - cut)))
+    differs = abs(cold - warm) > max(_STANDARD_ERRORS * error, _LEAST_DIFFERENCE * abs(warm))
+    return cut * _BATCH if differs else 0
+
+
+def drift_of(level: MeasuredLevel) -> Drift | None:
+    """The drift of client latency in the longest segment; None where there are too few requests."""
+    records = max((_in_order(level, number) for number in level.windows), key=len, default=[])
+    values = _values(records, "client_latency")
+    blocks = min(MOST_BLOCKS, len(values) // 2)
+    if blocks < FEWEST_BLOCKS:
+        return None
+    edges = [len(values) * block // blocks for block in range(blocks + 1)]
+    means = [math.fsum(values[first:last]) / (last - first) for first, last in pairwise(edges)]
+    center, middle = math.fsum(means) / blocks, (blocks - 1) / 2
+    spread = math.fsum((place - middle) ** 2 for place in range(blocks))
+    slope = math.fsum((place - middle) * mean for place, mean in enumerate(means)) / spread
+    rest = [mean - center - slope * (place - middle) for place, mean in enumerate(means)]
+    error = math.sqrt(math.fsum(each * each for each in rest) / (blocks - 2) / spread * variance_inflation(rest))
+    arm = student_quantile(1 - _LEVEL / 2, blocks - 2) * error
+    return Drift(*((slope + way * arm) * (blocks - 1) / center for way in (0, -1, 1)))
+
+
+def _in_order(level: MeasuredLevel, segment: int) -> list[Record]:
+    counted = [record for record in level.counted if record.segment == segment and record.is_measured]
+    return sorted(counted, key=lambda record: record.start)
+
+
+def _values(records: Sequence[Record], name: str) -> list[float]:
+    return [value for record in records if (value := getattr(record, name)) is not None]
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The variance."""
+    center = math.fsum(values) / len(values)
+    return math.fsum((value - center) ** 2 for value in values) / max(1, len(values) - 1)

@@ -1,0 +1,144 @@
+"""Calculates each metric of an evaluation from its requests.
+
+``recipe.metrics`` defines them, ``recipe.pricing`` has the formulas of prices, and ``runtime.evaluation.samples``
+calculates what has an interval. Where the vendor's reference leaves a choice:
+
+- Failed and empty requests are counted as such and are not part of latencies, rates and token counts: an endpoint that
+  fails fast is not a fast endpoint.
+- Inter-token latency is a request's time from its first token to its last, for each token after the first piece. Tokens
+  that arrive in one piece, as with speculative decoding, are still tokens; those of the first piece took no measurable
+  time, and a response that arrived in one piece has no inter-token latency.
+- Rates are of the time in which the load was complete. A request that began before or ended after it adds the share of
+  its tokens that its time has in it, whether or not it counts otherwise.
+- Tokens a second of a request are the mean tokens of a request over its mean client latency, so that they follow from
+  means alone, which is all that aiperf's summaries have.
+- Percentiles are linearly interpolated, as NumPy's and a spreadsheet's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from constructs_optim.recipe import pricing
+from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
+from constructs_optim.recipe.evaluation.result import Level, Price
+from constructs_optim.recipe.metrics import EVALUATION
+from constructs_optim.runtime.evaluation.differences import Measured, intervals
+from constructs_optim.runtime.evaluation.samples import Observation, Sample
+
+from .load import MeasuredLevel
+from .options import ClosedLoop, Load, OpenLoop
+from .requests import Request, errors_by_kind
+
+_DIGITS = 6
+
+
+def summarize_level(
+    load: Load, level: MeasuredLevel, price: Price | None, objectives: LatencyObjectives | None = None
+) -> Level:
+    """The metrics of a side under a load, by the price of all its instances."""
+    concurrency = load.concurrency if isinstance(load, ClosedLoop) else None
+    sample = sample_of(level, objectives)
+    metrics = summarize(level.counted, sample, concurrency, price)
+    if drafts := sum(segment.drafts for segment in level.segments):
+        accepted = sum(segment.accepted for segment in level.segments)
+        metrics |= {"acceptance_length": 1 + accepted / drafts, "drafts": drafts}
+    return Level(
+        concurrency=concurrency,
+        request_rate=None if isinstance(load, ClosedLoop) else load.request_rate,
+        end_rate=load.end_rate if isinstance(load, OpenLoop) else None,
+        seconds=round(level.seconds, 3),
+        metrics={name: round(value, _DIGITS) for name, value in metrics.items()},
+        intervals={
+            name: (round(low, _DIGITS), round(high, _DIGITS))
+            for name, (low, high) in intervals(Measured(metrics, sample)).items()
+        },
+        errors=errors_by_kind(level.counted),
+        complete=level.complete,
+        retries=sum(record.retried for record in level.counted),
+    )
+
+
+def summarize(
+    requests: Sequence[Request], sample: Sample, concurrency: int | None, price: Price | None = None
+) -> dict[str, float]:
+    """Every metric that can be calculated, by name, in its published unit.
+
+    ``requests`` are those that count, failed ones as well, and ``sample`` has what was measured of them. Without a
+    ``concurrency``, of an open loop, it is the mean number of requests under way. There are no prices without
+    ``price``, of all instances. Raises ValueError where the sample has no time.
+    """
+    measured = [request for request in requests if request.is_measured]
+    if measured and not sample.seconds > 0:
+        raise ValueError(f"seconds is {sample.seconds}, and completed requests took time")
+    values: dict[str, float] = {
+        "client_invocations": len(requests),
+        "client_invocation_errors": sum(request.error is not None for request in requests),
+        "tokenizer_failed": sum(request.tokenizer_failed for request in requests),
+        "empty_inference_response": sum(request.is_empty for request in requests),
+        **sample.drawn(),
+    }
+    for kind in ("input_tokens", "output_tokens"):
+        counts = [count for request in measured if (count := getattr(request, kind)) is not None]
+        values |= {kind: sum(counts) / len(counts)} if counts else {}
+    if concurrency is not None:
+        values["concurrency"] = concurrency
+        if values.get("inter_token_latency_p50", 0) > 0:
+            values["total_throughput"] = pricing.total_throughput(concurrency, values["inter_token_latency_p50"])
+    elif sample.seconds > 0:
+        values["concurrency"] = sample.mean_under_way
+    values |= dict(_prices(values, price)) if price is not None else {}
+    return {metric.name: float(values[metric.name]) for metric in EVALUATION if metric.name in values}
+
+
+def sample_of(level: MeasuredLevel, objectives: LatencyObjectives | None = None) -> Sample:
+    """The requests of a level, one segment's window after the other."""
+    counted: list[Observation] = []
+    around: list[Observation] = []
+    passed = 0.0
+    for number, (begin, end) in level.windows.items():
+        for record in level.records:
+            if record.segment == number:
+                observed = observation_of(record, begin, end, passed, objectives)
+                (counted if record.counted else around).append(observed)
+        passed += end - begin
+    return Sample(counted, passed, around)
+
+
+def observation_of(
+    request: Request, begin: float, end: float, passed: float = 0.0, objectives: LatencyObjectives | None = None
+) -> Observation:
+    """What was observed of a request, in a window that follows ``passed`` seconds of others."""
+    start, until = max(request.start, begin), min(request.end, end)
+    prompt = getattr(request, "prompt", None)
+    if not request.is_measured:
+        return Observation(start - begin + passed, prompt=prompt)
+    took = request.end - request.start
+    return Observation(
+        start=start - begin + passed,
+        time_to_first_token=request.time_to_first_token,
+        inter_token_latency=request.inter_token_latency,
+        client_latency=request.client_latency,
+        input_tokens=request.input_tokens,
+        output_tokens=request.output_tokens,
+        gaps=tuple(request.gaps),
+        within=min(1.0, max(0.0, until - start) / took) if took > 0 else 1.0,
+        meets_objectives=objectives.are_met(request) if objectives is not None else None,
+        prompt=prompt,
+    )
+
+
+def _prices(values: Mapping[str, float], price: Price) -> Iterator[tuple[str, float]]:
+    hourly, discount = price.instance_price_per_hour, price.discount
+    yield "instance_price_per_hour", hourly
+    for kind in ("input", "output"):
+        if values.get(f"{kind}_tokens_per_second", 0) > 0:
+            yield (
+                f"price_per_million_{kind}_tokens",
+                pricing.price_per_million_tokens(hourly, values[f"{kind}_tokens_per_second"], discount),
+            )
+    if "total_throughput" in values:
+        yield (
+            "blended_price_per_million_tokens",
+            pricing.blended_price_per_million_tokens(hourly, values["total_throughput"], discount),
+        )
