@@ -37,7 +37,8 @@ _SOURCE = (
     "tooling/model_licences.toml, with a source for each. cache_bytes, window_bytes and window, the KV cache of a "
     f"token in half precision: data.js of ylnhari/vllm-model-chooser (MIT) at {CHOOSER[:8]}, which reads the models' "
     "config.json; left out where its formula counts layers that keep no cache, or a bounded one. key_value_heads is 1 "
-    "where every accelerator keeps the whole latent (multi-head latent attention)."
+    "where every accelerator keeps the whole latent (multi-head latent attention), and otherwise there where it is "
+    "known to be less than 8: config.json, of copies in ai-dynamo/aiconfigurator (Apache-2.0) at 095f58a5."
 )
 _TASK = "text"
 _BITS = {"bf16": 16, "fp8": 8, "mxfp8": 8, "int8": 8, "nvfp4": 4, "mxfp4": 4, "fp4": 4, "int4": 4}
@@ -81,6 +82,22 @@ _COUNTED_TOO_MUCH = (
     "stepfun-ai/Step",
 )
 _LATENT = ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3", "moonshotai/Kimi-K2", "zai-org/GLM-5")
+# Fewer than 8 key and value heads, which accelerators share: num_key_value_heads of config.json, of copies in
+# ai-dynamo/aiconfigurator at 095f58a5 (Apache-2.0).
+_KEY_VALUE_HEADS = {
+    "Qwen/Qwen3-235B": 4,
+    "Qwen/Qwen3-VL-235B": 4,
+    "Qwen/Qwen3.5-122B": 2,
+    "Qwen/Qwen3.5-27B": 4,
+    "Qwen/Qwen3.5-35B": 2,
+    "Qwen/Qwen3.5-397B": 2,
+    "Qwen/Qwen3.6-27B": 4,
+    "Qwen/Qwen3.6-35B": 2,
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B": 2,
+    "nvidia/NVIDIA-Nemotron-3-Super": 2,
+    "nvidia/NVIDIA-Nemotron-3-Ultra": 2,
+    "nvidia/NVIDIA-Nemotron-3.5-Lightning": 2,
+}
 # The files of models whose recipe has a rounder figure: those of the same models in models.json.
 _STORED_GB = {"openai/gpt-oss-120b": 65.2, "openai/gpt-oss-20b": 13.8}
 # Zero and False say something here.
@@ -126,7 +143,9 @@ def _cache(model_id: str, geometry: Sequence[str] | None) -> dict[str, Any]:
         return {}
     everywhere, sliding, window = (int(text or 0) for text in geometry)
     windows = {"window_bytes": sliding, "window": window} if sliding else {}
-    return {"cache_bytes": everywhere, **windows, **({"key_value_heads": 1} if model_id.startswith(_LATENT) else {})}
+    heads = 1 if model_id.startswith(_LATENT) else None
+    heads = next((count for name, count in _KEY_VALUE_HEADS.items() if model_id.startswith(name)), heads)
+    return {"cache_bytes": everywhere, **windows, **({"key_value_heads": heads} if heads is not None else {})}
 
 
 def _git(clone: str, *arguments: str) -> str:

@@ -1,7 +1,9 @@
 """Estimates of weights and KV cache against the accelerators' memory, in GB (10^9 bytes).
 
-vLLM uses nine tenths of each accelerator's memory (``gpu_memory_utilization``). It does not start where the KV cache
-cannot hold one request of the longest context: the model's own, or ``max_model_len``.
+vLLM uses nine tenths of each accelerator's memory (``gpu_memory_utilization``); since 0.21, 92 % of it, and CUDA graphs
+are of them (``config/cache.py``, ``CacheConfig``; pull request 30515). It does not start where the KV cache cannot hold
+one request of the longest context: the model's own, or ``max_model_len``. tests/recipe/test_memory_facts.py holds what
+is computed here against what servers have reported.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import re
 from typing import NamedTuple
 
 from .catalog import images, models
+from .catalog.model_config import bits_with_scales
 from .plan_data import MemoryEstimate
 from .recipe import Recipe
 from .settings import as_text
@@ -32,21 +35,37 @@ _SHARE_OF_HALF = {"auto": 1.0, "bfloat16": 1.0, "float16": 1.0, "fp8": 0.5}
 LEAST_CONTEXT = 2048
 """Tokens; the minimum for chats."""
 _CONTEXT_STEP = 1024
-# Bits of a weight with its share of the scales. AWQ and GPTQ: groups of 128 weights, a scale of 16 bits and a zero of 4
-# bits each. NVFP4: 16 weights share 8 bits (compressed-tensors, quant_scheme.py). MXFP4 and MXFP8: 32 share 8 bits (OCP
-# Microscaling Formats, 1.0).
-_INT4_BITS = 4 + (16 + 4) / 128
-_BITS = {"fp4": 4 + 8 / 16, "nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32, "mxfp8": 8 + 8 / 32}
 # Parameters of embeddings and output layer, by the cube root of all parameters, where the model's width is not known:
 # 490,000 for Qwen3 32B, 510,000 for Llama 3 70B, 525,000 for Llama 3 8B. Mixtures of experts have fewer.
 _EMBEDDED = 500_000
 # vLLM's recipes give 1.2 times the files, rounded up to whole GB (vllm-project/recipes, CLAUDE.md, "VRAM formula").
 _RECIPES_SHARE = 1.2
-# Per accelerator: CUDA context, communication, graphs and activations. vLLM's own profiles show 0.6 GiB (pull request
-# 14447: 0.20 outside of PyTorch, 0.37 of activations) to 3.05 GiB (10511, Llama 3 8B: 1.79 and 1.26).
+# Per accelerator: CUDA context, graphs and activations. vLLM's own profiles show 0.6 GiB (pull request 14447: 0.20
+# outside of PyTorch, 0.37 of activations) to 3.05 GiB (10511, Llama 3 8B: 1.79 and 1.26).
 _WORKSPACE_GB, _LEAST_WORKSPACE_GB = 2.0, 0.6
-# Bytes of activations per token and hidden unit: hidden states and their residual, on every accelerator.
-_ACTIVATION_BYTES = 2 * 2
+# That is for vLLM's usual 256 requests at once and steps of 2,048 tokens. On accelerators of 70 GiB and more, but the
+# A100, there are 1,024 and 8,192 (engine/arg_utils.py, get_batch_defaults), for which it keeps memory.
+_REQUESTS, _STEP = 256, 2048
+_LARGE_GIB, _NOT_LARGE, _REQUESTS_OF_LARGE, _STEP_OF_LARGE = 70, "a100", 1024, 8192
+# For each request and word of the vocabulary: logits in 16 and in 32 bits, their sorted values and indices, and the
+# buffers of sorting (v1/sample/ops/topk_topp_sampler.py, apply_top_k_top_p_pytorch).
+_SAMPLED_BYTES = 2 + 4 + 12 + 12
+# For each token of a step and hidden unit: the outputs of 8 experts in 16 bits (layers/fused_moe/fused_moe.py,
+# intermediate_cache3), and as much for what they are made of.
+_STEP_BYTES = 2 * 8 * 2
+# Communication of accelerators that NVSwitch connects: 2.10 GiB outside of PyTorch on 8 A100 (vLLM 0.7.1 in LMI on
+# ml.p4d.24xlarge), and 0.1 on one (issue 12330). The families whose names begin with p have it.
+_COMMUNICATION_GB, _SWITCHED = 2.0, "p"
+# Where the model's is not known: Llama 3 has 128,256 words, Qwen3 151,936, gpt-oss 201,088.
+_VOCABULARY = 152_000
+# A margin, for each token of the longest request and hidden unit, on every accelerator: its hidden states in 16 bits.
+# Servers that prefill in steps need less, vision towers more. tests/recipe/memory_facts.json has chosen it: of its 18
+# facts of what does not fit, one is denied without it (Qwen3-VL 235B on 8 A100), so that it rests on that one, and with
+# 3 bytes more than two of what fits are.
+_MARGIN_BYTES = 2
+# Hidden size by the cube root of the parameters of a token, where it is not known: 1.4 for Qwen3.5 35B-A3B, 1.9 for
+# Qwen3 Coder 480B-A35B, 2.0 for Llama 3.1 8B and 70B, 2.2 for DeepSeek V3.
+_WIDTH = 2
 DEFAULT_BATCH_SIZE = 8
 _DEFAULT_SEQUENCE_LENGTH = 4096
 # The size of SageMaker's drafts is not published; the smallest Llama model has 1.2 billion parameters.
@@ -58,6 +77,8 @@ _HEAD_MATRICES, _HEAD_OUTPUTS = 18, 32_000
 # vLLM does not start where a request of the longest context does not fit; SGLang starts, and refuses longer requests
 # than fit (sglang/srt/managers/tp_worker.py, max_req_len). Text Generation Inference sizes its cache otherwise.
 _SIZED = images.VLLM | {"sglang"}
+_HALF_BITS = 16
+_WITH_HEADS = SpeculativeDecoding.speculator | SpeculativeDecoding.eagle | SpeculativeDecoding.mtp
 _NUMBER = re.compile(r"\d{1,9}")
 
 
@@ -71,12 +92,12 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
     batch, length = next(filter(None, (technique.shape() for technique in techniques)), (None, None))
     batch = batch or batch_size(recipe) or DEFAULT_BATCH_SIZE
     length = length or _number(engine_setting(recipe, MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
-    token = _cached(recipe, row.key_value_bytes_a_token)
+    cache = _cached(recipe, row.context_bytes(length))
     memory = instance.total_accelerator_memory_gb * min(degree, instance.parallel_units) / instance.parallel_units
     return MemoryEstimate(
         weights_gb=round(weights_gb(row, techniques), 3),
         draft_gb=round(_draft_gb(recipe, row, techniques), 3),
-        kv_cache_gb=round(token * batch * length / 1e9, 3) if token is not None else None,
+        kv_cache_gb=round(cache * batch / 1e9, 3) if cache is not None else None,
         batch_size=batch,
         sequence_length=length,
         available_gb=round(memory * USABLE, 3),
@@ -86,9 +107,10 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
 def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     """The weights after all techniques: Llama 3 70B is 140 GB in half precision and 39.5 GB in INT4.
 
-    In 4 bits, groups of weights have scales, and embeddings and output layer stay in 16 bits (AutoAWQ, "modules to not
-    convert"). Of a quantized model or a checkpoint, the files are at least as large as vLLM's recipe says: some of its
-    layers may have more bits. Some recipes of models in 16 bits name the memory of a whole machine.
+    Groups of quantized weights have scales, and embeddings and output layer stay in 16 bits (AutoAWQ, "modules to not
+    convert"; llm-compressor, whose recipes ignore ``lm_head``). Of a quantized model or a checkpoint, the files are at
+    least as large as vLLM's recipe says: some of its layers may have more bits. Some recipes of models in 16 bits name
+    the memory of a whole machine.
     """
     made = next((t for t in techniques if t.weight_bits is not None and t.weight_bits < row.weight_bits), None)
     billions = row.parameters_billion or 0
@@ -96,15 +118,14 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
         return row.stored_gb
     stored = row.weight_bits if made is None or made.weight_bits is None else made.weight_bits
     precision = row.precision if made is None else next(iter(made.precisions), None)
-    bits = _BITS.get(precision or "", _INT4_BITS if stored == 4 else stored)
     kept = 0.0
-    if stored == 4:
+    if stored < _HALF_BITS:
         embedded = row.embedding_parameters or _EMBEDDED * (billions * 1e9) ** (1 / 3)
         kept = min(embedded / 1e9, billions)
     least = 0.0
-    if made is None and row.memory_gb is not None and (row.weight_bits < 16 or row.is_checkpoint):
+    if made is None and row.memory_gb is not None and (row.weight_bits < _HALF_BITS or row.is_checkpoint):
         least = (row.memory_gb - 1) / _RECIPES_SHARE
-    return max(least, (billions - kept) * bits / 8 + kept * 2)
+    return max(least, (billions - kept) * bits_with_scales(stored, precision) / 8 + kept * 2)
 
 
 def batch_size(recipe: Recipe) -> int | None:
@@ -161,23 +182,47 @@ def context(recipe: Recipe) -> Context | None:
     variable = engine_setting(recipe, MAX_MODEL_LEN)
     # The server checks whatever is not a positive whole number (a token, -1, 8k).
     length = _number(variable) if variable is not None else row.max_position
-    cache_bytes = _cached(recipe, row.context_bytes(length)) if length is not None else None
-    if not length or cache_bytes is None:
+    step, workspace = _batch(recipe, row)
+    of_model = row.context_bytes(length, step) if length is not None else None
+    if not length or of_model is None:
+        return None
+    cache_bytes = _cached(recipe, of_model + _draft_cache(recipe, row, of_model, length))
+    if cache_bytes is None:
         return None
     accelerators = recipe.tensor_parallel_degree or 1
     # An accelerator holds at least one key and value head: fewer heads than accelerators are replicated.
     request = cache_bytes * max(1, accelerators / (row.key_value_heads or accelerators))
     beside = memory.available_gb - memory.fixed_gb
-    left = (beside - accelerators * _WORKSPACE_GB) * 1e9
-    activations = accelerators * (row.hidden_size or 0) * _ACTIVATION_BYTES
+    left = (beside - accelerators * workspace) * 1e9
+    margin = accelerators * _width(row) * _MARGIN_BYTES
+    fits = max(0, int(left / (request / length + margin)))
     return Context(
         requested=length,
-        fits=max(0, int(left / (request / length + activations))),
+        fits=fits,
         fits_at_best=max(0, int((beside - accelerators * _LEAST_WORKSPACE_GB) * 1e9 * length / request)),
         request_gb=round(request / 1e9, 3),
-        left_gb=round(max(0.0, left - activations * length) / 1e9, 3),
+        left_gb=round(max(0.0, left - margin * min(length, fits)) / 1e9, 3),
         must_fit=recipe.serving_settings.name in images.VLLM,
     )
+
+
+def _width(row: models.ModelRow) -> float:
+    """The model's hidden size, or one by the parameters of a token."""
+    return row.hidden_size or _WIDTH * (1e9 * (row.active_parameters_billion or row.parameters_billion or 0)) ** (1 / 3)
+
+
+def _batch(recipe: Recipe, row: models.ModelRow) -> tuple[int, float]:
+    """The tokens of a step, and each accelerator's memory in GB for all that is neither weights nor KV cache."""
+    instance, degree = recipe.instance, recipe.tensor_parallel_degree or 1
+    is_large, is_switched = False, False
+    if instance is not None:
+        is_large = instance.accelerator != _NOT_LARGE and instance.accelerator_memory_mib >= _LARGE_GIB * 2**10
+        is_switched = degree > 1 and instance.family.startswith(_SWITCHED)
+    requests, step = (_REQUESTS_OF_LARGE, _STEP_OF_LARGE) if is_large else (_REQUESTS, _STEP)
+    requests, step = batch_size(recipe) or requests, _number(engine_setting(recipe, "max_num_batched_tokens")) or step
+    sampling = max(0, requests - _REQUESTS) * (row.vocabulary_size or _VOCABULARY) * _SAMPLED_BYTES
+    working = (sampling + max(0, step - _STEP) * _width(row) * _STEP_BYTES) / 1e9
+    return step, _WORKSPACE_GB + working + (_COMMUNICATION_GB if is_switched else 0)
 
 
 def context_name(recipe: Recipe) -> str | None:
@@ -246,9 +291,7 @@ def _draft_gb(recipe: Recipe, row: models.ModelRow, techniques: list[Technique])
     for technique in techniques:
         if isinstance(technique, Medusa):
             return technique.added_parameters(row) * 2 / 1e9
-        draft = recipe.row(technique.beside) if technique.beside is not None else None
-        if isinstance(technique, SpeculativeDecoding.jumpstart_draft):
-            draft = models.find(technique.model_id)
+        draft = _draft(recipe, technique)
         if draft is not None and draft.parameters_billion is not None:
             return weights_gb(draft, [])
         if isinstance(technique, SpeculativeDecoding.speculator | SpeculativeDecoding.eagle):
@@ -256,6 +299,26 @@ def _draft_gb(recipe: Recipe, row: models.ModelRow, techniques: list[Technique])
         if technique.draft_provider:
             return _DRAFT_PARAMETERS_BILLION * 2
     return 0.0
+
+
+def _draft(recipe: Recipe, technique: Technique) -> models.ModelRow | None:
+    """What is known of a technique's draft."""
+    if isinstance(technique, SpeculativeDecoding.jumpstart_draft):
+        return models.find(technique.model_id)
+    return recipe.row(technique.beside) if technique.beside is not None else None
+
+
+def _draft_cache(recipe: Recipe, row: models.ModelRow, of_model: int, length: int) -> int:
+    """Bytes of a draft's KV cache of a long request, in half precision: a draft model's own, or that of one of the
+    model's layers for heads. Zero where it is not known.
+    """
+    for _, technique in recipe.located_techniques:
+        if isinstance(technique, _WITH_HEADS):
+            return of_model // (row.full_attention_layers or row.layers) if row.layers is not None else 0
+        draft = _draft(recipe, technique)
+        if draft is not None:
+            return draft.context_bytes(length) or 0
+    return 0
 
 
 def _head_gb(row: models.ModelRow) -> float:

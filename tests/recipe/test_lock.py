@@ -220,12 +220,12 @@ def length(planned: Plan) -> str | None:
 def test_the_length_that_fits_is_recorded_and_stays_when_other_things_are_known_of_the_model() -> None:
     lock = Lock(models={MINE.uri: KNOWN})
     first = on_g6(lock=lock)
-    assert length(first) == "49152"
+    assert length(first) == "40960"
     name = "s3://models/mine/@ml.g6.12xlarge"
-    assert first.containers.contexts == {name: 49152}
+    assert first.containers.contexts == {name: 40960}
     smaller = Lock(models={MINE.uri: KNOWN.model_copy(update={"layers": 32})})
-    assert length(on_g6(lock=smaller)) != "49152"
-    assert length(on_g6(lock=smaller.adding(first.containers))) == "49152"
+    assert length(on_g6(lock=smaller)) != "40960"
+    assert length(on_g6(lock=smaller.adding(first.containers))) == "40960"
     # As nothing was known of it.
     unknown = on_g6(lock=Lock())
     assert (length(unknown), unknown.containers.contexts) == (None, {name: 0})

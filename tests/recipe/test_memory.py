@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, plan
+from constructs_optim.recipe import Model, Quantization, Recipe, Sharding, SpeculativeDecoding, plan
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
 from constructs_optim.recipe.memory import context, weights_gb
@@ -119,10 +119,10 @@ def test_the_memory_left_for_the_kv_cache_matches_vllm() -> None:
 @pytest.mark.parametrize(
     ("model_id", "techniques", "instance_type", "served"),
     [
-        ("meta-textgeneration-llama-3-1-70b", [AWQ], "ml.g5.12xlarge", 82 * 1024),
-        ("meta-textgeneration-llama-3-1-8b", [AWQ], "ml.g5.2xlarge", 91 * 1024),
-        ("meta-textgeneration-llama-3-1-8b", [AWQ], "ml.g4dn.xlarge", 51 * 1024),
-        ("meta-textgeneration-llama-3-1-405b-fp8", [FAST_LOAD], "ml.p5.48xlarge", 108 * 1024),
+        ("meta-textgeneration-llama-3-1-70b", [AWQ], "ml.g5.12xlarge", 96 * 1024),
+        ("meta-textgeneration-llama-3-1-8b", [AWQ], "ml.g5.2xlarge", 97 * 1024),
+        ("meta-textgeneration-llama-3-1-8b", [AWQ], "ml.g4dn.xlarge", 44 * 1024),
+        ("meta-textgeneration-llama-3-1-405b-fp8", [FAST_LOAD], "ml.p5.48xlarge", 62 * 1024),
     ],
 )
 def test_a_context_length_that_does_not_fit_is_shortened_with_a_warning(
@@ -210,3 +210,32 @@ def test_every_catalogued_geometry_is_consistent() -> None:
         assert row.key_value_heads, row.model_id
         assert row.attention_heads % row.key_value_heads == 0, row.model_id
         assert row.max_position is None or row.max_position % 1024 == 0, row.model_id
+
+
+@pytest.mark.parametrize(
+    ("draft", "layers"),
+    [
+        (SpeculativeDecoding.eagle(), 33),
+        (SpeculativeDecoding.jumpstart_draft(model_id="meta-textgeneration-llama-3-8b", accept_eula=True), 64),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_draft_has_a_cache_of_its_own(draft: Technique, layers: int) -> None:
+    model = of("meta-textgeneration-llama-3-1-8b")
+    alone, beside = (context(Recipe(model, techniques, G5)) for techniques in ([FAST_LOAD], [draft]))
+    assert alone is not None
+    assert beside is not None
+    assert beside.request_gb == pytest.approx(alone.request_gb * layers / 32, rel=0.001)
+
+
+@pytest.mark.parametrize(("requests", "expected"), [("256", 0.0), ("1024", 768 * 128_256 * 30 / 1e9)])
+def test_many_requests_at_once_leave_less_memory(requests: str, expected: float) -> None:
+    """Sampling takes memory for each of them, on every accelerator."""
+    model = of("meta-textgeneration-llama-3-1-8b")
+    few, many = (
+        context(Recipe(model, [], G5, environment={"SM_VLLM_MAX_NUM_SEQS": number})) for number in ("1", requests)
+    )
+    assert few is not None
+    assert many is not None
+    margin = 131_072 * 4096 * 2 * 4 / 1e9
+    assert few.left_gb - many.left_gb == pytest.approx(4 * expected, abs=0.01 + margin * (few.fits != many.fits))

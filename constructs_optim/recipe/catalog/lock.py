@@ -47,6 +47,10 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
     attention_heads: int | None = None
     max_position: int | None = None
     full_attention_layers: int | None = None
+    cache_bytes: int | None = None
+    window_bytes: int | None = None
+    window: int | None = None
+    state_bytes: int | None = None
     stored_gb: float | None = None
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow:
@@ -54,8 +58,8 @@ class RecordedModel(BaseModel, frozen=True, extra="forbid"):
         columns = self.model_dump(exclude_none=True, exclude={"revision", "license"})
         licence = {"license": License(self.license, f"https://huggingface.co/{name}")} if self.license else {}
         # What config.json says of the KV cache comes before the catalog's figure.
-        counted = {"cache_bytes": None, "window_bytes": 0} if self.layers is not None else {}
-        return replace(known or ModelRow(name, family=""), **counted, **columns, **licence)
+        counted = {"cache_bytes": None, "window_bytes": 0, "state_bytes": 0} if self.layers is not None else {}
+        return replace(known or ModelRow(name, family=""), **{**counted, **columns}, **licence)
 
 
 class RecordedArtifact(BaseModel, frozen=True, extra="forbid"):

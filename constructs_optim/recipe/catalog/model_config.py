@@ -1,6 +1,6 @@
 """What a model's ``config.json`` says of its size: columns of :class:`ModelRow`.
 
-Sources: transformers, ``configuration_utils.py`` and the configurations of its models; compressed-tensors,
+Sources: transformers, ``configuration_utils.py``; compressed-tensors,
 ``quant_config.py``; vLLM, ``model_executor/layers/quantization``.
 """
 
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, Field
+
+from .geometry import Geometry
 
 _HALF, _WHOLE = 16, 32
 # Bits of a weight by the method's name, where the configuration has no number.
@@ -27,6 +29,19 @@ _PRECISIONS = {
 _INTEGERS = frozenset({"awq", "gptq"})
 # Of weights in 4-bit floating point, by how many share a scale (compressed-tensors, quant_scheme.py).
 _FLOAT4 = {16: "nvfp4", 32: "mxfp4"}
+# Bits of a weight with its share of the scales. NVFP4: 16 weights share 8 bits (compressed-tensors, quant_scheme.py).
+# MXFP4 and MXFP8: 32 share 8 bits (OCP Microscaling Formats, 1.0).
+_WITH_SCALES = {"fp4": 4 + 8 / 16, "nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32, "mxfp8": 8 + 8 / 32}
+_GROUP_SIZE = 128
+# Modules that no method quantizes, and those that some configurations except (AutoAWQ, "modules to not convert").
+_NEVER, _EXCEPTED = frozenset({"embed_tokens", "lm_head", "router"}), ("self_attn", "shared_expert")
+
+
+def bits_with_scales(bits: int, precision: str | None, group_size: int = _GROUP_SIZE) -> float:
+    """Bits of a stored weight with its share of the scales: AWQ and GPTQ have a scale of 16 bits and a zero of 4 bits
+    for each group of weights.
+    """
+    return _WITH_SCALES.get(precision or "", 4 + (16 + 4) / group_size if bits == 4 else bits)
 
 
 class _Weights(BaseModel):
@@ -52,7 +67,20 @@ class _Quantization(BaseModel):
     quant_method: str = ""
     quant_algo: str = ""
     bits: int | None = None
+    group_size: int | None = None
     config_groups: Mapping[str, _Group] = {}
+    excepted: tuple[str, ...] | None = Field(
+        default=None, validation_alias=AliasChoices("modules_to_not_convert", "ignore")
+    )
+
+    def stored_bits(self, module: str) -> float:
+        """Bits of a weight of a kind of module, with its share of the scales."""
+        is_excepted = any(kind in module and any(kind in name for name in self.excepted or ()) for kind in _EXCEPTED)
+        if module in _NEVER or is_excepted:
+            return max(_HALF, self.weight_bits)
+        sizes = [self.group_size, *(each.weights.group_size for each in self.config_groups.values() if each.weights)]
+        least = min((size for size in sizes if size is not None and size > 0), default=_GROUP_SIZE)
+        return bits_with_scales(self.weight_bits, self.precision, least)
 
     @property
     def weight_bits(self) -> int:
@@ -74,7 +102,7 @@ class _Quantization(BaseModel):
         return _PRECISIONS.get(algorithm) or _PRECISIONS.get(method)
 
 
-class ModelConfig(BaseModel):
+class ModelConfig(Geometry):
     """The members of a ``config.json`` that decide a model's size."""
 
     text_config: ModelConfig | None = None
@@ -82,44 +110,49 @@ class ModelConfig(BaseModel):
     quantization_config: _Quantization | None = Field(
         default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
     )
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    num_key_value_heads: int | None = None
-    head_dim: int | None = None
-    hidden_size: int | None = None
-    vocab_size: int | None = None
-    tie_word_embeddings: bool = False
     max_position_embeddings: int | None = None
-    layer_types: tuple[str, ...] = ()
-    kv_lora_rank: int | None = None
 
     @property
     def columns(self) -> dict[str, Any]:
         """Columns of a model's row; those of the text part where the model reads more than text.
 
-        Models with multi-head latent attention have no geometry: their KV cache has no keys and values.
+        Models with multi-head latent attention have no geometry of keys and values, but the size of their latent. The
+        size of the weights is there for the architectures of which it is known.
         """
-        text = self.text_config or self
-        heads, hidden = text.num_attention_heads, text.hidden_size
+        text, quantization = self.text_config or self, self._quantization
         is_latent = text.kv_lora_rank is not None
         found = {
             "weight_bits": self._weight_bits,
-            "precision": self.quantization_config.precision if self.quantization_config is not None else None,
+            "precision": quantization.precision if quantization is not None else None,
             "layers": text.num_hidden_layers if not is_latent else None,
-            "key_value_heads": (text.num_key_value_heads or heads) if not is_latent else None,
-            "head_dimension": text.head_dim or (hidden // heads if hidden and heads else None),
-            "hidden_size": hidden,
+            "key_value_heads": text.key_value_heads if not is_latent else None,
+            "head_dimension": text.head_dimension,
+            "hidden_size": text.hidden_size,
             "vocabulary_size": text.vocab_size,
-            "tied_embeddings": text.tie_word_embeddings,
-            "attention_heads": heads,
+            "tied_embeddings": text.tie_word_embeddings or self.tie_word_embeddings,
+            "attention_heads": text.num_attention_heads,
             "max_position": text.max_position_embeddings,
-            "full_attention_layers": text.layer_types.count("full_attention") or None,
+            "full_attention_layers": (text.layer_types or ()).count("full_attention") or None,
+            **text.cache,
         }
+        if modules := text.modules:
+            bits = sum(count * self._stored_bits(module) for module, count in modules.items())
+            found |= {
+                "parameters_billion": round(sum(modules.values()) / 1e9, 3),
+                "stored_gb": round(bits / 8e9, 3),
+            }
         return {name: value for name, value in found.items() if value is not None}
 
     @property
+    def _quantization(self) -> _Quantization | None:
+        return self.quantization_config or (self.text_config.quantization_config if self.text_config else None)
+
+    @property
     def _weight_bits(self) -> int:
-        if self.quantization_config is not None:
-            return self.quantization_config.weight_bits
+        if self._quantization is not None:
+            return self._quantization.weight_bits
         kind = self.dtype or (self.text_config.dtype if self.text_config is not None else None)
         return _WHOLE if kind == "float32" else _HALF
+
+    def _stored_bits(self, module: str) -> float:
+        return self._quantization.stored_bits(module) if self._quantization is not None else self._weight_bits

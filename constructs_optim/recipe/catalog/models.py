@@ -77,7 +77,8 @@ class ModelRow:
     ``stored_gb`` their size where it does not follow from these two. The size of the KV cache follows from ``layers``,
     ``key_value_heads`` and ``head_dimension``; ``full_attention_layers`` keep all tokens of a request, the remaining
     layers only those of a short window. Where these three are not known, ``cache_bytes`` may be: the KV cache of a
-    token in half precision, and ``window_bytes`` in layers that keep ``window`` tokens only. The size of prediction
+    token in half precision, and ``window_bytes`` in layers that keep ``window`` tokens only; they come before these
+    three. ``state_bytes`` is what layers of linear attention keep of a request. The size of prediction
     heads and embeddings follows from ``hidden_size`` and ``vocabulary_size``; embeddings are a single matrix where they
     are tied, two otherwise. ``attention_heads`` counts query heads, ``max_position`` is the maximum context length in
     tokens. ``active_parameters_billion`` is the number of parameters per token of a mixture of experts. ``memory_gb``
@@ -105,6 +106,7 @@ class ModelRow:
     cache_bytes: int | None = None
     window_bytes: int = 0
     window: int = 0
+    state_bytes: int = 0
     stored_gb: float | None = None
     active_parameters_billion: float | None = None
     memory_gb: float | None = None
@@ -136,10 +138,14 @@ class ModelRow:
             return None
         return (1 if self.tied_embeddings else 2) * self.hidden_size * self.vocabulary_size
 
-    def context_bytes(self, tokens: int) -> int | None:
-        """Bytes of KV cache that one long request takes, in half precision; windows of sliding layers are short."""
+    def context_bytes(self, tokens: int, step: int = 0) -> int | None:
+        """Bytes of KV cache that one long request takes, in half precision; windows of sliding layers are short.
+
+        Beside its window, a layer keeps the tokens of a ``step`` of the server (vLLM, ``SlidingWindowSpec``).
+        """
         if self.cache_bytes is not None:
-            return self.cache_bytes * tokens + self.window_bytes * min(tokens, self.window)
+            windows = self.window_bytes * min(tokens, self.window + step)
+            return self.cache_bytes * tokens + windows + self.state_bytes
         if self.key_value_bytes_a_token is None or self.layers is None:
             return None
         return self.key_value_bytes_a_token * tokens * (self.full_attention_layers or self.layers) // self.layers

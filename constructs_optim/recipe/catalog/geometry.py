@@ -1,0 +1,195 @@
+"""The geometry of a model, as its ``config.json`` has it: parameters of its modules, and what its layers keep of a
+request.
+
+Sources: transformers, the configurations of its models; vLLM, ``v1/kv_cache_interface.py`` and, for the states of
+linear attention, ``model_executor/layers/mamba/mamba_utils.py``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
+
+
+def _whole(given: object) -> object:
+    return given if isinstance(given, int) else None
+
+
+# Some models have a list of one for each layer instead; their sizes are not derived.
+_Whole = Annotated[int | None, BeforeValidator(_whole)]
+# Architectures whose modules are those of :attr:`Geometry.modules`: tests/recipe/test_geometry.py holds their sums
+# against published ones.
+_SUMMED = frozenset(
+    {"deepseek_v3", "gpt_oss", "kimi_k2", "llama", "minimax_m2", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}
+)
+# What a layer keeps of a request: all tokens, a window of them, a state of one size, or nothing.
+_ALL, _WINDOW, _STATE, _NOTHING = "full_attention", "sliding_attention", "linear_attention", "none"
+_KINDS = {_ALL: _ALL, _WINDOW: _WINDOW, "chunked_attention": _WINDOW, _STATE: _STATE}
+# Nemotron-H: attention, Mamba, experts and MLP.
+_LETTERS = {"*": _ALL, "M": _STATE, "E": _NOTHING, "-": _NOTHING}
+# Llama 4: every fourth layer attends to all tokens, the others to a chunk (transformers, configuration_llama4.py).
+_CHUNKED_INTERVAL = 4
+# vLLM keeps two states of a request where it caches prefixes (MambaSpec.max_memory_usage_bytes).
+_STATES = 2
+_HALF = 2
+"""Bytes of a value of the KV cache in half precision."""
+
+
+class Geometry(BaseModel):
+    """The members of a ``config.json``, or of its text part, that decide a model's size.
+
+    A member is None where the model lacks it.
+    """
+
+    model_type: str = ""
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    hidden_size: int | None = None
+    vocab_size: int | None = None
+    tie_word_embeddings: bool = False
+    # MLPs, and mixtures of experts, whose first layers may be dense.
+    intermediate_size: _Whole = None
+    moe_intermediate_size: _Whole = None
+    experts: _Whole = Field(
+        default=None, validation_alias=AliasChoices("num_experts", "num_local_experts", "n_routed_experts")
+    )
+    n_shared_experts: _Whole = None
+    first_k_dense_replace: _Whole = None
+    # Windows.
+    layer_types: tuple[str, ...] | None = None
+    sliding_window: _Whole = None
+    sliding_window_pattern: _Whole = None
+    attention_chunk_size: _Whole = None
+    num_global_key_value_heads: _Whole = None
+    global_head_dim: _Whole = None
+    # Multi-head latent attention.
+    kv_lora_rank: int | None = None
+    q_lora_rank: _Whole = None
+    qk_nope_head_dim: _Whole = None
+    qk_rope_head_dim: _Whole = None
+    v_head_dim: _Whole = None
+    # Linear attention: Gated DeltaNet and Mamba 2.
+    full_attention_interval: _Whole = None
+    hybrid_override_pattern: str | None = None
+    linear_num_key_heads: _Whole = None
+    linear_num_value_heads: _Whole = None
+    linear_key_head_dim: _Whole = None
+    linear_value_head_dim: _Whole = None
+    mamba_num_heads: _Whole = None
+    mamba_head_dim: _Whole = None
+    ssm_state_size: _Whole = None
+    n_groups: _Whole = None
+    convolution: _Whole = Field(default=4, validation_alias=AliasChoices("linear_conv_kernel_dim", "conv_kernel"))
+    state_dtype: str | None = Field(
+        default=None, validation_alias=AliasChoices("mamba_ssm_dtype", "mamba_ssm_cache_dtype")
+    )
+
+    @property
+    def key_value_heads(self) -> int | None:
+        """Heads with keys and values of their own: the attention heads where nothing else is said."""
+        return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def head_dimension(self) -> int | None:
+        """The size of a head."""
+        hidden, heads = self.hidden_size, self.num_attention_heads
+        return self.head_dim or (hidden // heads if hidden and heads else None)
+
+    @property
+    def cache(self) -> dict[str, int]:
+        """Columns of the KV cache in half precision, where layers differ in what they keep, or keep a latent.
+
+        Empty where every layer keeps keys and values of every token, and where it is not known. A window without a
+        pattern of layers counts as none, as servers differ in what they make of it.
+        """
+        layers, heads, dimension = self.num_hidden_layers, self.key_value_heads, self.head_dimension
+        if self.kv_lora_rank is not None:
+            if layers is None or self.qk_rope_head_dim is None:
+                return {}
+            # One latent and position for all heads, which every accelerator keeps whole.
+            return {"cache_bytes": _HALF * layers * (self.kv_lora_rank + self.qk_rope_head_dim), "key_value_heads": 1}
+        kinds, window, state = Counter(self._kinds), self.sliding_window or self.attention_chunk_size, self._state
+        if layers is None or heads is None or dimension is None or kinds.total() != layers or kinds[_ALL] == layers:
+            return {}
+        if (kinds[_WINDOW] and window is None) or (kinds[_STATE] and state is None):
+            return {}
+        of_all = self.num_global_key_value_heads or heads
+        found = {
+            "cache_bytes": 2 * _HALF * kinds[_ALL] * of_all * (self.global_head_dim or dimension),
+            "window_bytes": 2 * _HALF * kinds[_WINDOW] * heads * dimension,
+            "window": window if kinds[_WINDOW] else None,
+            "state_bytes": _STATES * kinds[_STATE] * (state or 0),
+            "key_value_heads": min(heads, of_all),
+        }
+        return {name: size for name, size in found.items() if size}
+
+    @property
+    def _kinds(self) -> list[str]:
+        """What each layer keeps; empty where a layer's kind is unknown, or nothing is said of them."""
+        if self.hybrid_override_pattern is not None:
+            kinds = [_LETTERS.get(letter) for letter in self.hybrid_override_pattern]
+        elif self.layer_types:
+            kinds = [_KINDS.get(kind) for kind in self.layer_types]
+        else:
+            linear, chunked = self.full_attention_interval, _CHUNKED_INTERVAL if self.attention_chunk_size else None
+            interval = linear or self.sliding_window_pattern or chunked
+            layers = range(1, (self.num_hidden_layers or 0) + 1) if interval else ()
+            other = _STATE if linear else _WINDOW
+            kinds = [_ALL if layer % (interval or 1) == 0 else other for layer in layers]
+        known = [kind for kind in kinds if kind is not None]
+        return known if len(known) == len(kinds) else []
+
+    @property
+    def _state(self) -> int | None:
+        """Bytes of the state of a layer: a matrix of each head, and the convolution's last tokens; None without one."""
+        delta = (
+            self.linear_num_key_heads,
+            self.linear_num_value_heads,
+            self.linear_key_head_dim,
+            self.linear_value_head_dim,
+        )
+        match (*delta, self.mamba_num_heads, self.mamba_head_dim, self.ssm_state_size, self.n_groups):
+            case (int(keys), int(values), int(key), int(value), *_):
+                matrix, channels = values * key * value, 2 * keys * key + values * value
+            case (*_, int(heads), int(dimension), int(state), int(groups)):
+                matrix, channels = heads * dimension * state, heads * dimension + 2 * groups * state
+            case _:
+                return None
+        return matrix * (4 if self.state_dtype == "float32" else 2) + 2 * channels * ((self.convolution or 4) - 1)
+
+    @property
+    def modules(self) -> dict[str, int]:
+        """Parameters by kind of module, without biases and norms; empty for architectures whose sum is not known."""
+        layers, width, words, inner = self.num_hidden_layers, self.hidden_size, self.vocab_size, self.intermediate_size
+        attention = self._attention
+        if self.model_type not in _SUMMED or not (layers and width and words and inner and attention):
+            return {}
+        experts, expert = self.experts or 0, 3 * width * (self.moe_intermediate_size or inner)
+        dense = (self.first_k_dense_replace or 0) if experts else layers
+        return {
+            "self_attn": layers * attention,
+            "mlp": dense * 3 * width * inner,
+            "experts": (layers - dense) * experts * expert,
+            "shared_experts": (layers - dense) * (self.n_shared_experts or 0) * expert,
+            "router": (layers - dense) * experts * width,
+            "embed_tokens": words * width,
+            "lm_head": 0 if self.tie_word_embeddings else words * width,
+        }
+
+    @property
+    def _attention(self) -> int | None:
+        """Parameters of a layer's attention."""
+        latent = (self.kv_lora_rank, self.qk_nope_head_dim, self.qk_rope_head_dim, self.v_head_dim)
+        match (self.hidden_size, self.num_attention_heads, self.key_value_heads, self.head_dimension, *latent):
+            case (int(width), int(heads), _, _, int(rank), int(plain), int(turned), int(value)):
+                query = heads * (plain + turned)
+                queries = (width + query) * self.q_lora_rank if self.q_lora_rank else width * query
+                return queries + width * (rank + turned) + rank * heads * (plain + value) + heads * value * width
+            case (int(width), int(heads), int(keys), int(dimension), None, *_):
+                return 2 * width * dimension * (heads + keys)
+            case _:
+                return None
