@@ -14,7 +14,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
-from constructs_optim.recipe.evaluation.result import RateLimit
+from constructs_optim.recipe.evaluation.result import RateLimit, load_label
 from constructs_optim.runtime.evaluation.differences import wilson
 from constructs_optim.runtime.evaluation.samples import MOST_BLOCKS, variance_inflation
 
@@ -94,7 +94,7 @@ def described(limit: RateLimit, objectives: LatencyObjectives) -> str:
     kept = ", ".join(f"{named.get(name, 'the whole response')} within {most:g} ms" for name, most in limits)
     share = f"{objectives.attainment:.0%} of the requests have {kept}"
     if limit.meets is None:
-        return f"at no rate that was measured do {share}" + (f"; not at {limit.misses:g}/s" if limit.misses else "")
+        return f"fewer than {share}" + (f", even at {load_label(None, limit.misses)}" if limit.misses else "")
     if limit.misses is None:
-        return f"{share} at {limit.meets:g} requests/s, and at no rate that was measured less"
-    return f"{share} up to {limit.meets:g} requests/s, and no longer at {limit.misses:g}"
+        return f"{share} at {load_label(None, limit.meets)}, the highest rate that was measured"
+    return f"{share} up to {load_label(None, limit.meets)}, and fewer at {limit.misses:g}"

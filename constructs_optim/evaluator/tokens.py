@@ -81,11 +81,18 @@ def count_tokens(
                 record.output_tokens = None
         return
     prompt_tokens: dict[int, int | None] = {}
-    for record in records:
-        if record.prompt not in prompt_tokens:
-            prompt_tokens[record.prompt] = _count_or_none(tokenizer.count_prompt, prompts[record.prompt], chat=chat)
+    said: dict[tuple[int, int], list[str]] = {}
+    for record in sorted(records, key=lambda record: record.turn):
+        prompt, responses = prompts[record.prompt], said.setdefault((record.segment, record.conversation), [])
+        if prompt.turns is not None:
+            asked = prompt.request(responses) if len(responses) == record.turn else None
+            record.input_tokens = _count_or_none(tokenizer.count_prompt, asked, chat=chat) if asked else None
+            responses.append(record.text)
+        else:
+            if record.prompt not in prompt_tokens:
+                prompt_tokens[record.prompt] = _count_or_none(tokenizer.count_prompt, prompt, chat=chat)
+            record.input_tokens = prompt_tokens[record.prompt]
         generated = record.reasoning + record.text
-        record.input_tokens = prompt_tokens[record.prompt]
         record.output_tokens = _count_or_none(tokenizer.count_text, generated)
         record.first_tokens = _count_or_none(tokenizer.count_text, generated[: record.first_length]) or 1
         record.tokenizer_failed = record.input_tokens is None or record.output_tokens is None

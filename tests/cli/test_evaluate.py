@@ -273,6 +273,76 @@ def test_without_prompts_random_ones_of_typical_length_are_generated(server: Mod
     assert len({prompt[:30] for prompt in written}) == len(written)
 
 
+def test_rates_are_measured_with_objectives_and_goodput(server: ModelServer, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = run(
+        *(server.url, "--rate", "20,50", "--arrivals", "gamma", "--requests", 60, "--ttft", "500ms", "--itl", "1s"),
+        *("--output", out),
+    )
+    assert ran.exit_code == 0, ran.output
+    result = result_of(out)
+    assert [level.request_rate for level in result.levels] == [20, 50]
+    for level in result.levels:
+        assert level.metrics["client_invocations"] == 60
+        assert level.metrics["goodput"] == pytest.approx(level.metrics["requests_per_second"], rel=0.01)
+        low, high = level.intervals["time_to_first_token_p50"]
+        assert low <= level.metrics["time_to_first_token_p50"] <= high
+    assert (result.workload.arrivals, result.workload.burstiness) == ("gamma", 0.25)
+    assert result.objectives is not None
+    assert result.objectives.limits == {"time_to_first_token": 500, "inter_token_latency": 1000}
+    assert (out / "endpoint" / "requests-50-requests-per-second.jsonl").exists()
+    assert "50 requests/s" in (out / "report.md").read_text()
+
+
+def test_the_limit_of_a_server_is_found_and_the_search_can_be_resumed(server: ModelServer, tmp_path: Path) -> None:
+    """The server reads one prompt at a time, 10 ms each: 100 a second, and at 80 hardly one waits for less than 30."""
+    server.timing.prefill, server.timing.first_token, server.timing.tokens = 0.01, 0.001, 2
+    out = tmp_path / "out"
+    ran = run(server.url, "--find-limit", "--rate", 20, "--ttft", "80ms", "--requests", 150, "--output", out)
+    assert ran.exit_code == 0, ran.output
+    result = result_of(out)
+    assert result.limit is not None
+    assert result.limit.meets is not None
+    assert result.limit.misses is not None
+    assert 40 <= result.limit.meets < result.limit.misses <= 125
+    rates = [level.request_rate for level in result.levels]
+    assert rates == sorted(rates)
+    assert len(rates) >= 4
+    told = f"90% of the requests have first token within 80 ms up to {result.limit.meets:g} requests/s"
+    assert told in " ".join(ran.output.split())
+    before = server.timing.requests
+    assert run("--resume", out).exit_code == 0
+    assert server.timing.requests == before + 1, "nothing is measured twice"
+    assert result_of(out).limit == result.limit
+
+
+def test_traffic_is_replayed_at_several_speeds(server: ModelServer, tmp_path: Path) -> None:
+    prompts = tmp_path / "trace.jsonl"
+    lines = [{"timestamp": 100 * n, "input_length": 20, "output_length": 4, "hash_ids": [n]} for n in range(12)]
+    prompts.write_text("\n".join(map(json.dumps, lines)))
+    out = tmp_path / "out"
+    ran = run(server.url, "--prompts", prompts, "--replay", "--speed", "2,4", "--output", out)
+    assert ran.exit_code == 0, ran.output
+    result = result_of(out)
+    assert [level.request_rate for level in result.levels] == [20, 40]
+    assert [level.metrics["client_invocations"] for level in result.levels] == [12, 12]
+    assert result.levels[0].seconds == pytest.approx(1.1 / 2, abs=0.1)
+    assert {body["body"]["max_tokens"] for body in server.timing.bodies[1:]} == {4}
+
+
+def test_conversations_of_random_words_share_their_system_prompt(server: ModelServer, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = run(
+        *(server.url, "--turns", 3, "--prefix-tokens", 20, "--input-tokens", "uniform:5,9", "--output-tokens", "8"),
+        *("--concurrency", 2, "--requests", 12, "--output", out),
+    )
+    assert ran.exit_code == 0, ran.output
+    chats = [body["body"]["messages"] for body in server.timing.bodies]
+    assert len({chat[0]["content"] for chat in chats}) == 1
+    assert {len(chat) for chat in chats} == {2, 4, 6}
+    assert result_of(out).levels[0].metrics["client_invocations"] == 12
+
+
 def test_each_side_of_a_comparison_has_a_separate_discount(
     server: ModelServer, baseline: ModelServer, prompts: Path, tmp_path: Path
 ) -> None:

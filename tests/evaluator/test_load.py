@@ -9,10 +9,11 @@ import pytest
 
 from constructs_optim.evaluator.connection import Connection, Exchange, UrlTarget
 from constructs_optim.evaluator.load import MeasuredLevel, Segment, prompt_order
-from constructs_optim.evaluator.options import ClosedLoop, EvaluationError
+from constructs_optim.evaluator.options import Arrivals, ClosedLoop, EvaluationError, Load, OpenLoop, Replay
 from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.evaluator.requests import ErrorKind, errors_by_kind
 from constructs_optim.evaluator.streaming import ChatFormat, Format, LmiFormat, Record
+from constructs_optim.evaluator.summary import summarize_level
 from constructs_optim.evaluator.tokens import count_tokens
 
 from ..support.model_server import FIRST_TOKEN, TOKENS, ModelServer, asked, sender, sent
@@ -237,6 +238,181 @@ def test_a_resumed_load_sends_only_the_missing_prompts() -> None:
     rest = prompt_order(4, "8 users", sent=[whole[1], whole[2], whole[5]])
     missing = [next(rest) for _ in range(5)]
     assert sorted([*missing, whole[1], whole[2], whole[5]]) == sorted(whole)
+
+
+def test_prompts_of_earlier_levels_are_sent_after_all_others() -> None:
+    order = prompt_order(6, "8 users", sent=[0, 1, 2])
+    assert {next(order) for _ in range(3)} == {3, 4, 5}
+    assert sorted(next(order) for _ in range(6)) == list(range(6))
+
+
+def summary(level: MeasuredLevel, load: Load) -> dict[str, float]:
+    count_tokens(level.records, [], None, chat=True)
+    return summarize_level(load, level, None).metrics
+
+
+def run(server: ModelServer, prompts: list[Prompt], load: Load, *, response_seconds: float = 0.05) -> MeasuredLevel:
+    level, to = MeasuredLevel(), sender(server, prompts)
+    to.response_seconds = response_seconds
+    asyncio.run(to.run(load, level))
+    return level
+
+
+def test_the_start_and_the_end_of_a_load_are_not_measured_as_the_load(server: ModelServer) -> None:
+    """A server that reads one prompt at a time: users who all began at once would queue, and never do so later."""
+    timing = server.timing
+    timing.first_token, timing.inter_token, timing.tokens, timing.prefill = 0.001, 0.01, 8, 0.002
+    load = ClosedLoop(concurrency=16, requests=160)
+    level = run(server, asked(*map(str, range(200))), load, response_seconds=0.075)
+    measured = summary(level, load)
+    response = 0.003 + 7 * 0.01
+    assert measured["time_to_first_token_p90"] < 15, "all at once wait for 32 ms"
+    assert measured["requests_per_second"] == pytest.approx(16 / response, rel=0.15)
+    assert measured["output_tokens_per_second"] == pytest.approx(8 * 16 / response, rel=0.15)
+    assert measured["client_invocations"] == 160
+    assert any(not record.counted for record in level.records)
+
+
+def test_an_open_loop_does_not_wait_for_responses(server: ModelServer) -> None:
+    """The server takes 20 ms a request, and requests come every 10 ms: each waits longer than the one before."""
+    server.timing.prefill, server.timing.tokens = 0.02, 2
+    load = OpenLoop(request_rate=100, arrivals=Arrivals.CONSTANT, requests=60, warm_up=0)
+    level = run(server, asked(*map(str, range(80))), load)
+    waits = [record.time_to_first_token or 0.0 for record in sorted(level.records, key=lambda record: record.start)]
+    assert len(waits) == 60
+    assert waits[0] < 80
+    assert waits[59] - waits[0] == pytest.approx(590, rel=0.15)
+    starts = sorted(record.start for record in level.records)
+    assert starts[-1] - starts[0] == pytest.approx(0.59, rel=0.05)
+    assert summary(level, load)["concurrency"] > 5, "those under way, on average"
+
+
+def test_an_open_loop_has_its_rate_and_leaves_out_its_beginning(server: ModelServer) -> None:
+    load = OpenLoop(request_rate=200, requests=300)
+    level = run(server, asked(*map(str, range(400))), load, response_seconds=0.1)
+    measured = summary(level, load)
+    assert measured["client_invocations"] == 300
+    assert measured["requests_per_second"] == pytest.approx(200, rel=0.2)
+    # Of the 20 before anything counts, those that were over by then are forgotten.
+    assert 0 < sum(not record.counted for record in level.records) < 20
+    assert measured["time_to_first_token_p50"] == pytest.approx(FIRST_TOKEN * 1000, abs=5)
+
+
+def test_who_waits_for_a_connection_waits_for_the_endpoint(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("constructs_optim.evaluator.load._MOST_CONNECTIONS", 1)
+    server.timing.first_token, server.timing.tokens = 0.05, 1
+    load = OpenLoop(request_rate=100, arrivals=Arrivals.CONSTANT, requests=20, warm_up=0)
+    level = run(server, asked(*map(str, range(30))), load)
+    waits = [record.time_to_first_token or 0.0 for record in sorted(level.records, key=lambda record: record.start)]
+    assert waits[19] == pytest.approx(50 + 19 * 40, rel=0.1)
+    assert level.segments[0].late_p99 == pytest.approx(19 * 40, rel=0.1)
+
+
+def test_an_open_loop_of_a_failing_endpoint_is_abandoned(server: ModelServer) -> None:
+    load = OpenLoop(request_rate=500, seconds=60)
+    level = run(server, asked("fault:500"), load, response_seconds=0.01)
+    assert "requests all failed" in level.segments[0].abandoned
+    assert not level.complete
+
+
+def test_a_replay_keeps_the_times_and_the_order_of_its_prompts(server: ModelServer) -> None:
+    times = (0.0, 0.05, 0.4, 0.42, 0.6)
+    prompts = [Prompt(prompt=f"prompt {at}", at_seconds=at) for at in times]
+    level = run(server, prompts, Replay(request_rate=20, speed=2.0, prompts=5, warm_up=0))
+    assert [record.prompt for record in sorted(level.records, key=lambda record: record.start)] == [0, 1, 2, 3, 4]
+    starts = sorted(record.start for record in level.records)
+    assert [start - starts[0] for start in starts] == pytest.approx([at / 2 for at in times], abs=0.02)
+    assert asked_of(server) == [prompt.text for prompt in prompts]
+    assert level.complete
+
+
+def test_a_replay_that_was_interrupted_goes_on_where_it_was(server: ModelServer) -> None:
+    prompts = [Prompt(prompt=f"prompt {at}", at_seconds=at / 10) for at in range(6)]
+    load = Replay(request_rate=10, prompts=6, warm_up=0)
+    level = MeasuredLevel()
+    asyncio.run(sender(server, prompts).run(load.model_copy(update={"requests": 4}), level))
+    level.segments[0].complete = False
+    asyncio.run(sender(server, prompts).run(load, level))
+    assert [record.prompt for record in level.records] == [0, 1, 2, 3, 4, 5]
+    assert level.records[5].start - level.records[4].start == pytest.approx(0.1, abs=0.03)
+
+
+def test_a_conversation_goes_on_with_what_the_model_said(server: ModelServer) -> None:
+    talk = Prompt.model_validate(
+        {
+            "messages": [{"role": "system", "content": "Be brief."}],
+            "turns": ["one", {"prompt": "two", "delay_seconds": 0.2}, "three"],
+        }
+    )
+    records, _ = sent(sender(server, [talk]), ClosedLoop(concurrency=1, requests=3, warm_up=0))
+    assert [record.turn for record in records] == [0, 1, 2]
+    assert records[1].start - records[0].end >= 0.2
+    said = "".join(f"w{number} " for number in range(TOKENS))
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "one"}]
+    chat += [{"role": "assistant", "content": said}, {"role": "user", "content": "two"}]
+    assert server.timing.bodies[1]["body"]["messages"] == chat
+    assert len(server.timing.bodies[2]["body"]["messages"]) == 6
+    assert [record.server_input_tokens for record in records] == [3, 3 + TOKENS + 1, 3 + 2 * TOKENS + 2]
+
+
+def test_tokens_of_a_conversation_are_counted_with_all_that_was_said(server: ModelServer) -> None:
+    class Words:
+        def count_text(self, text: str) -> int:
+            return len(text.split())
+
+        def count_prompt(self, prompt: Prompt, *, chat: bool) -> int:
+            return len(prompt.text.split())
+
+    prompts = [Prompt.model_validate({"turns": ["one", "two more", "three"]})]
+    records, _ = sent(sender(server, prompts), ClosedLoop(concurrency=1, requests=3, warm_up=0))
+    count_tokens(records, prompts, Words(), chat=True)  # pyright: ignore[reportArgumentType]
+    assert [record.input_tokens for record in records] == [1, 1 + TOKENS + 2, 1 + TOKENS + 2 + TOKENS + 1]
+
+
+def test_a_conversation_ends_where_a_turn_fails(server: ModelServer) -> None:
+    talk = Prompt.model_validate({"turns": ["one", "fault:cut", "three"]})
+    records, _ = sent(sender(server, [talk]), ClosedLoop(concurrency=1, requests=4, warm_up=0))
+    assert [(record.turn, record.error) for record in records] == [
+        (0, None),
+        (1, ErrorKind.CUT_STREAM),
+        (0, None),
+        (1, ErrorKind.CUT_STREAM),
+    ]
+
+
+def test_conversations_arrive_at_a_rate(server: ModelServer) -> None:
+    talk = Prompt.model_validate({"turns": ["one", "two"]})
+    load = OpenLoop(request_rate=50, arrivals=Arrivals.CONSTANT, requests=20, warm_up=0)
+    level = run(server, [talk], load)
+    assert len(level.records) == 20
+    assert Counter(record.turn for record in level.records)[1] >= 5
+
+
+def test_unique_prompts_share_no_prefix(server: ModelServer) -> None:
+    to = sender(server, asked("the same", "the other"))
+    to.unique = "run"
+    sent(to, ClosedLoop(concurrency=2, requests=8))
+    asked_for = asked_of(server)
+    assert len(set(asked_for)) == len(asked_for) >= 10
+    assert all(text.startswith("run-") and text.endswith(("the same", "the other")) for text in asked_for)
+
+
+def test_a_pause_within_a_response_is_seen(server: ModelServer) -> None:
+    load = ClosedLoop(concurrency=1, requests=5, warm_up=0)
+    measured = summary(run(server, asked("bend:pause"), load), load)
+    assert measured["inter_token_latency_p99"] < 25, "the mean of a request hides it"
+    assert measured["longest_inter_chunk_latency_p50"] == pytest.approx(102, abs=10)
+    assert measured["inter_chunk_latency_p50"] < 10
+    assert measured["inter_chunk_latency_p99"] > 90
+
+
+def test_the_servers_count_of_cached_tokens_is_kept(server: ModelServer) -> None:
+    records, _ = sent(
+        sender(server, asked("bend:cached and six words here now")), ClosedLoop(concurrency=1, requests=1)
+    )
+    assert (records[0].server_input_tokens, records[0].cached_tokens) == (6, 3)
 
 
 def test_tokens_that_arrive_in_one_chunk_are_counted_individually(server: ModelServer) -> None:

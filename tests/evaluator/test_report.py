@@ -246,7 +246,7 @@ def test_objectives_and_the_limit_are_drawn_and_told(tmp_path: Path) -> None:
     write_report(directory, options, {name: result}, PROMPTS)
     told = (
         "endpoint <i>: 90% of the requests have first token within 300 ms, each further token within 40 ms up to 4 "
-        "requests/s, and no longer at 4.5"
+        "requests/s, and fewer at 4.5"
     )
     page = (tmp_path / REPORT).read_text(encoding="utf-8")
     assert told.replace("<", "&lt;").replace(">", "&gt;") in page

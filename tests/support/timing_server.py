@@ -26,9 +26,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FAULTS = ("400", "429", "500", "refuse", "hang", "stall", "cut", "unfinished", "empty", "malformed", "error")
-BENDS = ("whole", "ping", "choiceless", "lines", "tools", "refusal", "uncounted", "first")
+BENDS = ("whole", "ping", "choiceless", "lines", "tools", "refusal", "uncounted", "first", "pause", "cached")
 """All in one piece; with pings; with chunks without choices; events of several data lines; output that is tool calls or
-a refusal; a count of 0 tokens; half of the answer in the first piece."""
+a refusal; a count of 0 tokens; half of the answer in the first piece; a pause of 0.1 s in the middle; half of the
+prompt in the cache."""
+_PAUSE = 0.1
 _STATUS = {"400": "400 Bad Request", "429": "429 Too Many Requests", "500": "500 Internal Server Error"}
 _FAR_AWAY = 3600.0
 
@@ -40,6 +42,7 @@ class Timing:
     Attributes:
         first_token: seconds from a whole request to the first token.
         inter_token: seconds from a token to the next.
+        prefill: seconds in which the server reads a prompt, one prompt at a time, before all that.
         tokens: of an answer, where a request sets no lower limit.
         together: tokens that arrive in one piece, as with speculative decoding.
         accepted: tokens that each of ten drafts a request has accepted, counted as vLLM does; None without drafts.
@@ -51,6 +54,8 @@ class Timing:
     first_token: float = 0.2
     inter_token: float = 0.02
     tokens: int = 50
+    prefill: float = 0.0
+    free: float = 0.0
     together: int = 1
     variation: str = ""
     accepted: float | None = None
@@ -175,7 +180,9 @@ class _Stream:
         if self._chat:
             # As OpenAI's servers do: a piece without a token, which is no first token.
             self._write(self._delta({"role": "assistant", "content": ""}))
-        self._due = self._loop.time() + self._timing.first_token
+        timing = self._timing
+        timing.free = max(timing.free, self._loop.time()) + timing.prefill
+        self._due = timing.free + timing.first_token if timing.prefill else self._loop.time() + timing.first_token
         self._timer = self._loop.call_at(self._due, self._token)
 
     def stop(self) -> None:
@@ -204,6 +211,8 @@ class _Stream:
             self._end()
             return
         self._due += self._timing.inter_token * count
+        if self._bend == "pause" and self._said == self._tokens // 2:
+            self._due += _PAUSE
         self._timer = self._loop.call_at(self._due, self._token)
 
     def _end(self) -> None:
@@ -211,7 +220,9 @@ class _Stream:
             closing = self._delta({}, finish_reason="length")
             if self._usage:
                 said = 0 if self._bend == "uncounted" else self._said
-                counted = {"prompt_tokens": self._prompt_tokens, "completion_tokens": said}
+                counted: dict[str, Any] = {"prompt_tokens": self._prompt_tokens, "completion_tokens": said}
+                if self._bend == "cached":
+                    counted["prompt_tokens_details"] = {"cached_tokens": self._prompt_tokens // 2}
                 closing += _event({"id": "1", "object": "chat.completion.chunk", "choices": [], "usage": counted})
             self._write(closing + b"data: [DONE]\n\n", last=True)
         elif not self._tokens:

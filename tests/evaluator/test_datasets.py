@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim.evaluator.datasets import read_prompts, write_prompts
+from constructs_optim.evaluator.options import EvaluationError
+from constructs_optim.evaluator.prompts import Prompt, Turn
+
+
+def written(folder: Path, *lines: Any, name: str = "prompts.jsonl") -> Path:
+    path = folder / name
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8")
+    return path
+
+
+def test_a_chat_of_training_data_is_asked_without_its_response(tmp_path: Path) -> None:
+    chat = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}]
+    (prompt,) = read_prompts(written(tmp_path, {"messages": chat}))
+    assert prompt.as_messages() == chat[:1]
+
+
+def test_sharegpt_is_read_as_an_array_or_line_by_line(tmp_path: Path) -> None:
+    single = {"id": "a", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}
+    several = {
+        "conversations": [
+            {"from": "system", "value": "Be brief."},
+            {"from": "human", "value": "One"},
+            {"from": "gpt", "value": "1"},
+            {"from": "human", "value": "Two"},
+        ]
+    }
+    array = read_prompts(written(tmp_path, json.dumps([single, several], indent=2), name="sharegpt.json"))
+    lines = read_prompts(written(tmp_path, single, several))
+    assert array == lines == [Prompt(prompt="Hi"), Prompt(turns=(Turn(prompt="One"), Turn(prompt="Two")))]
+
+
+def test_aiperf_files_are_read_with_their_times_and_delays(tmp_path: Path) -> None:
+    lines = (
+        {"text": "later", "timestamp": 2500},
+        {"text": "first", "timestamp": 1000},
+        {"session_id": "s", "turns": [{"text": "a", "timestamp": 1500}, {"text": "b", "delay": 500}]},
+    )
+    first, talk, later = read_prompts(written(tmp_path, *lines))
+    assert (first.prompt, first.at_seconds) == ("first", 0.0)
+    assert (talk.at_seconds, talk.turns) == (0.5, (Turn(prompt="a"), Turn(prompt="b", delay_seconds=0.5)))
+    assert (later.prompt, later.at_seconds) == ("later", 1.5)
+
+
+def test_mooncake_traces_share_the_prefixes_that_their_blocks_share(tmp_path: Path) -> None:
+    lines = (
+        {"timestamp": 0, "input_length": 1100, "output_length": 7, "hash_ids": [1, 2, 3]},
+        {"timestamp": 3000, "input_length": 600, "output_length": 9, "hash_ids": [1, 4]},
+    )
+    one, two = read_prompts(written(tmp_path, *lines))
+    first, second = one.text.split(), two.text.split()
+    assert (len(first), len(second)) == (1100, 600)
+    assert first[:512] == second[:512]
+    assert first[512:600] != second[512:600]
+    assert (one.max_tokens, two.max_tokens, two.at_seconds) == (7, 9, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [
+        ("TIMESTAMP,ContextTokens,GeneratedTokens", ("2023-11-16 18:17:03.97,374,44", "2023-11-16 18:17:05.47,10,5")),
+        (
+            "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type",
+            ("5,ChatGPT,374,44,418,Conversation log", "6.5,GPT-4,10,5,15,API log"),
+        ),
+    ],
+)
+def test_traces_of_azure_and_burstgpt_are_read_from_csv(tmp_path: Path, columns: str, rows: tuple[str, ...]) -> None:
+    one, two = read_prompts(written(tmp_path, columns, *rows, name="trace.csv"))
+    assert (len(one.text.split()), one.max_tokens, one.at_seconds) == (374, 44, 0.0)
+    assert (len(two.text.split()), two.max_tokens) == (10, 5)
+    assert two.at_seconds == pytest.approx(1.5)
+
+
+def captured(request: Any, at: str = "2026-11-07T10:00:00Z") -> dict[str, Any]:
+    data = {"observedContentType": "application/json", "mode": "INPUT", "data": json.dumps(request), "encoding": "JSON"}
+    return {"captureData": {"endpointInput": data}, "eventMetadata": {"eventId": "e", "inferenceTime": at}}
+
+
+def test_captures_of_sagemaker_are_read_with_their_times(tmp_path: Path) -> None:
+    chat = [{"role": "user", "content": "Why?"}]
+    lines = (
+        captured({"messages": chat, "max_tokens": 9}),
+        captured({"inputs": "Once", "parameters": {"max_new_tokens": 5}}, "2026-11-07T10:00:02.5Z"),
+        captured({"prompt": "upon"}, "2026-11-07T10:00:04Z"),
+    )
+    one, two, three = read_prompts(written(tmp_path, *lines))
+    assert (one.as_messages(), one.max_tokens, one.at_seconds) == (chat, 9, 0.0)
+    assert (two.inputs, two.max_tokens, two.at_seconds) == ("Once", 5, 2.5)
+    assert (three.inputs, three.at_seconds) == ("upon", 4.0)
+
+
+def test_prompts_are_written_and_read_without_loss(tmp_path: Path) -> None:
+    prompts = [
+        Prompt(prompt="a", max_tokens=3, at_seconds=0.0),
+        Prompt(inputs="b", reference="c", at_seconds=1.0),
+        Prompt.model_validate({"messages": [{"role": "system", "content": "s"}], "turns": ["x", "y"], "at_seconds": 2}),
+    ]
+    path = tmp_path / "prompts.jsonl"
+    write_prompts(path, prompts)
+    assert read_prompts(path) == prompts
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"conversations": [{"from": "gpt", "value": "Hello"}]}, "nothing that a user says"),
+        ({"turns": [{"text": "a", "delay": -1}]}, "turns.0.delay: Input should be greater than or equal to 0"),
+        ({"input_length": 0}, "input_length: Input should be greater than 0"),
+        ({"captureData": {}}, "no request that is a JSON object"),
+        (captured({"model": "m"}), "none of messages, prompt and inputs"),
+        ({"turns": []}, "turns: Tuple should have at least 1 item"),
+        ({"prompt": "a", "turns": ["b"]}, "has prompt and turns; one is needed"),
+    ],
+)
+def test_a_faulty_line_is_refused_with_its_number_and_the_reason(tmp_path: Path, line: Any, said: str) -> None:
+    with pytest.raises(EvaluationError) as refused:
+        read_prompts(written(tmp_path, {"prompt": "fine"}, line))
+    assert "line 2: " in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_a_csv_file_of_other_columns_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="the columns are a, b; a trace has TIMESTAMP, ContextTokens"):
+        read_prompts(written(tmp_path, "a,b", "1,2", name="trace.csv"))
+    with pytest.raises(EvaluationError, match=r"line 2: .*input_tokens: Input should be a valid integer"):
+        read_prompts(written(tmp_path, "TIMESTAMP,ContextTokens,GeneratedTokens", "1,x,3", name="trace.csv"))

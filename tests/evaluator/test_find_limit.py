@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from constructs_optim.evaluator.find_limit import Attainment, attainment, described, limit_of, next_load
+from constructs_optim.evaluator.load import MeasuredLevel, Segment
+from constructs_optim.evaluator.options import OpenLoop
+from constructs_optim.evaluator.requests import ErrorKind
+from constructs_optim.evaluator.streaming import Record
+from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
+from constructs_optim.recipe.evaluation.result import RateLimit
+
+OBJECTIVES = LatencyObjectives(time_to_first_token=500)
+
+
+def level_of(shares: list[float], *, complete: bool = True, seed: int = 0) -> MeasuredLevel:
+    """Requests each of which meets the objective with its probability."""
+    drawn, records = random.Random(seed), list[Record]()
+    for start, share in enumerate(shares):
+        first = 0.3 if drawn.random() < share else 0.9
+        records.append(Record(start, start + 1.0, start + first, start + 1.0, output_tokens=5))
+    return MeasuredLevel(records, [Segment(complete=complete)])
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.99, "meets"), (0.5, "misses"), (0.9, "undecided")])
+def test_a_rate_meets_its_objectives_misses_them_or_is_undecided(share: float, expected: Attainment) -> None:
+    assert attainment(level_of([share] * 400), OBJECTIVES) == expected
+
+
+def test_failed_requests_do_not_meet_an_objective_and_an_abandoned_rate_misses_it() -> None:
+    level = level_of([1.0] * 200)
+    for record in level.records[::3]:
+        record.fail(ErrorKind.THROTTLED, "")
+    assert attainment(level, OBJECTIVES) == "misses"
+    assert attainment(level_of([1.0] * 200, complete=False), OBJECTIVES) == "misses"
+
+
+def test_requests_that_share_a_queue_decide_less_than_independent_ones() -> None:
+    """94 % of 200 requests meet it: enough where each is by itself, and not where those that do not are together."""
+    apart = level_of([1.0] * 400)
+    for record in apart.records[::17]:
+        record.first_token = record.start + 0.9
+    together = level_of([1.0] * 400)
+    for record in together.records[180:204]:
+        record.first_token = record.start + 0.9
+    assert attainment(apart, OBJECTIVES) == "meets"
+    assert attainment(together, OBJECTIVES) == "undecided"
+
+
+def searched(limit: float, start: float, *, blurred: float = 0.0) -> tuple[RateLimit, list[OpenLoop]]:
+    """A search of a server that meets the objectives up to a rate, and is undecided around it."""
+    like, found, sent = OpenLoop(request_rate=start), dict[float, Attainment](), list[OpenLoop]()
+    rates: dict[float, OpenLoop] = {}
+    while (load := next_load(found, rates, like)) is not None:
+        sent.append(load)
+        assert len(sent) < 40, "the search ends"
+        rate = load.request_rate
+        rates[rate] = load
+        is_near = abs(rate / limit - 1) < blurred
+        found[rate] = "undecided" if is_near else "meets" if rate <= limit else "misses"
+    return limit_of(found), sent
+
+
+@pytest.mark.parametrize("limit", [0.013, 0.7, 3.3, 47.0, 800.0])
+@pytest.mark.parametrize("start", [1.0, 4.0])
+def test_the_search_ends_close_around_the_limit(limit: float, start: float) -> None:
+    found, sent = searched(limit, start)
+    assert found.meets is not None
+    assert found.misses is not None
+    assert found.meets <= limit < found.misses <= found.meets * 1.06
+    assert len(sent) <= 18
+
+
+def test_an_undecided_rate_is_sent_more_requests_and_stays_undecided_then() -> None:
+    found, sent = searched(10.0, 1.0, blurred=0.15)
+    assert found.meets is not None
+    assert found.misses is not None
+    assert found.meets <= 8.5
+    assert found.misses >= 11.5
+    again = [load for load in sent if load.requests is not None]
+    assert again
+    assert all((load.total or 0) > OpenLoop(request_rate=load.request_rate).default_total for load in again)
+
+
+def test_a_search_that_meets_or_misses_everything_ends() -> None:
+    found, sent = searched(1e9, 1.0)
+    assert found.misses is None
+    assert found.meets == pytest.approx(1024, rel=0.01)
+    assert len(sent) == 11
+    found, _ = searched(1e-9, 1.0)
+    assert found.meets is None
+
+
+def test_a_rate_that_meets_above_one_that_misses_was_luck() -> None:
+    assert limit_of({1: "meets", 2: "misses", 4: "meets"}) == RateLimit(meets=1, misses=2)
+
+
+def test_the_limit_is_told_in_a_sentence() -> None:
+    both = LatencyObjectives(time_to_first_token=500, inter_token_latency=40)
+    kept = "90% of the requests have first token within 500 ms, each further token within 40 ms"
+    assert described(RateLimit(meets=4, misses=4.2), both) == f"{kept} up to 4 requests/s, and fewer at 4.2"
+    assert described(RateLimit(misses=1), both) == f"fewer than {kept}, even at 1 request/s"
+    assert described(RateLimit(meets=9), both) == f"{kept} at 9 requests/s, the highest rate that was measured"
