@@ -339,7 +339,7 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
                 raise typer.BadParameter(f"{parameter} {text!r}: {pair!r} is no setting; there are {known}")
             settings[key] = value
     # Both sides usually serve the same model under the same savings plan.
-    shared = {"tokenizer", "discount", "model"} if "url" in settings else {"tokenizer", "discount"}
+    shared = {"tokenizer", "discount", "savings_plan", *(["model"] if "url" in settings else [])}
     inherited = like.model_dump(include=shared, exclude_unset=True) if like is not None else {}
     try:
         side = SideOptions.model_validate({**inherited, **settings, "name": name})

@@ -234,7 +234,12 @@ class _Lookup:
                 manifest: Mapping[str, Any] = artifact.manifest or {}
                 seconds = manifest.get("duration_seconds")
                 if artifact.is_complete and isinstance(seconds, int | float):
-                    kind = JobKind.of(artifact.description, manifest.get("request") or {})
-                    past.append(PastJob(kind, float(seconds)))
+                    kind, billed = (
+                        JobKind.of(artifact.description, manifest.get("request") or {}),
+                        manifest.get("billable_seconds"),
+                    )
+                    past.append(
+                        PastJob(kind, float(seconds), float(billed) if isinstance(billed, int | float) else None)
+                    )
             self._contents[bucket] = StoreContents(bucket, stored, tuple(past))
         return self._contents[bucket]

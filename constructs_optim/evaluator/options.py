@@ -13,6 +13,8 @@ from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import load_label
 from constructs_optim.runtime.evaluation.differences import MARGIN
 
+from .savings_plan import SavingsPlan
+
 _FEWEST_REQUESTS, _REQUESTS_PER_USER = 32, 8
 _FEWEST_ARRIVALS, _ARRIVAL_SECONDS = 100, 30
 
@@ -178,6 +180,8 @@ class SideOptions(_Options):
     label: str | None = None
     # By default the tokenizer among the files of the endpoint's model.
     tokenizer: str | None = None
+    # Whose rate is the price of an instance, instead of the price on demand.
+    savings_plan: SavingsPlan | None = None
     # By default the AWS Price List's, for an endpoint.
     instance_price_per_hour: PositiveFloat | None = None
     discount: float = Field(default=0.0, ge=0, lt=1)

@@ -15,6 +15,7 @@ from constructs_optim.recipe.evaluation.result import Price, Subject
 from constructs_optim.runtime.errors import code_of, message_of
 from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 
+from . import savings_plan
 from .connection import OpenAITarget, SageMakerTarget, UrlTarget
 from .load import Sender
 from .options import EvaluationError, Options, SideOptions
@@ -108,7 +109,7 @@ async def prepare(
             # A role may be allowed to invoke an endpoint, but not to describe it.
             notes.append(f"The endpoint could not be described: {message_of(error)}")
         target = _target(session(), side)
-    price = _price(side, subject, session)
+    price = price_of(side, subject, session)
     if isinstance(price, str):
         state = f"state one with {side.endpoint_name or side.url},instance-price-per-hour=DOLLARS"
         notes.append(f"There are no prices: {price}; {state}.")
@@ -133,13 +134,26 @@ async def prepare(
     return Side(side.name, subject, sender, tokenizer, None if isinstance(price, str) else price, notes)
 
 
-def _price(side: SideOptions, subject: Subject, session: Callable[[], Session]) -> Price | str:
+def price_of(side: SideOptions, subject: Subject, session: Callable[[], Session]) -> Price | str:
     """The price of all instances, as stated or from the AWS Price List; the reason where it is unknown."""
     hourly, source = side.instance_price_per_hour, "stated"
     if hourly is None:
         if subject.instance_type is None:
             return "the instances are not known"
         region = session().region_name or ""
+        if (plan := side.savings_plan) is not None:
+            try:
+                client = session().client("savingsplans", region_name=savings_plan.API_REGION)
+                hourly = savings_plan.savings_plan_price(client, region, subject.instance_type, plan)
+            except (BotoCoreError, ClientError) as error:
+                return f"the rates of savings plans could not be read ({error})"
+            if hourly is None:
+                return f"no SageMaker savings plan {plan.value} has {subject.instance_type} in {region}"
+            return Price(
+                instance_price_per_hour=hourly * (subject.instance_count or 1),
+                discount=side.discount,
+                source=f"SageMaker savings plan {plan.value}, {region}",
+            )
         try:
             pricing = session().client("pricing", region_name=API_REGION)
             hourly = prices_per_hour(pricing, region).get(subject.instance_type)

@@ -18,6 +18,7 @@ calculates what has an interval. Where the vendor's reference leaves a choice:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from constructs_optim.recipe import pricing
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
@@ -109,23 +110,20 @@ def observation_of(
     request: Request, begin: float, end: float, passed: float = 0.0, objectives: LatencyObjectives | None = None
 ) -> Observation:
     """What was observed of a request, in a window that follows ``passed`` seconds of others."""
-    start, until = max(request.start, begin), min(request.end, end)
-    prompt = getattr(request, "prompt", None)
-    if not request.is_measured:
-        return Observation(start - begin + passed, prompt=prompt)
-    took = request.end - request.start
-    return Observation(
-        start=start - begin + passed,
-        time_to_first_token=request.time_to_first_token,
-        inter_token_latency=request.inter_token_latency,
-        client_latency=request.client_latency,
-        input_tokens=request.input_tokens,
-        output_tokens=request.output_tokens,
-        gaps=tuple(request.gaps),
-        within=min(1.0, max(0.0, until - start) / took) if took > 0 else 1.0,
-        meets_objectives=objectives.are_met(request) if objectives is not None else None,
-        prompt=prompt,
-    )
+    observed = Observation(request.start, prompt=getattr(request, "prompt", None))
+    if request.is_measured:
+        observed = replace(
+            observed,
+            time_to_first_token=request.time_to_first_token,
+            inter_token_latency=request.inter_token_latency,
+            client_latency=request.client_latency,
+            input_tokens=request.input_tokens,
+            output_tokens=request.output_tokens,
+            gaps=tuple(request.gaps),
+            meets_objectives=objectives.are_met(request) if objectives is not None else None,
+        )
+    inside = observed.inside(begin, end)
+    return replace(inside, start=inside.start + passed)
 
 
 def _prices(values: Mapping[str, float], price: Price) -> Iterator[tuple[str, float]]:
@@ -142,3 +140,9 @@ def _prices(values: Mapping[str, float], price: Price) -> Iterator[tuple[str, fl
             "blended_price_per_million_tokens",
             pricing.blended_price_per_million_tokens(hourly, values["total_throughput"], discount),
         )
+    tokens = [values.get(f"{kind}_tokens_per_second", 0.0) for kind in ("input", "output")]
+    if all(tokens):
+        yield "price_per_million_tokens", pricing.price_per_million_tokens(hourly, sum(tokens), discount)
+    for name, rate in (("requests", "requests_per_second"), ("good_requests", "goodput")):
+        if values.get(rate, 0) > 0:
+            yield f"price_per_thousand_{name}", pricing.price_per_thousand(hourly, values[rate], discount)

@@ -46,10 +46,14 @@ class JobKind(NamedTuple):
 
 
 class PastJob(NamedTuple):
-    """A completed job and its duration."""
+    """A completed job, its duration, and the seconds that were billed: fewer on spot capacity.
+
+    Source: Amazon SageMaker developer guide, "Managed Spot Training": BillableTimeInSeconds, at the price on demand.
+    """
 
     kind: JobKind
     seconds: float
+    billed_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,9 @@ def _outcome(
 def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: StoreContents | None) -> JobReport:
     """Add the duration and cost of the job, estimated from the store's past jobs of the same kind."""
     kind = JobKind.of(as_object(job.resource.get("Description")), job.request)
-    durations = sorted(past.seconds for past in (store.past_jobs if store is not None else ()) if past.kind == kind)
+    past_jobs = [past for past in (store.past_jobs if store is not None else ()) if past.kind == kind]
+    durations = sorted(past.seconds for past in past_jobs)
+    billed = sorted(past.seconds if past.billed_seconds is None else past.billed_seconds for past in past_jobs)
     price, basis = _price(job, prices)
     sentence, max_cost, costs = "no time limit", None, None
     if report.max_seconds is not None:
@@ -221,7 +227,7 @@ def _with_estimate(report: JobReport, job: ArtifactJob, prices: Prices, store: S
             sentence += f" and {money(max_cost)}, by the {basis}"
         sentence += "; spot capacity costs less" if job.request.get("EnableManagedSpotTraining") is True else ""
     if durations:
-        costs = (_cost(durations[0], price), _cost(durations[-1], price)) if price is not None else None
+        costs = (_cost(billed[0], price), _cost(billed[-1], price)) if price is not None else None
         cost_text = f", for {between(*map(money, costs))}" if costs is not None else ""
         times = between(duration(durations[0]), duration(durations[-1]))
         jobs = f"{counted(len(durations), 'job')} of the same kind"

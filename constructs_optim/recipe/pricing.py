@@ -32,6 +32,11 @@ def blended_price_per_million_tokens(
     return price / (1 + INPUT_TO_OUTPUT_RATIO)
 
 
+def price_per_thousand(instance_price_per_hour: float, per_second: float, discount: float = 0.0) -> float:
+    """The price of 1,000 requests, by the price of all instances and the requests per second."""
+    return (1 - discount) * instance_price_per_hour / (per_second * 3600 / 1000)
+
+
 def check_price(instance_price_per_hour: float | None, discount: float) -> None:
     """Raise ValueError for a price that is not above zero, or a discount outside of [0, 1)."""
     if instance_price_per_hour is not None and not instance_price_per_hour > 0:

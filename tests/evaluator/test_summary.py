@@ -64,6 +64,10 @@ BY_HAND = {
     "price_per_million_input_tokens": 0.0015 / 200 * 1e6,
     "price_per_million_output_tokens": 0.0015 / 8 * 1e6,
     "blended_price_per_million_tokens": 0.0015 / 80 * 1e6 / 4,
+    # 208 tokens a second, a request and half a good one.
+    "price_per_million_tokens": 0.0015 / 208 * 1e6,
+    "price_per_thousand_requests": 1.5,
+    "price_per_thousand_good_requests": 3.0,
 }
 
 
@@ -174,6 +178,10 @@ def test_every_request_counts_as_failed_empty_or_measured(sent: list[Request], c
     if values.get("output_tokens_per_second"):
         hourly = values["price_per_million_output_tokens"] * values["output_tokens_per_second"] * 3600 / 1e6
         assert hourly == pytest.approx(values["instance_price_per_hour"])
+    if "price_per_million_tokens" in values:
+        tokens = values["input_tokens_per_second"] + values["output_tokens_per_second"]
+        hourly = values["price_per_million_tokens"] * tokens * 3600 / 1e6
+        assert hourly == pytest.approx(values["instance_price_per_hour"]), "prices add up"
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,11 @@ def test_past_jobs_of_the_same_kind_estimate_duration_and_cost() -> None:
     )
 
 
+def test_past_jobs_on_spot_capacity_cost_what_they_were_billed() -> None:
+    found = looked(facts(), with_store(None, PAST._replace(billed_seconds=1440)))
+    assert found.sentences[1].startswith("About 1 h 12 min, for $2.80, as 1 job of the same kind took")
+
+
 def test_a_job_with_other_steps_is_not_of_the_same_kind() -> None:
     sharding = PastJob(KIND._replace(steps=frozenset({"ModelShardingConfig"})), 4320)
     found = looked(facts(), with_store(None, sharding))

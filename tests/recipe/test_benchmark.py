@@ -156,8 +156,8 @@ def test_synthetic_prompts_without_a_tokenizer_give_a_warning(named: dict[str, A
     assert warnings(workload(**named)) == ()
 
 
-def test_at_high_concurrency_each_user_sends_three_requests_by_default() -> None:
-    assert Workload(concurrency=[64]).spec["parameters"]["request_count"] == 192
+def test_at_high_concurrency_each_user_sends_eight_requests_by_default() -> None:
+    assert Workload(concurrency=[64]).spec["parameters"]["request_count"] == 512
 
 
 def test_custom_prompts_are_read_from_their_input_channel() -> None:

@@ -159,6 +159,45 @@ def test_the_requests_of_a_benchmark_are_read_without_its_warm_up() -> None:
     )
 
 
+def test_the_start_of_all_users_at_once_and_the_end_of_the_last_are_left_out() -> None:
+    """Four users: their first requests queue for a second, and the last response ends long after the others."""
+    lines, free = list[bytes](), [0.0] * 4
+    for number in range(60):
+        start = min(free)
+        first, whole = (1000, 2000) if number < 4 else (100, 500)
+        free[free.index(start)] = start + whole / 1000
+        metrics = {
+            "time_to_first_token": {"value": first, "unit": "ms"},
+            "inter_token_latency": {"value": 20, "unit": "ms"},
+            "request_latency": {"value": whole, "unit": "ms"},
+            "input_sequence_length": {"value": 600, "unit": "tokens"},
+            "output_sequence_length": {"value": 20, "unit": "tokens"},
+        }
+        lines.append(recorded(10**18 + int(start * 1e9), metrics=metrics))
+    files = {
+        "profile_export_aiperf.json": summary(request_count=count(60, "requests")),
+        "profile_export.jsonl": b"".join(lines),
+    }
+    (level,) = read_levels(archive(files), (4,))
+    assert level.left_out == 4
+    for name in ("time_to_first_token", "time_to_first_token_p50", "time_to_first_token_p99"):
+        assert level.metrics[name] == pytest.approx(100), name
+    # Four users, half a second each.
+    assert level.metrics["requests_per_second"] == pytest.approx(8, rel=0.01)
+    assert level.metrics["output_tokens_per_second"] == pytest.approx(160, rel=0.01)
+    assert level.metrics["client_invocations"] == 62, "all, and the two that failed"
+    assert level.metrics["total_throughput"] == pytest.approx(200), "formulas follow"
+    assert level.seconds == pytest.approx(6.5)
+
+
+def test_where_few_requests_would_be_left_all_of_them_count() -> None:
+    lines = [recorded(10**18 + number * 10**8) for number in range(20)]
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b"".join(lines)}
+    (level,) = read_levels(archive(files), (16,))
+    assert (level.left_out, level.seconds, len(level.observations)) == (0, 40, 20)
+    assert level.metrics["time_to_first_token_p50"] == 180
+
+
 def test_too_many_recorded_requests_are_left_out() -> None:
     files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b" " * 100_000_001}
     (level,) = read_levels(archive(files), (4,))

@@ -17,6 +17,8 @@ from constructs_optim.recipe.tokens import is_token
 CHANNEL = "prompts"
 """The input channel of the user's own prompts."""
 
+_FEWEST_REQUESTS, _REQUESTS_PER_USER = 100, 8
+
 
 def _ascending(users: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(set(users)))
@@ -36,7 +38,8 @@ class Workload(Settings):
         output_tokens_stddev: their standard deviation.
         prompts: a JSON Lines file of your own prompts in S3 (``s3://bucket/key.jsonl``), each line with ``text``.
             Default: synthetic prompts.
-        requests: how many are sent at each concurrency. Default: 100, and three for each user where that is more.
+        requests: how many are sent at each concurrency. Default: 100, and eight for each user where that is more, as
+            the requests that are sent before every user has its first response do not count.
         duration_seconds: instead of ``requests``, how long they are sent.
         warmup_requests: sent before, and not counted.
         tokenizer: the Hugging Face id of the model's tokenizer. Default: what the service takes.
@@ -71,7 +74,7 @@ class Workload(Settings):
         # The name of a file that is known only at deployment cannot be taken apart: the folder is named instead.
         name = "" if self.prompts is None or is_token(self.prompts) else self.prompts.rpartition("/")[2]
         prompts = {"custom_dataset_type": "single_turn", "input_file": f"/opt/ml/input/data/{CHANNEL}/{name}"}
-        requests = self.requests or max(100, 3 * max(self.concurrency))
+        requests = self.requests or max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * max(self.concurrency))
         duration = {"benchmark_duration": self.duration_seconds}
         optional = {
             "output_tokens_stddev": self.output_tokens_stddev or None,

@@ -20,7 +20,7 @@ from ..aws import client
 from ..documents import list_in, nested, object_in
 from ..errors import DeploymentError
 from .formula import calculate
-from .samples import Observation
+from .samples import FEWEST_BLOCKS, Observation, Sample
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -60,7 +60,7 @@ class Level:
     """The measurements at one concurrency: values by the names of ``evaluation_metrics.json``.
 
     ``ended`` is in seconds since 1970; None where aiperf did not write it. ``observations`` are the requests, as far as
-    aiperf recorded them.
+    aiperf recorded them; ``left_out`` more were sent before all users were past their first one.
     """
 
     concurrency: int
@@ -69,6 +69,12 @@ class Level:
     errors: Mapping[str, int]
     ended: float | None = None
     observations: tuple[Observation, ...] = ()
+    left_out: int = 0
+
+    @property
+    def sample(self) -> Sample | None:
+        """What the requests say of chance; None where they were not recorded."""
+        return Sample(self.observations, self.seconds) if self.observations else None
 
     def priced(self, instance_price_per_hour: float, discount: float) -> Level:
         """A copy with the metrics that depend on a price."""
@@ -103,7 +109,35 @@ def read_levels(archive: BinaryIO | StreamingBody, concurrencies: Sequence[int])
             f"the benchmark's output has no {_SUMMARY} for {' and '.join(missing)} users; it has those for "
             f"{', '.join(map(str, sorted(levels))) or 'none'}"
         )
-    return [replace(levels[users], observations=observed.get(users, ())) for users in concurrencies]
+    return [_in_steady_state(levels[users], observed.get(users, ())) for users in concurrencies]
+
+
+def _in_steady_state(level: Level, observations: Sequence[Observation]) -> Level:
+    """A level's latencies and rates while all users were at it; as aiperf has them where few requests would be left.
+
+    aiperf starts all users at the same moment, so that their first requests queue as no later ones do, and it counts
+    the time until the last response, with fewer and fewer users. So what counts was sent after each user's first
+    request, in the time until the last one was sent.
+    """
+    ordered = sorted(observations, key=lambda each: each.start)
+    ends = [each.start + (each.client_latency or 0.0) / 1000 for each in ordered[: level.concurrency]]
+    begin, end = max(ends, default=0.0), ordered[-1].start if ordered else 0.0
+    counted = [each for each in ordered if each.start >= begin]
+    if len(counted) < max(2 * FEWEST_BLOCKS, len(ordered) / 2) or end <= begin:
+        return replace(level, observations=tuple(ordered))
+    sample = Sample(
+        [each.inside(begin, end) for each in counted],
+        end - begin,
+        [each.inside(begin, end) for each in ordered if each.start < begin],
+    )
+    drawn = {name: value for name, value in sample.drawn().items() if name in level.metrics}
+    return replace(
+        level,
+        seconds=sample.seconds,
+        metrics=_with_formulas({**level.metrics, **drawn}),
+        observations=tuple(sample.observations),
+        left_out=len(ordered) - len(counted),
+    )
 
 
 def _files(archive: BinaryIO | StreamingBody) -> Iterator[tuple[str, IO[bytes]]]:

@@ -41,6 +41,10 @@ _SOURCES = {
     "blended_price_per_million_tokens": "inter_token_latency_p50",
     "price_per_million_input_tokens": "input_tokens_per_second",
     "price_per_million_output_tokens": "output_tokens_per_second",
+    # Of a load's mix, which both sides have.
+    "price_per_million_tokens": "output_tokens_per_second",
+    "price_per_thousand_requests": "requests_per_second",
+    "price_per_thousand_good_requests": "goodput",
 }
 SAMPLED = frozenset(
     [

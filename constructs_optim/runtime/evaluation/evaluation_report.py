@@ -9,6 +9,7 @@ from typing import Any
 from ..documents import object_in
 from ..requests.run_properties import EvaluationRequest
 from .benchmark_output import Level
+from .differences import Measured, intervals
 from .evaluated_fleet import Fleet
 from .gate import Findings
 
@@ -70,11 +71,20 @@ def result(
         },
         "started": (job.get("StartTime") or job["CreationTime"]).isoformat(),
         "levels": [
-            {name: value for name, value in asdict(level).items() if name != "observations"} for level in levels
+            {name: value for name, value in asdict(level).items() if name != "observations"}
+            | {"intervals": intervals(Measured(level.metrics, level.sample))}
+            for level in levels
         ],
         **({"price": price} if evaluated.price_per_hour is not None else {}),
-        "notes": [*evaluated.notes, *notes],
+        "notes": [*evaluated.notes, *notes, *map(_left_out, filter(lambda level: level.left_out, levels))],
     }
+
+
+def _left_out(level: Level) -> str:
+    return (
+        f"At {level.concurrency} users, {level.left_out} requests are left out of latencies and rates: they were sent "
+        "before every user had its first response."
+    )
 
 
 def markdown(document: Mapping[str, Any], found: Findings) -> str:

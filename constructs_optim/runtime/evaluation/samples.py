@@ -13,7 +13,7 @@ import random
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from operator import mul
@@ -69,6 +69,13 @@ class Observation:
     gaps: tuple[float, ...] = ()
     within: float = 1.0
     meets_objectives: bool | None = None
+
+    def inside(self, begin: float, end: float) -> Observation:
+        """The observation for a sample that begins and ends at these seconds."""
+        took = (self.client_latency or 0.0) / 1000
+        start = max(self.start, begin)
+        within = max(0.0, min(self.start + took, end) - start) / took if took > 0 else 1.0
+        return replace(self, start=start - begin, within=min(1.0, within))
 
     def latencies(self, name: str) -> Iterable[float]:
         """Its values of a latency: of most, one or none."""
@@ -324,7 +331,15 @@ def _cuts(count: int, blocks: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-_STORED = ("start", "time_to_first_token", "inter_token_latency", "client_latency", "input_tokens", "output_tokens")
+_STORED = (
+    "start",
+    "within",
+    "time_to_first_token",
+    "inter_token_latency",
+    "client_latency",
+    "input_tokens",
+    "output_tokens",
+)
 
 
 def stored(samples: Mapping[int, tuple[Sequence[Observation], float]]) -> dict[str, Any]:
