@@ -6,10 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.metrics import EVALUATION
-from constructs_optim.runtime.evaluation.differences import MARGIN, Comparison, Difference, Measured
+from constructs_optim.runtime.evaluation.differences import LEVEL, MARGIN, Comparison, Difference, Measured
 from constructs_optim.runtime.evaluation.samples import Sample
 
 from .prompts import Prompt
@@ -47,6 +50,29 @@ class CompletionComparison:
     consistent: dict[str, int]
     reference: dict[str, float]
     differences: tuple[DifferentCompletion, ...]
+
+
+class ComparedLoad(BaseModel):
+    """The differences of all metrics under one load."""
+
+    load: str
+    differences: tuple[Difference, ...]
+
+
+class ComparisonDocument(BaseModel):
+    """``comparison.json``: two sides' differences and their completions.
+
+    Intervals hold for all differences at once, with a probability of 1 - ``level``. ``margin`` is the largest relative
+    change that counts as none.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    schema_version: Literal[3] = Field(default=3, alias="schema")
+    margin: float
+    level: float = LEVEL
+    levels: tuple[ComparedLoad, ...]
+    completions: CompletionComparison
 
 
 def compare_metrics(

@@ -193,7 +193,9 @@ class Evaluation:
         if level.records:
             chat = side.sender.format.name is FormatName.OPENAI
             await asyncio.to_thread(count_tokens, level.records, side.sender.prompts, side.tokenizer, chat=chat)
-            if level.complete and _has_steady_state(load):
+            # Later loads of an open loop meet a warm endpoint: what differs there is its queue.
+            is_first = next(self._sent_before(side, load), None) is None
+            if level.complete and _has_steady_state(load) and (isinstance(load, ClosedLoop) or is_first):
                 level.segments[-1].left_out = leave_out_warm_up(level)
             self.directory.rewrite(side.name, load, level)
             progress.level_ended(len(level.counted))
@@ -256,6 +258,12 @@ def _level_notes(load: Load, level: MeasuredLevel) -> Iterator[str]:
     uncounted = sum(record.server_output_tokens == 0 and bool(record.text or record.reasoning) for record in successful)
     if uncounted:
         yield f"the server counted no tokens in {uncounted} completions that have text: its count of them is not used."
+    unknown = sum(record.output_tokens is None for record in successful)
+    if 0 < unknown < len(successful):
+        yield (
+            f"{unknown} of {len(successful)} completions have no count of tokens: rates of tokens, and prices that "
+            "follow from them, are missing."
+        )
     if cold := sum(segment.left_out for segment in level.segments):
         yield f"the first {cold} requests were not like the others, and are left out: the endpoint was not warm."
     if _has_steady_state(load) and (drift := drift_of(level)) is not None and not drift.is_steady:
@@ -268,5 +276,5 @@ def _level_notes(load: Load, level: MeasuredLevel) -> Iterator[str]:
     if not level.complete:
         reason = level.segments[-1].abandoned if level.segments else ""
         yield "the evaluation was not finished" + (f": {reason}." if reason else "; --resume continues it.")
-    if len(level.segments) > 1:
+    if not all(segment.complete for segment in level.segments[:-1]):
         yield "the evaluation was interrupted and resumed."

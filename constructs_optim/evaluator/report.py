@@ -12,14 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic_core import to_json
-
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Level
 from constructs_optim.recipe.metrics import EVALUATION, PERCENTILES, MetricDefinition, Unit, find
-from constructs_optim.runtime.evaluation.differences import LEVEL, Difference
+from constructs_optim.runtime.evaluation.differences import Difference
 from constructs_optim.runtime.evaluation.samples import Sample
 
-from .comparison import CompletionComparison, compare_completions, compare_metrics
+from .comparison import (
+    ComparedLoad,
+    ComparisonDocument,
+    CompletionComparison,
+    compare_completions,
+    compare_metrics,
+)
 from .find_limit import described
 from .load import MeasuredLevel
 from .options import Options
@@ -135,9 +139,9 @@ def write_report(
         differences = compare_metrics(sides[0].result, sides[1].result, samples, options.margin)
         completions = compare_completions(prompts, *(_records(side) for side in sides))
         comparison = WrittenComparison(options.margin, differences, completions)
-        levels = [{"load": load, "differences": found} for load, found in differences.items()]
-        document = {"schema": 3, "margin": options.margin, "level": LEVEL, "levels": levels, "completions": completions}
-        (directory.path / "comparison.json").write_bytes(to_json(document, indent=1) + b"\n")
+        levels = tuple(ComparedLoad(load=load, differences=tuple(found)) for load, found in differences.items())
+        document = ComparisonDocument(margin=options.margin, levels=levels, completions=completions)
+        (directory.path / "comparison.json").write_text(document.model_dump_json(indent=1) + "\n", encoding="utf-8")
     for name in (REPORT, SUMMARY):
         (directory.path / name).write_text(_page(name, sides, comparison), encoding="utf-8")
     return comparison

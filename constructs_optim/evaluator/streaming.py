@@ -210,9 +210,9 @@ class ChatFormat(Format):
                 self._finished = True
         usage = data.get("usage")
         if usage:
-            details = usage.get("prompt_tokens_details") or {}
             self.record.server_input_tokens = _token_count(usage.get("prompt_tokens"))
-            self.record.cached_tokens = _token_count(details.get("cached_tokens"))
+            if isinstance(details := usage.get("prompt_tokens_details"), dict):
+                self.record.cached_tokens = _token_count(details.get("cached_tokens"))
             self.record.server_output_tokens = _token_count(usage.get("completion_tokens"))
         return bool(choices or usage)
 

@@ -64,12 +64,13 @@ def result_of(folder: Path, side: str = "endpoint") -> EvaluationResult:
 def test_a_server_is_evaluated_at_each_concurrency(server: ModelServer, prompts: Path, tmp_path: Path) -> None:
     out, server.timing.accepted = tmp_path / "out", 1.5
     target = f"{server.url},instance-price-per-hour=3.6,discount=0.25"
-    ran = run(target, "--prompts", prompts, "--concurrency", "4,1", "--requests", 8, "--output", out)
+    load = ("--concurrency", "4,1", "--requests", 8, "--ttft", "10s")
+    ran = run(target, "--prompts", prompts, *load, "--output", out)
     assert ran.exit_code == 0, ran.output
     result = result_of(out)
     assert [level.concurrency for level in result.levels] == [1, 4]
     for level in result.levels:
-        assert set(level.metrics) == {metric.name for metric in EVALUATION} - {"goodput"}, "every metric is there"
+        assert set(level.metrics) == {metric.name for metric in EVALUATION}, "every metric is there"
         assert level.metrics["client_invocations"] == 8
         assert level.metrics["acceptance_length"] == 2.5
         assert level.metrics["output_tokens"] == TOKENS
@@ -254,6 +255,17 @@ def test_a_wrong_token_count_of_the_server_is_reported(server: ModelServer, tmp_
     ran = run(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 2, "--output", tmp_path / "o")
     assert ran.exit_code == 0, ran.output
     assert "the server counted no tokens in 2 completions that have text" in " ".join(ran.output.split())
+
+
+def test_a_server_that_counts_some_tokens_has_no_rate_of_tokens(server: ModelServer, tmp_path: Path) -> None:
+    prompts, out = tmp_path / "prompts.jsonl", tmp_path / "o"
+    prompts.write_text('{"prompt": "bend:uncounted"}\n{"prompt": "fine"}')
+    ran = run(server.url, "--prompts", prompts, "--concurrency", 1, "--requests", 4, "--output", out)
+    assert ran.exit_code == 0, ran.output
+    assert "2 of 4 completions have no count of tokens" in " ".join(ran.output.split())
+    (level,) = result_of(out).levels
+    assert "output_tokens_per_second" not in level.metrics
+    assert level.metrics["requests_per_second"] > 0
 
 
 def test_without_prompts_random_ones_of_typical_length_are_generated(server: ModelServer, tmp_path: Path) -> None:

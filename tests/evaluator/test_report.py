@@ -117,7 +117,7 @@ def made(
         subject=Subject(label=f"{name} <i>", endpoint_name="chat", instance_type="ml.g5.12xlarge", instance_count=1),
         workload=Workload(
             prompts=3,
-            prompts_digest="61c6",
+            prompts_digest="61c6" * 16,
             tool="constructs-optim",
             parameters={"max_tokens": 256},
             command="constructs-optim evaluate chat --label '<b>'",
@@ -235,7 +235,7 @@ def test_the_summary_for_a_pull_request_is_markdown(compared: Path) -> None:
     assert first == [f"| 1 user, {side} \\<i\\>" for side in ("baseline", "optimized")]
     assert "better" in text
     assert "    constructs-optim evaluate chat --label '<b>'" in text
-    assert "SHA-256 of the prompts 61c6" in text
+    assert f"SHA-256 of the prompts {'61c6' * 16}" in text
 
 
 def test_objectives_and_the_limit_are_drawn_and_told(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from constructs_optim.recipe.evaluation.result import Price, Subject
 
 
 def savings_plans() -> Any:
-    key = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
-    return boto3.client("savingsplans", region_name="us-east-1", **key)
+    return boto3.client(
+        "savingsplans", region_name="us-east-1", aws_access_key_id="key", aws_secret_access_key="secret"
+    )
 
 
 def rate(usage: str, price: str, *, seconds: int = 31_536_000, unit: str = "Hrs") -> dict[str, Any]:

@@ -130,6 +130,28 @@ def test_metrics_that_cannot_be_calculated_are_omitted() -> None:
     assert summarized([], 0, 1)["client_invocations"] == 0
 
 
+def test_a_rate_of_tokens_is_missing_where_some_requests_have_no_count() -> None:
+    uncounted = Request(0.5, 1.1, first_token=0.8, last_token=1.1)
+    values = summarized([FAST, uncounted], 2.0, 2, instance_price_per_hour=7.2)
+    assert "output_tokens_per_second" not in values
+    assert "price_per_million_output_tokens" not in values
+    assert "price_per_million_tokens" not in values
+    assert values["output_tokens"] == 5, "the mean of those that are known"
+    assert values["requests_per_second"] == 1
+    assert values["price_per_thousand_requests"] == pytest.approx(2.0)
+
+
+def test_requests_around_those_that_count_add_to_rates_alone() -> None:
+    """A request that began a second before the window, and has half of its time in it."""
+    before = Request(-1.0, 1.0, first_token=-0.5, last_token=1.0, input_tokens=100, output_tokens=40)
+    late = Request(1.5, 2.5, first_token=2.0, last_token=2.5, input_tokens=100, output_tokens=10)
+    values = summarized([FAST, late], 2.0, 2, around=[before])
+    assert values["client_invocations"] == 2
+    assert values["output_tokens_per_second"] == pytest.approx((5 + 10 / 2 + 40 / 2) / 2)
+    assert values["requests_per_second"] == pytest.approx((1 + 0.5 + 0.5) / 2)
+    assert values["client_latency"] == pytest.approx((300 + 1000) / 2)
+
+
 def test_tokens_that_arrive_in_one_chunk_count_separately() -> None:
     """Speculative decoding sends four tokens per chunk, 80 ms apart, which is 20 ms per token."""
     speculative = Request(start=0, first_token=0.2, last_token=0.52, end=0.52, output_tokens=17)

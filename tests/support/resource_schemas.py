@@ -1,7 +1,7 @@
 """What CloudFormation's schemas say of replacing, from cfn-lint's copy of them, and the schema of explanations.
 
-``python -m tests.support.resource_schemas`` writes ``constructs_optim/explanation/create_only.json`` and
-``docs/explain.schema.json`` anew.
+``python -m tests.support.resource_schemas`` writes ``constructs_optim/explanation/create_only.json`` and the schemas of
+``docs`` anew.
 """
 
 from __future__ import annotations
@@ -12,14 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+from pydantic import BaseModel
 
 import constructs_optim.explanation
+from constructs_optim.evaluator.comparison import ComparisonDocument
 from constructs_optim.explanation.report import Report
+from constructs_optim.recipe.evaluation.result import EvaluationResult
 
 # The region that has all types.
 _REGION = "us-east-1"
 FILE = Path(constructs_optim.explanation.__file__).parent / "create_only.json"
-DOCUMENTED = Path(__file__).parent.parent.parent / "docs" / "explain.schema.json"
+_DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCUMENTED: dict[Path, type[BaseModel]] = {
+    _DOCS / "explain.schema.json": Report,
+    _DOCS / "evaluation.schema.json": EvaluationResult,
+    _DOCS / "comparison.schema.json": ComparisonDocument,
+}
+"""The schemas of the documents that commands print and write."""
 
 
 def create_only(type_name: str) -> list[str]:
@@ -35,9 +44,9 @@ def _paths(pointers: Iterable[str]) -> set[str]:
     return {pointer.removeprefix("/properties/") for pointer in pointers}
 
 
-def of_reports() -> dict[str, Any]:
-    """The JSON schema of what ``constructs-optim explain --format json`` prints."""
-    return Report.model_json_schema(mode="serialization")
+def documented(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a document."""
+    return model.model_json_schema(mode="serialization")
 
 
 def main() -> None:
@@ -45,7 +54,8 @@ def main() -> None:
     names = sorted(name for name in PROVIDER_SCHEMA_MANAGER.get_resource_types(_REGION) if name.startswith("AWS::"))
     lines = [f"{json.dumps(name)}: {json.dumps(create_only(name))}" for name in names]
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    DOCUMENTED.write_text(f"{json.dumps(of_reports(), indent=2)}\n", encoding="utf-8")
+    for path, model in DOCUMENTED.items():
+        path.write_text(f"{json.dumps(documented(model), indent=2)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

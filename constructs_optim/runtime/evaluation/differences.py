@@ -21,7 +21,16 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from .samples import FEWEST_BEYOND, FEWEST_BLOCKS, LATENCIES, PERCENTILES, Sample, standard_error, student_quantile
+from .samples import (
+    DRAWINGS,
+    FEWEST_BEYOND,
+    FEWEST_BLOCKS,
+    LATENCIES,
+    PERCENTILES,
+    Sample,
+    standard_error,
+    student_quantile,
+)
 
 Verdict = Literal["better", "worse", "same", "undecided"]
 
@@ -58,6 +67,8 @@ SAMPLED = frozenset(
 )
 """The metrics that follow from single requests, and so have an interval."""
 _NORMAL = NormalDist()
+# Of a logarithm: beyond it, nothing is normal about it.
+_LARGEST_ERROR = 0.5
 
 
 @dataclass(frozen=True)
@@ -207,9 +218,11 @@ def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
     found: dict[str, tuple[float, float]] = {}
     for name, value in measured.metrics.items():
         source = _SOURCES.get(name, name)
-        if value > 0 and len(values := logs.get(source, [])) > 1:
-            arm = critical * standard_error(values, sample.blocks) * math.sqrt(sample.dependence(source))
-            found[name] = value * math.exp(-arm), value * math.exp(arm)
+        if value <= 0 or len(values := logs.get(source, [])) < DRAWINGS:
+            continue
+        error = standard_error(values, sample.blocks) * math.sqrt(sample.dependence(source))
+        if error < _LARGEST_ERROR:
+            found[name] = value * math.exp(-critical * error), value * math.exp(critical * error)
     return found
 
 

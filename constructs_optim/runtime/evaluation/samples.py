@@ -206,10 +206,12 @@ class Sample:
             if not any(known):
                 continue
             in_time = [0.0] * self.blocks
-            for each in (*(each for block in known for each in block), *self._around):
-                if (amount := each.amount(kind)) is not None:
-                    for block, share in _shares(each, span, self.blocks):
-                        in_time[block] += share * amount
+            completed = [each for each in (*self.observations, *self._around) if each.client_latency is not None]
+            amounts = [each.amount(kind) for each in completed]
+            # Of some requests alone, a rate would be too low.
+            for each, amount in zip(completed, amounts, strict=True) if None not in amounts else ():
+                for block, share in _shares(each, span, self.blocks):
+                    in_time[block] += share * (amount or 0.0)
             found[kind] = (
                 [sum(each.amount(kind) or 0.0 for each in block) for block in known],
                 [sum(each.client_latency or 0.0 for each in block) for block in known],
