@@ -37,8 +37,8 @@ LATENCIES = (
 )
 _SEED = 20
 _NORMAL = NormalDist()
-# Metrics of which a request has many values.
-_OF_PIECES = frozenset({"inter_chunk_latency"})
+# From so many values on, three digits are left of each: few hundred values to draw instead of many thousand.
+_MANY = 5000
 # The metric of each rate, by what is counted.
 _RATES = {
     "input_tokens": "input_tokens_per_second",
@@ -120,12 +120,15 @@ class Sample:
             for first, last in blocks
         )
 
-    def drawn(self, weights: Sequence[int] | None = None) -> dict[str, float]:
-        """The metrics, where each block counts as often as its weight says; once by default."""
+    def drawn(self, weights: Sequence[int] | None = None, *, coarse: bool = False) -> dict[str, float]:
+        """The metrics, where each block counts as often as its weight says; once by default.
+
+        ``coarse``: of many values, with three significant digits of each. That is enough for a standard error.
+        """
         weights = weights or [1] * self.blocks
         values: dict[str, float] = {}
-        for name in LATENCIES:
-            values |= self._ordered[name].drawn(name, weights)
+        for name, ordered in (self._coarse if coarse else self._ordered).items():
+            values |= ordered.drawn(name, weights)
         seconds = self.seconds * sum(weights) / len(weights) if weights else 0.0
         for kind, blocks in self._tokens.items():
             tokens, waited, in_time = (
@@ -146,7 +149,7 @@ class Sample:
     def replicates(self, stream: int = 0) -> Sequence[dict[str, float]]:
         """The metrics of each drawing of its blocks; those of another stream are independent of the first."""
         if stream not in self._replicates:
-            self._replicates[stream] = [self.drawn(weights) for weights in drawings(self.blocks, stream)]
+            self._replicates[stream] = [self.drawn(weights, coarse=True) for weights in drawings(self.blocks, stream)]
         return self._replicates[stream]
 
     def beyond(self, name: str) -> int | None:
@@ -181,12 +184,20 @@ class Sample:
         """The values of each latency."""
         return {
             name: _Ordered.of(
-                (_rounded(value) if name in _OF_PIECES else value, block)
+                (value, block)
                 for block, (first, last) in enumerate(self._cuts)
                 for each in self.observations[first:last]
                 for value in each.latencies(name)
             )
             for name in LATENCIES
+        }
+
+    @cached_property
+    def _coarse(self) -> dict[str, _Ordered]:
+        """The values of each latency, rounded where there are many."""
+        return {
+            name: ordered.rounded() if len(ordered.values) > _MANY else ordered
+            for name, ordered in self._ordered.items()
         }
 
     @cached_property
@@ -234,11 +245,6 @@ def _shares(observation: Observation, span: float, spans: int) -> Iterator[tuple
             return
 
 
-def _rounded(value: float) -> float:
-    """A value with three significant digits: of many thousand pieces, few hundred values are left to draw."""
-    return float(f"{value:.2e}")
-
-
 @dataclass(frozen=True)
 class _Ordered:
     """Values in their order, each with its block and how often it is there; and the sum and number of each block's."""
@@ -251,7 +257,19 @@ class _Ordered:
     @staticmethod
     def of(pairs: Iterable[tuple[float, int]]) -> _Ordered:
         """Put values with their blocks into their order."""
-        ordered = sorted(Counter(pairs).items())
+        return _Ordered.counted(Counter(pairs))
+
+    def rounded(self) -> _Ordered:
+        """The same with three significant digits."""
+        found = Counter[tuple[float, int]]()
+        for value, block, times in zip(self.values, self.blocks, self.counts, strict=True):
+            found[float(f"{value:.2e}"), block] += times
+        return _Ordered.counted(found)
+
+    @staticmethod
+    def counted(pairs: Counter[tuple[float, int]]) -> _Ordered:
+        """Put values with their blocks into their order."""
+        ordered = sorted(pairs.items())
         totals: dict[int, tuple[float, int]] = {}
         for (value, block), times in ordered:
             total, count = totals.get(block, (0.0, 0))
