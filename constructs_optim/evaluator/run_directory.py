@@ -34,7 +34,8 @@ class RunDirectory:
 
     def create(self, options: Options, prompts: Sequence[Prompt]) -> None:
         """Create the folder of a new evaluation."""
-        if self._run.exists():
+        # Of one that ended with its first request, nothing is lost.
+        if self._run.exists() and any(self.path.glob("*/requests-*.jsonl")):
             raise EvaluationError(
                 f"{self.path} holds an evaluation already: resume it (--resume {self.path}), or choose another "
                 "folder (--output)"
