@@ -114,7 +114,7 @@ class LoadOptions:
             Replay(
                 request_rate=float(f"{own * speed:.4g}"),
                 speed=speed,
-                prompts=len(prompts),
+                count=sum(len(prompt.turns or [""]) for prompt in prompts),
                 requests=self.requests,
                 seconds=self.seconds,
                 warm_up=0,

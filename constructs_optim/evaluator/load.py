@@ -233,8 +233,9 @@ class _Run:
         # From the other end: what does not count takes no prompt from what does, as long as there are enough.
         first_round = itertools.islice(prompt_order(len(sender.prompts), load.label), len(sender.prompts))
         self._others = itertools.cycle(reversed([*first_round]))
+        self._replayed = len(counted) if isinstance(load, Replay) else 0
         if isinstance(load, Replay):
-            self._order = iter(range(len(counted), len(sender.prompts)))
+            self._order = iter(range(self._replayed, len(sender.prompts)))
         self._number = max((record.segment for record in level.records), default=-1) + 1
         self._conversations = itertools.count()
         self._repeats: Counter[int] = Counter(sent_before)
@@ -289,9 +290,16 @@ class _Run:
                     self._recorded(record)
 
     def leave_out_unneeded(self) -> None:
-        """Forget requests that were complete before the first one that counts was sent."""
+        """Forget requests that were complete before the first one that counts was sent.
+
+        Of an endpoint that failed before any counted, all count.
+        """
         level, number = self._level, self._number
-        first = min((r.start for r in level.counted if r.segment == number), default=float("inf"))
+        ours = [record for record in level.records if record.segment == number]
+        if self.abandoned and not any(record.counted for record in ours):
+            for record in ours:
+                record.counted = True
+        first = min((record.start for record in ours if record.counted), default=math.inf)
         level.records[:] = [r for r in level.records if r.counted or r.segment != number or r.end > first]
 
     async def _user(self, number: int, concurrency: int) -> None:
@@ -360,8 +368,7 @@ class _Run:
 
     def _recorded_times(self, load: Replay) -> Iterator[float]:
         """Seconds from the start at which the prompts that are left are due."""
-        times = [prompt.at_seconds or 0.0 for prompt in self._sender.prompts]
-        left = times[len(times) - (self._left or len(times)) :] if self._seconds is None else times
+        left = [prompt.at_seconds or 0.0 for prompt in self._sender.prompts][self._replayed :]
         for at in left:
             yield (at - left[0]) / load.speed
 
@@ -487,7 +494,10 @@ class _Pool:
     async def take(self) -> Connection:
         """A connection that is not in use, open if possible."""
         await self._free.acquire()
-        connection = next((each for each in reversed(self._idle) if each.is_open), None)
+        # The one that was used last, as servers close those that are idle.
+        connection = next(
+            (each for each in reversed(self._idle) if each.is_open), self._idle[0] if self._idle else None
+        )
         if connection is not None:
             self._idle.remove(connection)
         if len(self._idle) + len(self._opening) < _SPARE_CONNECTIONS:

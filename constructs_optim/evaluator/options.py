@@ -144,12 +144,12 @@ class OpenLoop(_Load):
 
 
 class Replay(_Load):
-    """Requests at the times that the prompts have, ``speed`` times as fast: so many, at that rate on average."""
+    """Requests at the times that the prompts have, ``speed`` times as fast: ``count``, at that rate on average."""
 
     kind: Literal["replay"] = "replay"
     request_rate: PositiveFloat
     speed: PositiveFloat = 1.0
-    prompts: PositiveInt
+    count: PositiveInt
 
     @property
     def label(self) -> str:
@@ -159,7 +159,7 @@ class Replay(_Load):
     @property
     def default_total(self) -> int:
         """All that were recorded."""
-        return self.prompts
+        return self.count
 
 
 Load = Annotated[ClosedLoop | OpenLoop | Replay, Field(discriminator="kind")]
