@@ -200,11 +200,15 @@ def _by_this_file(tool: str, run: Run) -> list[str]:
 
 
 def _aiperf(run: Run) -> list[str]:
-    """A warm-up of a request a user, which ends before counted ones begin."""
+    """A warm-up of a request a user, which ends before users begin again, over the time of a response.
+
+    Its requests a second include that beginning.
+    """
     return [
         *("profile", "--model", "timed", "--url", run.url, "--endpoint-type", "chat", "--streaming"),
         *("--concurrency", str(run.users), "--request-count", str(run.requests)),
-        *("--warmup-request-count", str(run.users), "--input-file", str(run.write_prompts())),
+        *("--warmup-request-count", str(run.users), "--concurrency-ramp-duration", str(ANSWER_SECONDS)),
+        *("--input-file", str(run.write_prompts())),
         *("--custom-dataset-type", "single_turn", "--osl", str(TOKENS), "--tokenizer", str(run.write_tokenizer())),
         *("--artifact-dir", str(run.folder / "out"), "--ui", "none"),
     ]

@@ -34,6 +34,8 @@ RESULTS = Path(__file__).resolve().parent / ".results" / "evaluator.json"
 SERVER = CHECKOUT / "tests" / "support" / "timing_server.py"
 # The share by which the time to first token may be off, by the number of users.
 MOST_OFF = {64: 0.01, 256: 0.03}
+# The server's timers have ticks of a millisecond: what is closer cannot be told apart.
+CLOCK_MS = 1
 MOST_MEMORY_MB, MOST_INSTALLED_MB = 120, 150
 INSTALL_SECONDS, RUN_SECONDS = 1800, 240
 MEMORY_EVERY_SECONDS = 0.5
@@ -183,17 +185,21 @@ def targets(own: Tool, others: list[Tool], levels: list[int]) -> Iterator[Target
         beside = [tool for tool in others if users in tool.runs]
         if users not in MOST_OFF or users not in own.runs or not beside:
             continue
-        off = {tool.name: abs(median(tool, users, "first_p50") / FIRST_TOKEN_MS - 1) for tool in (own, *beside)}
-        held = {tool.name: median(tool, users, "requests_per_second") for tool in (own, *beside)}
-        cpu = {tool.name: median(tool, users, "cpu") for tool in (own, *beside)}
-        exact, name = MOST_OFF[users], own.name
-        yield Target(f"TTFT at {users} users", f"{off[name]:.2%} off", f"{exact:.0%}", off[name] <= exact)
-        best = min(off.values())
-        yield Target(f"TTFT at {users} users", f"{off[name]:.2%} off", f"the best: {best:.2%}", off[name] <= best)
-        best = max(held.values())
-        yield Target(f"requests/s at {users} users", f"{held[name]:.2f}", f"the best: {best:.2f}", held[name] >= best)
-        best = min(cpu.values())
-        yield Target(f"CPU at {users} users", f"{cpu[name]:.1f} s", f"the best: {best:.1f} s", cpu[name] <= best)
+        exact = abs(median(own, users, "first_p50") / FIRST_TOKEN_MS - 1)
+        yield Target(
+            f"TTFT p50 at {users} users", f"{exact:.2%} off", f"{MOST_OFF[users]:.0%}", exact <= MOST_OFF[users]
+        )
+        for name in ("first_p50", "first_p99"):
+            off, *others_off = (abs(median(tool, users, name) - FIRST_TOKEN_MS) for tool in (own, *beside))
+            best = min(others_off)
+            label = f"TTFT {name.removeprefix('first_')} at {users} users"
+            yield Target(label, f"{off:.1f} ms off", f"the best other's {best:.1f} ms", off <= best + CLOCK_MS)
+        held, *others_held = (median(tool, users, "requests_per_second") for tool in (own, *beside))
+        best = max(others_held)
+        yield Target(f"requests/s at {users} users", f"{held:.2f}", f"the best other's {best:.2f}", held >= best)
+        cpu, *others_cpu = (median(tool, users, "cpu") for tool in (own, *beside))
+        best = min(others_cpu)
+        yield Target(f"CPU at {users} users", f"{cpu:.1f} s", f"the best other's {best:.1f} s", cpu <= best)
     memory = max(run["memory_mb"] for runs in own.runs.values() for run in runs)
     yield Target("memory", f"{memory:.0f} MB", f"{MOST_MEMORY_MB} MB", memory <= MOST_MEMORY_MB)
     size = own.installed_mb

@@ -1,9 +1,9 @@
 """A model server of exactly known timing: it says its tokens when it is told to, and fails when a prompt asks for it.
 
-It speaks OpenAI's chat completions, and what SageMaker's runtime makes of a container's stream: chat completions, or
-the JSON lines of an LMI container, in frames of an AWS event stream. A prompt with ``fault:NAME`` in it gets that
-fault; one with ``bend:NAME`` is answered in a way that servers and proxies have, and that is no fault; one with
-``vary`` in it another answer from a server with ``--variation``.
+It speaks OpenAI's completions, of chats and of text, and what SageMaker's runtime makes of a container's stream:
+completions, or the JSON lines of an LMI container, in frames of an AWS event stream. A prompt with ``fault:NAME`` in it
+gets that fault; one with ``bend:NAME`` is answered in a way that servers and proxies have, and that is no fault; one
+with ``vary`` in it another answer from a server with ``--variation``.
 
     python tests/support/timing_server.py --first-token 0.2 --inter-token 0.02 --tokens 50
 
