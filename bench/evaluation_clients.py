@@ -116,12 +116,33 @@ def _at(said: Any, path: str) -> Any:
 
 
 def tools() -> list[Tool]:
-    """Everything that is compared, with what measuring needs: of this library, neither the CDK nor what draws."""
-    own = _own_packages()
+    """Everything that is compared, this library's load first: of it, without the CDK, which measuring does not need."""
     vllm = ["vllm[bench]==0.33.0"]
     of_vllm = ("p50_ttft_ms", "p99_ttft_ms", "p50_tpot_ms", "request_throughput", "failed")
     return [
-        Tool("constructs-optim", own, "bin/python", lambda run: _by_this_file("constructs_optim", run)),
+        Tool(
+            "constructs-optim",
+            _own_packages(without=("markdown-it-py", "matplotlib")),
+            "bin/python",
+            lambda run: _by_this_file("constructs_optim", run),
+        ),
+        # The whole command, with the plots of its report.
+        Tool(
+            "constructs-optim evaluate",
+            _own_packages(),
+            "bin/constructs-optim",
+            _evaluate,
+            "out/endpoint.json",
+            (
+                "levels.0.metrics.time_to_first_token_p50",
+                "levels.0.metrics.time_to_first_token_p99",
+                "levels.0.metrics.inter_token_latency_p50",
+                "levels.0.metrics.requests_per_second",
+                "levels.0.metrics.client_invocation_errors",
+            ),
+            environment="constructs-optim-evaluate",
+            one_of_five=False,
+        ),
         # httpx is what llmeter 0.2.0 imports and its extra does not bring any more.
         Tool(
             "llmeter 0.2.0",
@@ -186,17 +207,24 @@ def tools() -> list[Tool]:
     ]
 
 
-def _own_packages() -> list[str]:
+def _own_packages(without: tuple[str, ...] = ()) -> list[str]:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    left_out = ("constructs-optim", "markdown-it-py", "matplotlib")
-    evaluate = [package for package in extras["evaluate"] if not package.startswith(left_out)]
+    evaluate = [package for package in extras["evaluate"] if not package.startswith(("constructs-optim", *without))]
     return [*evaluate, *extras["cli"], "boto3", "pydantic"]
 
 
 def _by_this_file(tool: str, run: Run) -> list[str]:
     arguments = (run.url, run.users, run.requests, run.folder / "result.json")
     return [str(Path(__file__).resolve()), tool, *map(str, arguments)]
+
+
+def _evaluate(run: Run) -> list[str]:
+    """A warm-up of a request a user, as by default."""
+    return [
+        *("evaluate", f"{run.url}/v1,model=timed", "--prompts", str(run.write_prompts()), "--max-tokens", str(TOKENS)),
+        *("--concurrency", str(run.users), "--requests", str(run.requests), "--output", str(run.folder / "out")),
+    ]
 
 
 def _aiperf(run: Run) -> list[str]:
@@ -266,7 +294,7 @@ def _inference_perf(run: Run) -> list[str]:
 
 
 def constructs_optim(url: str, users: int, requests: int) -> tuple[float, ...]:
-    """This library's own load: as ``constructs-optim evaluate``, without a report."""
+    """This library's own load, without a command and a report around it."""
     import uvloop
 
     from constructs_optim.evaluator.connection import UrlTarget

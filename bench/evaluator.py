@@ -1,4 +1,4 @@
-"""How exactly, and at what cost, the evaluator measures: side by side with six other tools.
+"""How exactly, and at what cost, the evaluator measures: side by side with other tools.
 
 All of them measure a server of exactly known timing (tests/support/timing_server.py), by turns, on this machine:
 first token after 200 ms, 50 tokens 20 ms apart, so that a user cannot have more than one answer in 1.18 s. Each runs
@@ -52,7 +52,7 @@ def install(tool: Tool) -> None:
         _uv("venv", "--clear", "--python", tool.python, str(tool.folder))
         _uv("pip", "install", "--compile-bytecode", "--python", str(tool.folder), *tool.packages)
         stamp.write_text(str(tool.packages))
-    if tool.name == "constructs-optim":
+    if tool.name.startswith("constructs-optim"):
         _uv(
             "pip",
             "install",
