@@ -19,6 +19,7 @@ import resource
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -67,7 +68,9 @@ def install(tool: Tool) -> None:
 
 
 def _uv(*command: str) -> None:
-    done = subprocess.run(["uv", *command], capture_output=True, text=True, timeout=INSTALL_SECONDS)
+    done = subprocess.run(
+        [sys.executable, "-m", "uv", *command], capture_output=True, text=True, timeout=INSTALL_SECONDS
+    )
     if done.returncode:
         raise ToolError(done.stderr[-1500:])
 
@@ -247,6 +250,8 @@ def main() -> None:
     console.print(table(compared, levels))
     for name, reason in failed.items():
         console.print(f"{name}: {reason}", markup=False)
+    if not own.runs:
+        raise SystemExit(1)
     promises = list(targets(own, [tool for tool in compared[1:] if tool.one_of_five], levels))
     console.print(target_table(promises))
     if not all(promise.holds for promise in promises):
