@@ -49,28 +49,19 @@ class ToolError(Exception):
 def install(tool: Tool) -> None:
     """Make a tool's environment, where it is not there yet."""
     stamp = tool.folder / "packages"
+    pip_install = ("pip", "install", "--compile-bytecode", "--python", str(tool.folder))
     if not stamp.exists() or stamp.read_text() != str(tool.packages):
         _uv("venv", "--clear", "--python", tool.python, str(tool.folder))
-        _uv("pip", "install", "--compile-bytecode", "--python", str(tool.folder), *tool.packages)
+        _uv(*pip_install, *tool.packages)
         stamp.write_text(str(tool.packages))
     if tool.name.startswith("constructs-optim"):
-        _uv(
-            "pip",
-            "install",
-            "--compile-bytecode",
-            "--python",
-            str(tool.folder),
-            "--no-deps",
-            "--reinstall",
-            str(CHECKOUT),
-        )
+        _uv(*pip_install, "--no-deps", "--reinstall", str(CHECKOUT))
     tool.installed_mb = sum(file.lstat().st_size for file in tool.folder.rglob("*")) / 1e6
 
 
 def _uv(*command: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "uv", *command], capture_output=True, text=True, timeout=INSTALL_SECONDS
-    )
+    uv = [sys.executable, "-m", "uv", *command]
+    done = subprocess.run(uv, capture_output=True, text=True, timeout=INSTALL_SECONDS)
     if done.returncode:
         raise ToolError(done.stderr[-1500:])
 
@@ -135,7 +126,7 @@ def _proportional_mb(process: int) -> float:
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1000
+                return int(line.split()[1]) * 1024 / 1e6
     return 0
 
 
