@@ -1,8 +1,10 @@
-"""One tool's run against the timing server, in that tool's own environment; bench/evaluator.py starts it.
+"""How each tool is run against the timing server, and where it says what it measured.
 
-    python bench/evaluation_clients.py TOOL URL CONCURRENCY REQUESTS
+Tools without a command of their own are run by this file, in their environment:
 
-prints a JSON object with what the tool itself says it measured: milliseconds and requests a second.
+    python bench/evaluation_clients.py TOOL URL USERS REQUESTS FILE
+
+writes a JSON object of milliseconds, requests a second and errors.
 """
 
 from __future__ import annotations
@@ -12,16 +14,287 @@ import json
 import os
 import statistics
 import sys
-import tempfile
-import threading
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-TOKENS = 50
-MESSAGES = [{"role": "user", "content": "hello there what is"}]
+CHECKOUT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS = Path(__file__).resolve().parent / ".environments"
+FIRST_TOKEN_MS, INTER_TOKEN_MS, TOKENS = 200, 20, 50
+ANSWER_SECONDS = (FIRST_TOKEN_MS + INTER_TOKEN_MS * (TOKENS - 1)) / 1000
+PROMPT = "hello there what is"
+MESSAGES = [{"role": "user", "content": PROMPT}]
+
+METRICS = ("first_p50", "first_p99", "inter_token_p50", "requests_per_second", "errors")
 
 
-def constructs_optim(url: str, concurrency: int, requests: int) -> dict[str, float]:
-    """This library's own load."""
+@dataclass
+class Run:
+    """One run of a tool: as many users, each with as many requests that count."""
+
+    url: str
+    users: int
+    requests_a_user: int
+    folder: Path
+
+    @property
+    def requests(self) -> int:
+        """Those that count."""
+        return self.users * self.requests_a_user
+
+    def write_prompts(self) -> Path:
+        """A file of prompts, enough for all requests, as some tools send each of them once."""
+        path = self.folder / "prompts.jsonl"
+        path.write_text((json.dumps({"text": PROMPT, "prompt": PROMPT}) + "\n") * (self.requests + 2 * self.users))
+        return path
+
+    def write_tokenizer(self) -> Path:
+        """A tokenizer of the server's words: most tools do not measure without one."""
+        from tokenizers import Tokenizer, models, pre_tokenizers
+
+        words = ["[UNK]", *PROMPT.split(), *(f"w{number}" for number in range(TOKENS))]
+        tokenizer = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        path = self.folder / "tokenizer"
+        path.mkdir()
+        tokenizer.save(str(path / "tokenizer.json"))
+        special = dict.fromkeys(("unk_token", "pad_token", "eos_token", "bos_token"), "[UNK]")
+        kind = {"tokenizer_class": "PreTrainedTokenizerFast", **special}
+        (path / "tokenizer_config.json").write_text(json.dumps(kind))
+        (path / "config.json").write_text('{"model_type": "llama"}')
+        return path
+
+
+@dataclass
+class Tool:
+    """What measures.
+
+    ``arguments`` follow its ``program`` below its environment; ``paths`` lead to the metrics in its ``result``, a JSON
+    file, in ``milliseconds`` each. ``one_of_five``: whether this library's evaluator has to keep up with it.
+    """
+
+    name: str
+    packages: list[str]
+    program: str
+    arguments: Callable[[Run], list[str]]
+    result: str = "result.json"
+    paths: tuple[str, ...] = METRICS
+    milliseconds: float = 1
+    environment: str = ""
+    python: str = sys.executable
+    one_of_five: bool = True
+    installed_mb: float = 0
+    runs: dict[int, list[dict[str, float]]] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """Its environment."""
+        return ENVIRONMENTS / (self.environment or self.name.split()[0])
+
+    def command(self, run: Run) -> list[str]:
+        """How a run is started."""
+        (program,) = self.folder.glob(self.program)
+        return [str(program), *self.arguments(run)]
+
+    def measured(self, run: Run) -> dict[str, float]:
+        """What it says after a run."""
+        said = json.loads((run.folder / self.result).read_text())
+        values = [_at(said, path) for path in self.paths]
+        return {
+            name: float(value or 0) * (1 if name in ("requests_per_second", "errors") else self.milliseconds)
+            for name, value in zip(METRICS, values, strict=True)
+        }
+
+
+def _at(said: Any, path: str) -> Any:
+    for key in path.split("."):
+        # aiperf has no count of errors where there are none.
+        said = said[int(key)] if isinstance(said, list) else (said or {}).get(key)
+    return said
+
+
+def tools() -> list[Tool]:
+    """Everything that is compared, this library's load first: of it, without the CDK, which measuring does not need."""
+    vllm = ["vllm[bench]==0.33.0"]
+    of_vllm = ("p50_ttft_ms", "p99_ttft_ms", "p50_tpot_ms", "request_throughput", "failed")
+    return [
+        Tool(
+            "constructs-optim",
+            _own_packages(without=("markdown-it-py", "matplotlib")),
+            "bin/python",
+            lambda run: _by_this_file("constructs_optim", run),
+        ),
+        # The whole command, with the plots of its report.
+        Tool(
+            "constructs-optim evaluate",
+            _own_packages(),
+            "bin/constructs-optim",
+            _evaluate,
+            "out/endpoint.json",
+            (
+                "levels.0.metrics.time_to_first_token_p50",
+                "levels.0.metrics.time_to_first_token_p99",
+                "levels.0.metrics.inter_token_latency_p50",
+                "levels.0.metrics.requests_per_second",
+                "levels.0.metrics.client_invocation_errors",
+            ),
+            environment="constructs-optim-evaluate",
+            one_of_five=False,
+        ),
+        # httpx is what llmeter 0.2.0 imports and its extra does not bring any more.
+        Tool(
+            "llmeter 0.2.0",
+            ["llmeter[openai]==0.2.0", "httpx"],
+            "bin/python",
+            lambda run: _by_this_file("llmeter", run),
+        ),
+        Tool(
+            "aiperf 0.13.0",
+            ["aiperf==0.13.0"],
+            "bin/aiperf",
+            _aiperf,
+            "out/profile_export_aiperf.json",
+            (
+                "time_to_first_token.p50",
+                "time_to_first_token.p99",
+                "inter_token_latency.p50",
+                "request_throughput.avg",
+                "error_request_count.avg",
+            ),
+        ),
+        Tool(
+            "guidellm 0.8.1",
+            ["guidellm==0.8.1"],
+            "bin/guidellm",
+            _guidellm,
+            paths=(
+                "benchmarks.0.metrics.time_to_first_token_ms.successful.median",
+                "benchmarks.0.metrics.time_to_first_token_ms.successful.percentiles.p99",
+                "benchmarks.0.metrics.inter_token_latency_ms.successful.median",
+                "benchmarks.0.metrics.requests_per_second.successful.mean",
+                "benchmarks.0.metrics.request_totals.errored",
+            ),
+        ),
+        Tool("vllm 0.33.0 bench serve", vllm, "bin/vllm", _vllm, paths=of_vllm),
+        # Its client in Rust, which comes with the same package.
+        Tool(
+            "vllm-rs 0.33.0 bench serve",
+            vllm,
+            "lib/python*/site-packages/vllm/vllm-rs",
+            _vllm,
+            paths=of_vllm,
+            environment="vllm",
+            one_of_five=False,
+        ),
+        Tool(
+            "inference-perf 0.7.0",
+            ["inference-perf==0.7.0"],
+            "bin/inference-perf",
+            _inference_perf,
+            "out/stage_1_lifecycle_metrics.json",
+            (
+                "successes.latency.time_to_first_token.median",
+                "successes.latency.time_to_first_token.p99",
+                "successes.latency.time_per_output_token.median",
+                "successes.throughput.requests_per_sec",
+                "failures.count",
+            ),
+            milliseconds=1000,
+            python="3.12",
+        ),
+    ]
+
+
+def _own_packages(without: tuple[str, ...] = ()) -> list[str]:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    evaluate = [package for package in extras["evaluate"] if not package.startswith(("constructs-optim", *without))]
+    return [*evaluate, *extras["cli"], "boto3", "pydantic"]
+
+
+def _by_this_file(tool: str, run: Run) -> list[str]:
+    arguments = (run.url, run.users, run.requests, run.folder / "result.json")
+    return [str(Path(__file__).resolve()), tool, *map(str, arguments)]
+
+
+def _evaluate(run: Run) -> list[str]:
+    """A warm-up of a request a user, as by default."""
+    return [
+        *("evaluate", f"{run.url}/v1,model=timed", "--prompts", str(run.write_prompts()), "--max-tokens", str(TOKENS)),
+        *("--concurrency", str(run.users), "--requests", str(run.requests), "--output", str(run.folder / "out")),
+    ]
+
+
+def _aiperf(run: Run) -> list[str]:
+    """A warm-up of a request a user, which ends before users begin again, over the time of a response.
+
+    Its requests a second include that beginning.
+    """
+    return [
+        *("profile", "--model", "timed", "--url", run.url, "--endpoint-type", "chat", "--streaming"),
+        *("--concurrency", str(run.users), "--request-count", str(run.requests)),
+        *("--warmup-request-count", str(run.users), "--concurrency-ramp-duration", str(ANSWER_SECONDS)),
+        *("--input-file", str(run.write_prompts())),
+        *("--custom-dataset-type", "single_turn", "--osl", str(TOKENS), "--tokenizer", str(run.write_tokenizer())),
+        *("--artifact-dir", str(run.folder / "out"), "--ui", "none"),
+    ]
+
+
+def _guidellm(run: Run) -> list[str]:
+    """Users begin over the time of a response; the first and the last request of each do not count."""
+    not_counted = {"mode": "requests", "value": run.users}
+    profile = {"kind": "concurrent", "streams": run.users, "rampup_duration": ANSWER_SECONDS}
+    return [
+        *("run", "--backend", f"kind=openai_http,target={run.url},model=timed,max_tokens={TOKENS}"),
+        *("--profile", json.dumps({**profile, "warmup": not_counted, "cooldown": not_counted})),
+        *("--constraint", f"kind=max_requests,count={run.requests + 2 * run.users}"),
+        *("--data", f"kind=json_file,path={run.write_prompts()}"),
+        *("--tokenizer", f"kind=huggingface_auto,model={run.write_tokenizer()}"),
+        *("--output", f"kind=json,path={run.folder / 'result.json'}", "--disable-console"),
+    ]
+
+
+def _vllm(run: Run) -> list[str]:
+    """A warm-up of a request a user, which ends before counted ones begin."""
+    return [
+        *("bench", "serve", "--backend", "vllm", "--base-url", run.url, "--model", "timed"),
+        *(
+            "--tokenizer",
+            str(run.write_tokenizer()),
+            "--dataset-name",
+            "custom",
+            "--dataset-path",
+            str(run.write_prompts()),
+        ),
+        *("--skip-chat-template", "--custom-output-len", str(TOKENS), "--num-prompts", str(run.requests)),
+        *("--num-warmups", str(run.users), "--max-concurrency", str(run.users), "--metric-percentiles", "50,99"),
+        *("--disable-tqdm", "--save-result", "--result-dir", str(run.folder), "--result-filename", "result.json"),
+    ]
+
+
+def _inference_perf(run: Run) -> list[str]:
+    """A first stage of a request a user warms up."""
+    length = {"type": "fixed", "std_dev": 0}
+    prompt, output = (length | dict.fromkeys(("min", "max", "mean"), tokens) for tokens in (4, TOKENS))
+    stages = [{"num_requests": count, "concurrency_level": run.users} for count in (run.users, run.requests)]
+    config = {
+        "api": {"type": "completion", "streaming": True},
+        "data": {"type": "random", "input_distribution": prompt, "output_distribution": output},
+        # Each process has 100 requests under way at most, unless it is told otherwise.
+        "load": {"type": "concurrent", "interval": 0, "stages": stages, "worker_max_concurrency": run.users},
+        "server": {"type": "vllm", "model_name": "timed", "base_url": run.url},
+        "tokenizer": {"pretrained_model_name_or_path": str(run.write_tokenizer())},
+        "storage": {"local_storage": {"path": str(run.folder / "out")}},
+    }
+    # JSON is YAML.
+    (run.folder / "config.yml").write_text(json.dumps(config))
+    return ["--config_file", str(run.folder / "config.yml")]
+
+
+def constructs_optim(url: str, users: int, requests: int) -> tuple[float, ...]:
+    """This library's own load, without a command and a report around it."""
     import uvloop
 
     from constructs_optim.evaluator.connection import UrlTarget
@@ -34,98 +307,49 @@ def constructs_optim(url: str, concurrency: int, requests: int) -> dict[str, flo
 
     prompts = [Prompt.model_validate({"messages": MESSAGES})]
     sender = Sender(UrlTarget(f"{url}/v1", model="timed"), ChatFormat, prompts, Generation(max_tokens=TOKENS))
-    level, load = MeasuredLevel(), ClosedLoop(concurrency=concurrency, requests=requests)
-    uvloop.run(sender.run(load, level))
+    level, load = MeasuredLevel(), ClosedLoop(concurrency=users, requests=requests)
+
+    async def measure() -> None:
+        await sender.choose_format([ChatFormat], load.timeout_seconds)
+        await sender.run(load, level)
+
+    uvloop.run(measure())
     count_tokens(level.records, prompts, None, chat=True)
     metrics = summarize_level(load, level, None).metrics
-    return {
-        "time_to_first_token_p50": metrics["time_to_first_token_p50"],
-        "time_to_first_token_p99": metrics["time_to_first_token_p99"],
-        "inter_token_latency_p50": metrics["inter_token_latency_p50"],
-        "requests_per_second": metrics["requests_per_second"],
-        "errors": metrics["client_invocation_errors"],
-    }
-
-
-def llmeter(url: str, concurrency: int, requests: int) -> dict[str, float]:
-    """Llmeter as it comes."""
-    from llmeter.endpoints.openai import OpenAICompletionStreamEndpoint  # pyright: ignore[reportMissingImports]
-
-    return _of_llmeter(
-        OpenAICompletionStreamEndpoint("timed", api_key="none", base_url=f"{url}/v1"), concurrency, requests
+    return (
+        metrics["time_to_first_token_p50"],
+        metrics["time_to_first_token_p99"],
+        metrics["inter_token_latency_p50"],
+        metrics["requests_per_second"],
+        metrics["client_invocation_errors"],
     )
 
 
-def llmeter_connection(url: str, concurrency: int, requests: int) -> dict[str, float]:
-    """Llmeter's runner, whose threads wait while this library's connections take the times on an event loop."""
-    import uvloop
-    from llmeter.endpoints.base import Endpoint  # pyright: ignore[reportMissingImports]
-
-    from constructs_optim.evaluator.connection import Connection, UrlTarget
-    from constructs_optim.evaluator.streaming import ChatFormat
-
-    target = UrlTarget(f"{url}/v1", model="timed")
-    loop = uvloop.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    idle: list[Connection] = []
-
-    async def exchanged(payload: dict[str, Any]) -> Any:
-        connection = idle.pop() if idle else Connection(target.server)
-        exchange = await connection.send(await target.request(json.dumps(payload).encode(), ChatFormat.path), 60)
-        idle.append(connection)
-        return exchange
-
-    class Streaming(Endpoint):
-        def __init__(self) -> None:
-            super().__init__("timed", "timed", "openai")
-
-        @Endpoint.llmeter_invoke
-        def invoke(self, payload: dict[str, Any]) -> Any:
-            return asyncio.run_coroutine_threadsafe(exchanged(payload), loop).result()
-
-        def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
-            return {**payload, "stream": True, "stream_options": {"include_usage": True}}
-
-        def process_raw_response(self, raw_response: Any, start_t: float, response: Any) -> None:
-            decoder = ChatFormat(raw_response)
-            for at, piece in raw_response.pieces:
-                decoder.feed(at, piece)
-            done = decoder.finish()
-            response.response_text, response.error = done.text, done.error
-            response.time_to_first_token = (done.first_token or 0) - raw_response.start
-            response.time_to_last_token = (done.last_token or 0) - raw_response.start
-            response.num_tokens_input, response.num_tokens_output = (
-                done.server_input_tokens,
-                done.server_output_tokens,
-            )
-
-    return _of_llmeter(Streaming(), concurrency, requests)
-
-
-def _of_llmeter(endpoint: Any, concurrency: int, requests: int) -> dict[str, float]:
+def llmeter(url: str, users: int, requests: int) -> tuple[float, ...]:
+    """Llmeter has no warm-up."""
     os.environ["LLMETER_DISABLE_ALL_PROGRESS_BARS"] = "1"
+    from llmeter.endpoints.openai import OpenAICompletionStreamEndpoint  # pyright: ignore[reportMissingImports]
     from llmeter.runner import Runner  # pyright: ignore[reportMissingImports]
 
-    with tempfile.TemporaryDirectory() as folder:
-        runner = Runner(
-            endpoint=endpoint,
-            clients=concurrency,
-            n_requests=requests // concurrency,
-            payload={"messages": MESSAGES, "max_tokens": TOKENS},
-            output_path=folder,
-        )
-        result = asyncio.run(runner.run())
+    runner = Runner(
+        endpoint=OpenAICompletionStreamEndpoint("timed", api_key="none", base_url=f"{url}/v1"),
+        clients=users,
+        n_requests=requests // users,
+        payload={"messages": MESSAGES, "max_tokens": TOKENS},
+    )
+    result = asyncio.run(runner.run())
     answered = [each for each in result.responses if not each.error]
-    first = sorted(each.time_to_first_token * 1000 for each in answered)
-    return {
-        "time_to_first_token_p50": statistics.median(first),
-        "time_to_first_token_p99": first[len(first) * 99 // 100],
-        "inter_token_latency_p50": statistics.median(each.time_per_output_token * 1000 for each in answered),
-        "requests_per_second": len(answered) / result.total_test_time,
-        "errors": len(result.responses) - len(answered),
-    }
+    first = [each.time_to_first_token * 1000 for each in answered]
+    return (
+        statistics.median(first),
+        statistics.quantiles(first, n=100, method="inclusive")[98],
+        statistics.median(each.time_per_output_token * 1000 for each in answered),
+        len(answered) / result.total_test_time,
+        len(result.responses) - len(answered),
+    )
 
 
 if __name__ == "__main__":
-    tools = {"constructs-optim": constructs_optim, "llmeter": llmeter, "llmeter-connection": llmeter_connection}
-    print(json.dumps(tools[sys.argv[1]](sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))
+    client = {"constructs_optim": constructs_optim, "llmeter": llmeter}[sys.argv[1]]
+    measured = client(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    Path(sys.argv[5]).write_text(json.dumps(dict(zip(METRICS, measured, strict=True))))

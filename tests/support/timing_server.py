@@ -1,9 +1,9 @@
 """A model server of exactly known timing: it says its tokens when it is told to, and fails when a prompt asks for it.
 
-It speaks OpenAI's chat completions, and what SageMaker's runtime makes of a container's stream: chat completions, or
-the JSON lines of an LMI container, in frames of an AWS event stream. A prompt with ``fault:NAME`` in it gets that
-fault; one with ``bend:NAME`` is answered in a way that servers and proxies have, and that is no fault; one with
-``vary`` in it another answer from a server with ``--variation``.
+It speaks OpenAI's completions, of chats and of text, and what SageMaker's runtime makes of a container's stream:
+completions, or the JSON lines of an LMI container, in frames of an AWS event stream. A prompt with ``fault:NAME`` in it
+gets that fault; one with ``bend:NAME`` is answered in a way that servers and proxies have, and that is no fault; one
+with ``vary`` in it another answer from a server with ``--variation``.
 
     python tests/support/timing_server.py --first-token 0.2 --inter-token 0.02 --tokens 50
 
@@ -158,7 +158,8 @@ class _Stream:
     ) -> None:
         self._connection, self._timing, self._fault, self._framed = connection, timing, fault, framed
         self._chat = "messages" in asked
-        parameters = asked if self._chat else asked.get("parameters", {})
+        self._openai = self._chat or "prompt" in asked
+        parameters = asked if self._openai else asked.get("parameters", {})
         limit = (
             parameters.get("max_tokens") or parameters.get("max_completion_tokens") or parameters.get("max_new_tokens")
         )
@@ -203,7 +204,7 @@ class _Stream:
         words = [f"{self._word}{self._said + place} " for place in range(count)]
         self._said += count
         last = self._said >= self._tokens
-        if self._chat:
+        if self._openai:
             self._write(self._odd(self._said == count) + self._delta(self._output("".join(words))))
         else:
             self._write(b"".join(self._line(word, last=last and word is words[-1]) for word in words))
@@ -216,7 +217,7 @@ class _Stream:
         self._timer = self._loop.call_at(self._due, self._token)
 
     def _end(self) -> None:
-        if self._chat:
+        if self._openai:
             closing = self._delta({}, finish_reason="length")
             if self._usage:
                 said = 0 if self._bend == "uncounted" else self._said
@@ -237,7 +238,7 @@ class _Stream:
             case "unfinished":
                 self._connection.transport.write(b"0\r\n\r\n")
             case "malformed":
-                self._write(b'data: {"choices": [{"delta": {"cont\n\n' if self._chat else b'{"token": {"te\n')
+                self._write(b'data: {"choices": [{"delta": {"cont\n\n' if self._openai else b'{"token": {"te\n')
                 self._said, self._fault = self._said, None
                 self._timer = self._loop.call_later(self._timing.inter_token, self._token)
                 return
@@ -269,7 +270,8 @@ class _Stream:
         return b""
 
     def _delta(self, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+        said = {"delta": delta} if self._chat else {"text": delta.get("content", "")}
+        choice = {"index": 0, **said, "finish_reason": finish_reason}
         chunk = {"id": "1", "object": "chat.completion.chunk", "model": "timed", "choices": [choice]}
         if self._bend == "lines":
             return (
@@ -317,7 +319,7 @@ def _event(data: dict[str, Any]) -> bytes:
 def _prompt(asked: dict[str, Any]) -> str:
     if "messages" in asked:
         return "\n".join(str(message.get("content")) for message in asked["messages"])
-    return str(asked.get("inputs", ""))
+    return str(asked.get("inputs", asked.get("prompt", "")))
 
 
 async def serve(timing: Timing, port: int = 0, tls: ssl.SSLContext | None = None) -> asyncio.Server:
