@@ -122,14 +122,14 @@ def tools() -> list[Tool]:
     return [
         Tool(
             "constructs-optim",
-            _own_packages(without=("markdown-it-py", "matplotlib")),
+            _own_packages("evaluate"),
             "bin/python",
             lambda run: _by_this_file("constructs_optim", run),
         ),
         # The whole command, with the plots of its report.
         Tool(
             "constructs-optim evaluate",
-            _own_packages(),
+            _own_packages("evaluate", "plots"),
             "bin/constructs-optim",
             _evaluate,
             "out/endpoint.json",
@@ -207,11 +207,11 @@ def tools() -> list[Tool]:
     ]
 
 
-def _own_packages(without: tuple[str, ...] = ()) -> list[str]:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    evaluate = [package for package in extras["evaluate"] if not package.startswith(("constructs-optim", *without))]
-    return [*evaluate, *extras["cli"], "boto3", "pydantic"]
+def _own_packages(*extras: str) -> list[str]:
+    """What extras of this library bring, and what its base needs beside the CDK."""
+    known = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = [package for extra in (*extras, "cli") for package in known[extra]]
+    return [*(package for package in named if not package.startswith("constructs-optim")), "boto3", "pydantic"]
 
 
 def _by_this_file(tool: str, run: Run) -> list[str]:

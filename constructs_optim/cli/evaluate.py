@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _NOTHING_COMPLETED, _STOPPED_EARLY, _TOO_MANY_ERRORS, _INTERRUPTED = 3, 4, 5, 130
 _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 2000, 500
-_EXTRA = ("httptools", "jinja2", "matplotlib", "tokenizers")
+_EXTRA = ("httptools", "jinja2", "tokenizers")
 _SETTINGS = [name for name in SideOptions.model_fields if name not in ("name", "endpoint_name", "url")]
 _COLUMNS = {
     "time_to_first_token_p50": "TTFT (ms)",

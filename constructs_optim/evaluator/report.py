@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import importlib.util
 import io
 import math
 from collections import Counter
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REPORT, SUMMARY = "report.html", "report.md"
+HAS_PLOTS = importlib.util.find_spec("matplotlib") is not None
+"""Whether plots can be drawn: what draws them is an extra."""
 _TEMPLATES = Path(__file__).parent
 PLOT_STYLE = Path(__file__).with_name("report.mplstyle")
 """matplotlib's settings for the plots."""
@@ -228,6 +231,7 @@ def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison 
         comparison=comparison,
         differences={load: {each.name: each for each in found} for load, found in differences.items()},
         plots={title: base64.b64encode(svg.encode()).decode() for title, svg in _plots(sides)} if is_html else {},
+        has_plots=HAS_PLOTS,
         without_prices=[side.label for side in sides if side.result.price is None],
         completions=comparison.completions if comparison else None,
         errors=[kind for kind in ErrorKind if any(kind in level.errors for s in sides for level in s.result.levels)],
@@ -282,6 +286,8 @@ class Plot(NamedTuple):
 
 def _plots(sides: Sequence[ReportSide]) -> Iterator[tuple[str, str]]:
     """Title and SVG of every plot for which there are values."""
+    if not HAS_PLOTS:
+        return
     import matplotlib as mpl
 
     result = sides[-1].result

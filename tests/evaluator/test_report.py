@@ -261,3 +261,13 @@ def test_objectives_and_the_limit_are_drawn_and_told(tmp_path: Path) -> None:
     low, high = levels[0]["intervals"]["time_to_first_token_p50"]
     assert low < levels[0]["metrics"]["time_to_first_token_p50"] < high
     assert 0 < levels[0]["metrics"]["goodput"] < levels[0]["metrics"]["requests_per_second"]
+
+
+def test_without_what_draws_the_report_says_how_to_get_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("constructs_optim.evaluator.report.HAS_PLOTS", False)
+    directory = RunDirectory(tmp_path)
+    write_report(directory, options_of(), dict([made(directory, "endpoint", speed=1)]), PROMPTS)
+    page = (tmp_path / REPORT).read_text(encoding="utf-8")
+    assert '<code>pip install "constructs-optim[plots]"</code>' in page
+    assert "<img" not in page
+    assert "<h2>Summary" in page

@@ -28,7 +28,7 @@ def preview_command(
     """Draw the dashboards of a synthesized app, as PNG, with sample metrics. It makes no call to AWS."""
     folder = output or assembly / "preview"
     if importlib.util.find_spec("matplotlib") is None:
-        raise failed('Drawing is an extra: pip install "constructs-optim[evaluate]"')
+        raise failed('Drawing is an extra: pip install "constructs-optim[plots]"')
     units = {
         (series.namespace, series.metric_name): metric.published_unit.value
         for metric in reversed([*by_name().values()])
