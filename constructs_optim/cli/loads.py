@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import typer
-from pydantic import PositiveFloat, PositiveInt, TypeAdapter, ValidationError
+from pydantic import Field, PositiveFloat, PositiveInt, TypeAdapter, ValidationError
 
+from constructs_optim.evaluator.find_limit import fewest_requests
 from constructs_optim.evaluator.options import Arrivals, ClosedLoop, EvaluationError, Load, OpenLoop, Replay
 from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 
 _CONCURRENCIES = TypeAdapter(set[PositiveInt])
-_NUMBERS = TypeAdapter(list[PositiveFloat])
+_MOST_PER_SECOND = 1e6
+_NUMBERS = TypeAdapter(list[Annotated[PositiveFloat, Field(le=_MOST_PER_SECOND, allow_inf_nan=False)]])
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|s)")
 _DEFAULT_CONCURRENCY = "1,8,64"
 
@@ -41,12 +44,16 @@ class LoadOptions:
             return None
         if objectives is None:
             raise typer.BadParameter("--find-limit needs an objective: --ttft 500ms, --itl 40ms or --latency 10s")
+        if self.seconds is not None:
+            raise typer.BadParameter("--find-limit counts requests: leave out --seconds")
+        if objectives.attainment == 1:
+            raise typer.BadParameter("no number of requests decides --attainment 1: use one below, as 0.99")
         if self.concurrency is not None or self.replay:
             raise typer.BadParameter("--find-limit searches rates: leave out --concurrency and --replay")
         first, *others = self._open(self.rate or "1")
         if others or first.end_rate is not None:
             raise typer.BadParameter(f"--find-limit begins at one rate, and --rate is {self.rate}")
-        return first
+        return first.model_copy(update={"fewest": max(first.fewest, fewest_requests(objectives))})
 
     def loads(self, prompts: Sequence[Prompt] | None) -> tuple[Load, ...]:
         """A load for each level; ``prompts`` are those of a file."""
@@ -54,9 +61,11 @@ class LoadOptions:
         chosen = [name for name, given in named if given]
         if len(chosen) > 1:
             raise typer.BadParameter(f"use one of {' and '.join(chosen)}")
-        if self.replay:
-            return self._replays(prompts)
-        return self._open(self.rate) if self.rate is not None else self._closed()
+        loads = self._replays(prompts) if self.replay else self._open(self.rate) if self.rate else self._closed()
+        labels = [load.label for load in loads]
+        if repeated := sorted({label for label in labels if labels.count(label) > 1}):
+            raise typer.BadParameter(f"there is more than one level of {' and '.join(repeated)}: name each once")
+        return loads
 
     def _closed(self) -> tuple[Load, ...]:
         text = self.concurrency or _DEFAULT_CONCURRENCY

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
 
 from constructs_optim.runtime.documents import object_in
 from constructs_optim.runtime.shadow.captures import read_captures
@@ -34,6 +34,7 @@ from .synthetic_prompts import text_of_blocks
 
 _MOST_FAULTS = 20
 _BLOCK_TOKENS = 512
+_Milliseconds = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
 
 
@@ -64,8 +65,8 @@ class _ShareGpt(_Line):
 
 class _AiperfTurn(_Line):
     text: str
-    timestamp: NonNegativeFloat | None = None
-    delay: NonNegativeFloat = 0.0
+    timestamp: _Milliseconds | None = None
+    delay: _Milliseconds = 0.0
 
     def prompt(self) -> Prompt:
         return Prompt(prompt=self.text, at_seconds=None if self.timestamp is None else self.timestamp / 1000)
@@ -81,7 +82,7 @@ class _AiperfConversation(_Line):
 
 class _Mooncake(_Line):
     input_length: PositiveInt
-    timestamp: NonNegativeFloat | None = None
+    timestamp: _Milliseconds | None = None
     output_length: PositiveInt | None = None
     hash_ids: tuple[NonNegativeInt, ...] = ()
 
@@ -98,14 +99,17 @@ class _Mooncake(_Line):
 class _TracedRequest(_Line):
     """A row of a trace: when it was sent, and its tokens."""
 
-    at: Annotated[float | dt.datetime, Field(union_mode="left_to_right")]
+    at: Annotated[FiniteFloat | dt.datetime, Field(union_mode="left_to_right")]
     input_tokens: PositiveInt
-    output_tokens: PositiveInt | None = None
+    # Of a request that failed, none.
+    output_tokens: NonNegativeInt | None = None
 
     def prompt(self) -> Prompt:
-        at = self.at.replace(tzinfo=dt.UTC).timestamp() if isinstance(self.at, dt.datetime) else float(self.at)
+        at = self.at
+        if isinstance(at, dt.datetime):
+            at = (at if at.tzinfo is not None else at.replace(tzinfo=dt.UTC)).timestamp()
         text = _unlike_others(at, self.input_tokens)
-        return Prompt(prompt=text, max_tokens=self.output_tokens, at_seconds=at)
+        return Prompt(prompt=text, max_tokens=self.output_tokens or None, at_seconds=at)
 
 
 _TRACES: Sequence[Mapping[str, str]] = (
@@ -120,14 +124,17 @@ def read_prompts(path: Path) -> list[Prompt]:
     Times of recorded traffic are in seconds from the first request. Raises EvaluationError, with all faulty lines.
     """
     try:
-        content = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise EvaluationError(f"the prompts cannot be read from {path}: {error}") from None
     prompts: list[Prompt] = []
     faults: list[str] = []
     for number, entry in _entries(path, content):
         try:
-            prompts.append(_prompt_of(entry))
+            prompt = _prompt_of(entry)
+            # What cannot be written cannot be sent: half of a surrogate pair.
+            prompt.model_dump_json()
+            prompts.append(prompt)
         except ValidationError as error:
             faults.append(f"  line {number}: {describe_errors(error)}")
         except ValueError as error:
@@ -150,7 +157,9 @@ def read_prompts(path: Path) -> list[Prompt]:
 
 def write_prompts(path: Path, prompts: Sequence[Prompt]) -> None:
     """Write prompts in this library's own format."""
-    path.write_text("".join(f"{prompt.model_dump_json(exclude_none=True)}\n" for prompt in prompts), encoding="utf-8")
+    path.write_text(
+        "".join(f"{prompt.model_dump_json(exclude_defaults=True)}\n" for prompt in prompts), encoding="utf-8"
+    )
 
 
 def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, str]]]:
@@ -167,7 +176,8 @@ def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, st
         else:
             yield from ((number, json.dumps(element)) for number, element in enumerate(elements, start=1))
             return
-    yield from ((number, line) for number, line in enumerate(content.splitlines(), start=1) if line.strip())
+    # Not splitlines, which breaks lines at characters that JSON may have in its strings.
+    yield from ((number, line) for number, line in enumerate(content.split("\n"), start=1) if line.strip())
 
 
 def _prompt_of(entry: str | dict[str, str]) -> Prompt:

@@ -112,7 +112,7 @@ class Evaluation:
             price=side.price,
             objectives=self.options.objectives,
             limit=limit_of(self._attainments(side)) if self.options.find_limit is not None else None,
-            notes=(*side.notes, *_notes(side, [(load, level) for load, level, _ in measured])),
+            notes=(*side.notes, *_notes(side, [(load, level) for load, level, _ in measured], self.options.objectives)),
         )
 
     def _workload(self, side: Side) -> Workload:
@@ -146,7 +146,7 @@ class Evaluation:
         """Measure rate after rate, until the highest that meets the objectives is found."""
         while not self.interrupted:
             rates = {load.request_rate: load for load in self.options.loads if isinstance(load, OpenLoop)}
-            load = next_load(self._attainments(side), rates, like)
+            load = self._interrupted(side) or next_load(self._attainments(side), rates, like)
             if load is None:
                 return
             # Kept, so that the search can be resumed; a load with more requests takes the place of the one before.
@@ -155,19 +155,31 @@ class Evaluation:
             self.directory.save(self.options)
             await self._measure(side, load, progress)
 
+    def _interrupted(self, side: Side) -> Load | None:
+        """The load of a search that was interrupted."""
+        for load in self.options.loads:
+            level = self.directory.measured(side.name, load)
+            if level.records and not level.complete and not (level.segments and level.segments[-1].abandoned):
+                return load
+        return None
+
     def _attainments(self, side: Side) -> dict[float, Attainment]:
         """What came of each rate that was measured."""
         objectives = self.options.objectives or LatencyObjectives()
-        return {
-            load.request_rate: attainment(level, objectives)
-            for load in self.options.loads
-            if isinstance(load, OpenLoop) and (level := self.directory.measured(side.name, load)).counted
-        }
+        found: dict[float, Attainment] = {}
+        for load in self.options.loads:
+            level = self.directory.measured(side.name, load)
+            is_over = level.complete or (level.segments and level.segments[-1].abandoned)
+            if isinstance(load, OpenLoop) and level.counted and is_over:
+                found[load.request_rate] = attainment(level, objectives)
+        return found
 
     def _sent_before(self, side: Side, load: Load) -> Iterator[int]:
         """The prompts that a side has got at earlier loads."""
         for earlier in self.options.loads[: self.options.loads.index(load)]:
-            yield from (record.prompt for record in self.directory.measured(side.name, earlier).records)
+            # Those that do not count depend on time, and both sides have to get the same prompts.
+            counted = self.directory.measured(side.name, earlier).counted
+            yield from (record.prompt for record in counted if record.turn == 0)
 
     async def _measure(self, side: Side, load: Load, progress: LiveProgress) -> None:
         level = self.directory.measured(side.name, load)
@@ -206,7 +218,9 @@ def _has_steady_state(load: Load) -> bool:
     return load.warm_up > 0 and not isinstance(load, Replay) and (isinstance(load, ClosedLoop) or load.end_rate is None)
 
 
-def _notes(side: Side, levels: Sequence[tuple[Load, MeasuredLevel]]) -> Iterator[str]:
+def _notes(
+    side: Side, levels: Sequence[tuple[Load, MeasuredLevel]], objectives: LatencyObjectives | None
+) -> Iterator[str]:
     records = [record for _, level in levels for record in level.counted]
     if side.tokenizer is None:
         yield "Tokens are those that the server counted: no tokenizer was named (tokenizer=...)."
@@ -218,7 +232,7 @@ def _notes(side: Side, levels: Sequence[tuple[Load, MeasuredLevel]]) -> Iterator
         yield f"{share:.0%} of the prompts' tokens were in the server's cache of prefixes, by its own count."
     yield from _repetitions(side, [level for _, level in levels])
     for load, level in levels:
-        for note in _level_notes(load, level):
+        for note in _level_notes(load, level, objectives):
             yield f"At {load.label}, {note}"
 
 
@@ -237,7 +251,7 @@ def _repetitions(side: Side, levels: Sequence[MeasuredLevel]) -> Iterator[str]:
         )
 
 
-def _level_notes(load: Load, level: MeasuredLevel) -> Iterator[str]:
+def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives | None) -> Iterator[str]:
     counted = level.counted
     lag = max((segment.lag_p99 for segment in level.segments), default=0.0)
     if lag > _MOST_LAG_MS:
@@ -258,6 +272,11 @@ def _level_notes(load: Load, level: MeasuredLevel) -> Iterator[str]:
     uncounted = sum(record.server_output_tokens == 0 and bool(record.text or record.reasoning) for record in successful)
     if uncounted:
         yield f"the server counted no tokens in {uncounted} completions that have text: its count of them is not used."
+    if unjudged := sum(objectives is not None and objectives.are_met(record) is None for record in successful):
+        yield (
+            f"{unjudged} of {len(successful)} completions have no inter-token latency to hold against the objective: "
+            "goodput is missing."
+        )
     unknown = sum(record.output_tokens is None for record in successful)
     if 0 < unknown < len(successful):
         yield (

@@ -20,6 +20,7 @@ from constructs_optim.runtime.evaluation.samples import MOST_BLOCKS, variance_in
 
 from .load import MeasuredLevel
 from .options import OpenLoop
+from .steady_state import drift_of
 
 Attainment = Literal["meets", "misses", "undecided"]
 
@@ -30,20 +31,40 @@ _FARTHEST = 2.0**10
 # Where a rate is undecided, as many requests more are sent as were before, so many times.
 _MOST_EXTENSIONS = 2
 _DIGITS = 3
+# More requests than decide it where all meet the objectives, as some may not.
+_SPARE = 1.5
 
 
 def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainment:
-    """Whether a level's requests meet the objectives; failed ones do not."""
-    records = sorted(level.counted, key=lambda record: record.start)
-    if not level.complete:
+    """Whether a level's requests meet the objectives; failed ones do not.
+
+    An endpoint whose latency keeps rising is overloaded, however well its first requests did. Where an objective cannot
+    be measured, nothing is decided.
+    """
+    if level.segments and level.segments[-1].abandoned:
         return "misses"
-    met = [float(record.is_measured and objectives.are_met(record)) for record in records]
+    records = sorted(level.counted, key=lambda record: record.start)
+    verdicts = [objectives.are_met(record) if record.is_measured else False for record in records]
+    if None in verdicts:
+        return "undecided"
+    met = [float(verdict is True) for verdict in verdicts]
     blocks = min(MOST_BLOCKS, max(1, len(met) // 2))
     edges = [len(met) * block // blocks for block in range(blocks + 1)]
     means = [sum(met[first:last]) / (last - first) for first, last in pairwise(edges)]
     share, independent = sum(met) / len(met), len(met) / variance_inflation(means)
     low, high = wilson(share, independent, NormalDist().inv_cdf(1 - _LEVEL / 2))
-    return "meets" if low >= objectives.attainment else "misses" if high < objectives.attainment else "undecided"
+    if high < objectives.attainment:
+        return "misses"
+    drift = drift_of(level)
+    if drift is not None and not drift.is_steady and drift.change > 0:
+        return "misses"
+    return "meets" if low >= objectives.attainment else "undecided"
+
+
+def fewest_requests(objectives: LatencyObjectives) -> int:
+    """How many requests decide that a rate meets the objectives, where all of them do."""
+    critical = NormalDist().inv_cdf(1 - _LEVEL / 2)
+    return math.ceil(critical**2 * objectives.attainment / (1 - objectives.attainment) * _SPARE)
 
 
 def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop], like: OpenLoop) -> OpenLoop | None:
@@ -54,12 +75,11 @@ def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop],
     if not found:
         return like
     limit = limit_of(found)
-    between = [rate for rate in found if (limit.meets or 0) < rate < (limit.misses or math.inf)]
-    for rate in between:
+    for rate in limit.undecided:
         load = sent[rate]
-        if (load.total or 0) < like_at(like, rate).default_total * 2**_MOST_EXTENSIONS:
-            return load.model_copy(update={"requests": 2 * (load.total or 0), "seconds": None})
-    if between:
+        if (load.total or 0) < (like_at(like, rate).total or 0) * 2**_MOST_EXTENSIONS:
+            return load.model_copy(update={"requests": 2 * (load.total or 0)})
+    if limit.undecided:
         return None
     if limit.misses is None:
         rate = (limit.meets or like.request_rate) * 2
@@ -79,7 +99,9 @@ def limit_of(found: Mapping[float, Attainment]) -> RateLimit:
     """Between which rates the limit is: a rate that meets the objectives above one that misses them was luck."""
     misses = min((rate for rate, verdict in found.items() if verdict == "misses"), default=None)
     met = [rate for rate, verdict in found.items() if verdict == "meets" and (misses is None or rate < misses)]
-    return RateLimit(meets=max(met, default=None), misses=misses)
+    meets = max(met, default=None)
+    between = [rate for rate in found if (meets or 0) < rate < (misses or math.inf)]
+    return RateLimit(meets=meets, misses=misses, undecided=tuple(sorted(between)))
 
 
 def like_at(load: OpenLoop, rate: float) -> OpenLoop:
@@ -92,7 +114,9 @@ def described(limit: RateLimit, objectives: LatencyObjectives) -> str:
     named = {"time_to_first_token": "first token", "inter_token_latency": "each further token"}
     limits = objectives.limits.items()
     kept = ", ".join(f"{named.get(name, 'the whole response')} within {most:g} ms" for name, most in limits)
-    share = f"{objectives.attainment:.0%} of the requests have {kept}"
+    share = f"{100 * objectives.attainment:.3g}% of the requests have {kept}"
+    if limit.meets is None and limit.undecided:
+        return f"whether {share} is undecided at {load_label(None, limit.undecided[0])}"
     if limit.meets is None:
         return f"fewer than {share}" + (f", even at {load_label(None, limit.misses)}" if limit.misses else "")
     if limit.misses is None:

@@ -233,9 +233,10 @@ class _Run:
         # From the other end: what does not count takes no prompt from what does, as long as there are enough.
         first_round = itertools.islice(prompt_order(len(sender.prompts), load.label), len(sender.prompts))
         self._others = itertools.cycle(reversed([*first_round]))
-        self._replayed = len(counted) if isinstance(load, Replay) else 0
+        done = set(counted)
+        self._replayed = [index for index in range(len(sender.prompts)) if index not in done]
         if isinstance(load, Replay):
-            self._order = iter(range(self._replayed, len(sender.prompts)))
+            self._order = iter(self._replayed)
         self._number = max((record.segment for record in level.records), default=-1) + 1
         self._conversations = itertools.count()
         self._repeats: Counter[int] = Counter(sent_before)
@@ -368,7 +369,7 @@ class _Run:
 
     def _recorded_times(self, load: Replay) -> Iterator[float]:
         """Seconds from the start at which the prompts that are left are due."""
-        left = [prompt.at_seconds or 0.0 for prompt in self._sender.prompts][self._replayed :]
+        left = [self._sender.prompts[index].at_seconds or 0.0 for index in self._replayed]
         for at in left:
             yield (at - left[0]) / load.speed
 

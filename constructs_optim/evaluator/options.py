@@ -119,6 +119,8 @@ class OpenLoop(_Load):
     end_rate: PositiveFloat | None = None
     arrivals: Arrivals = Arrivals.POISSON
     burstiness: PositiveFloat = 0.25
+    # Where neither their number nor a time is given.
+    fewest: PositiveInt = _FEWEST_ARRIVALS
 
     @property
     def label(self) -> str:
@@ -133,7 +135,7 @@ class OpenLoop(_Load):
     @property
     def default_total(self) -> int:
         """Enough for a 90th percentile, and half a minute's at high rates."""
-        return max(_FEWEST_ARRIVALS, math.ceil(_ARRIVAL_SECONDS * self.mean_rate))
+        return max(self.fewest, math.ceil(_ARRIVAL_SECONDS * self.mean_rate))
 
     @property
     def ramp_seconds(self) -> float:

@@ -14,7 +14,6 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
-    NonNegativeFloat,
     PositiveInt,
     Strict,
     ValidationError,
@@ -46,7 +45,7 @@ class Turn(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     prompt: _Text
-    delay_seconds: NonNegativeFloat = 0.0
+    delay_seconds: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 0.0
     max_tokens: Annotated[PositiveInt, Strict()] | None = None
 
 
@@ -69,7 +68,7 @@ class Prompt(BaseModel):
     turns: tuple[Annotated[Turn, BeforeValidator(_as_turn)], ...] | None = Field(default=None, min_length=1)
     reference: str | None = None
     max_tokens: Annotated[PositiveInt, Strict()] | None = None
-    at_seconds: float | None = None
+    at_seconds: Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:

@@ -110,7 +110,11 @@ def observation_of(
     request: Request, begin: float, end: float, passed: float = 0.0, objectives: LatencyObjectives | None = None
 ) -> Observation:
     """What was observed of a request, in a window that follows ``passed`` seconds of others."""
-    observed = Observation(request.start, prompt=getattr(request, "prompt", None))
+    observed = Observation(
+        request.start,
+        prompt=getattr(request, "prompt", None),
+        meets_objectives=False if objectives is not None else None,
+    )
     if request.is_measured:
         observed = replace(
             observed,

@@ -328,6 +328,49 @@ def test_the_limit_of_a_server_is_found_and_the_search_can_be_resumed(server: Mo
     assert result_of(out).limit == result.limit
 
 
+def test_a_search_that_was_interrupted_measures_that_rate_again(server: ModelServer, tmp_path: Path) -> None:
+    server.timing.prefill, server.timing.first_token, server.timing.tokens = 0.01, 0.001, 2
+    out = tmp_path / "out"
+    search = ("--find-limit", "--rate", 40, "--ttft", "80ms", "--requests", 100, "--output", out)
+    assert run(server.url, *search).exit_code == 0
+    found = result_of(out).limit
+    first = out / "endpoint" / "requests-40-requests-per-second.jsonl"
+    first.write_text("".join(first.read_text().splitlines(keepends=True)[:30]))
+    assert run("--resume", out).exit_code == 0
+    result = result_of(out)
+    assert result.complete
+    assert result.limit is not None
+    assert found is not None
+    assert (result.limit.meets or 0) >= 40, "a rate that was not finished misses nothing"
+
+
+def test_an_objective_for_inter_token_latency_needs_one(server: ModelServer, tmp_path: Path) -> None:
+    prompts, out = tmp_path / "prompts.jsonl", tmp_path / "out"
+    prompts.write_text('{"prompt": "bend:whole"}')
+    ran = run(server.url, "--prompts", prompts, "--rate", 30, "--requests", 20, "--itl", "1ms", "--output", out)
+    assert ran.exit_code == 0, ran.output
+    assert "have no inter-token latency to hold against the objective" in " ".join(ran.output.split())
+    assert "goodput" not in result_of(out).levels[0].metrics
+
+
+def test_both_sides_get_the_same_prompts_in_the_same_order_at_every_load(
+    server: ModelServer, baseline: ModelServer, tmp_path: Path
+) -> None:
+    baseline.timing.first_token = 0.05
+    out = tmp_path / "out"
+    sides = (f"{server.url},label=a", "--compare", f"{baseline.url},label=b")
+    assert run(*sides, "--concurrency", "2,3,4", "--requests", 24, "--output", out).exit_code == 0
+    for load in ("2", "3", "4"):
+        orders = []
+        for side in ("baseline", "optimized"):
+            lines = (out / side / f"requests-{load}.jsonl").read_text().splitlines()
+            records = [json.loads(line) for line in lines if "segment_end" not in line]
+            counted = [record for record in records if record.get("counted", True)]
+            orders.append({record.get("prompt", 0) for record in counted})
+        assert orders[0] == orders[1], load
+        assert len(orders[0]) == 24
+
+
 def test_traffic_is_replayed_at_several_speeds(server: ModelServer, tmp_path: Path) -> None:
     prompts = tmp_path / "trace.jsonl"
     lines = [{"timestamp": 100 * n, "input_length": 20, "output_length": 4, "hash_ids": [n]} for n in range(12)]
@@ -443,6 +486,10 @@ def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
         (("http://x", "--find-limit"), "--find-limit needs an objective"),
         (("http://x", "--find-limit", "--ttft", "1s", "--rate", "1,2"), "--find-limit begins at one rate"),
         (("http://x", "--find-limit", "--ttft", "1s", "--concurrency", "1"), "--find-limit searches rates"),
+        (("http://x", "--find-limit", "--ttft", "1s", "--seconds", "9"), "--find-limit counts requests"),
+        (("http://x", "--find-limit", "--ttft", "1s", "--attainment", "1"), "no number of requests decides"),
+        (("http://x", "--rate", "20,20"), "more than one level of 20 requests/s"),
+        (("http://x", "--rate", "inf"), "use requests per second, as 0.5,1,2"),
         (("http://x", "--ttft", "500"), "'500' is no duration: use 500ms or 0.5s"),
         (("http://x", "--input-tokens", "uniform:9,2"), "'uniform:9,2' is no distribution of input tokens"),
     ],

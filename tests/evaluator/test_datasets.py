@@ -109,9 +109,37 @@ def test_prompts_are_written_and_read_without_loss(tmp_path: Path) -> None:
     assert read_prompts(path) == prompts
 
 
+def test_texts_with_characters_that_break_lines_elsewhere_are_kept(tmp_path: Path) -> None:
+    odd = "a\u2028b\u2029c\x85d\x0be"
+    path = tmp_path / "odd.jsonl"
+    path.write_text(f"\ufeff{json.dumps({'prompt': odd}, ensure_ascii=False)}\n", encoding="utf-8")
+    prompts = read_prompts(path)
+    assert prompts == [Prompt(prompt=odd)]
+    write_prompts(path, prompts)
+    assert read_prompts(path) == prompts
+
+
+def test_a_message_without_content_is_kept(tmp_path: Path) -> None:
+    chat = [{"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}, {"role": "user", "content": "Go on"}]
+    prompts = read_prompts(written(tmp_path, {"messages": chat}))
+    write_prompts(tmp_path / "copy.jsonl", prompts)
+    assert read_prompts(tmp_path / "copy.jsonl")[0].as_messages() == chat
+
+
+def test_a_traced_request_that_failed_has_no_limit_and_times_keep_their_offsets(tmp_path: Path) -> None:
+    columns = "TIMESTAMP,ContextTokens,GeneratedTokens"
+    rows = ("2023-11-16 02:00:00.5+02:00,5,0", "2023-11-16 00:00:01.5+00:00,5,7")
+    one, two = read_prompts(written(tmp_path, columns, *rows, name="trace.csv"))
+    assert (one.max_tokens, two.max_tokens, two.at_seconds) == (None, 7, 1.0)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ('{"prompt": "a\\ud800"}', "surrogates not allowed"),
+        ('{"prompt": "a", "at_seconds": NaN}', "at_seconds: Input should be a finite number"),
+        ('{"prompt": "a", "at_seconds": 1e300}', "at_seconds: Input should be less than or equal to"),
+        ('{"text": "a", "timestamp": Infinity}', "timestamp: Input should be a finite number"),
         ({"conversations": [{"from": "gpt", "value": "Hello"}]}, "nothing that a user says"),
         ({"turns": [{"text": "a", "delay": -1}]}, "turns.0.delay: Input should be greater than or equal to 0"),
         ({"input_length": 0}, "input_length: Input should be greater than 0"),

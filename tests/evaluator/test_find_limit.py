@@ -4,7 +4,14 @@ import random
 
 import pytest
 
-from constructs_optim.evaluator.find_limit import Attainment, attainment, described, limit_of, next_load
+from constructs_optim.evaluator.find_limit import (
+    Attainment,
+    attainment,
+    described,
+    fewest_requests,
+    limit_of,
+    next_load,
+)
 from constructs_optim.evaluator.load import MeasuredLevel, Segment
 from constructs_optim.evaluator.options import OpenLoop
 from constructs_optim.evaluator.requests import ErrorKind
@@ -15,13 +22,13 @@ from constructs_optim.recipe.evaluation.result import RateLimit
 OBJECTIVES = LatencyObjectives(time_to_first_token=500)
 
 
-def level_of(shares: list[float], *, complete: bool = True, seed: int = 0) -> MeasuredLevel:
+def level_of(shares: list[float], *, abandoned: str = "", seed: int = 0) -> MeasuredLevel:
     """Requests each of which meets the objective with its probability."""
     drawn, records = random.Random(seed), list[Record]()
     for start, share in enumerate(shares):
         first = 0.3 if drawn.random() < share else 0.9
         records.append(Record(start, start + 1.0, start + first, start + 1.0, output_tokens=5))
-    return MeasuredLevel(records, [Segment(complete=complete)])
+    return MeasuredLevel(records, [Segment(complete=not abandoned, abandoned=abandoned)])
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.99, "meets"), (0.5, "misses"), (0.9, "undecided")])
@@ -34,7 +41,29 @@ def test_failed_requests_do_not_meet_an_objective_and_an_abandoned_rate_misses_i
     for record in level.records[::3]:
         record.fail(ErrorKind.THROTTLED, "")
     assert attainment(level, OBJECTIVES) == "misses"
-    assert attainment(level_of([1.0] * 200, complete=False), OBJECTIVES) == "misses"
+    assert attainment(level_of([1.0] * 200, abandoned="all failed"), OBJECTIVES) == "misses"
+
+
+def test_latency_that_keeps_rising_misses_the_objectives_before_it_is_too_long() -> None:
+    level = level_of([1.0] * 200)
+    for number, record in enumerate(level.records):
+        record.end = record.start + 0.5 + 0.01 * number
+    assert attainment(level, LatencyObjectives(time_to_first_token=500)) == "misses"
+
+
+def test_an_objective_that_cannot_be_measured_decides_nothing() -> None:
+    level = level_of([1.0] * 200)
+    for record in level.records[::10]:
+        record.output_tokens = None
+    both = LatencyObjectives(time_to_first_token=500, inter_token_latency=1000)
+    assert attainment(level, both) == "undecided"
+    assert attainment(level, OBJECTIVES) == "meets"
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99, 0.999])
+def test_the_fewest_requests_decide_that_all_of_them_meet_the_objectives(share: float) -> None:
+    objectives = LatencyObjectives(time_to_first_token=500, attainment=share)
+    assert attainment(level_of([1.0] * fewest_requests(objectives)), objectives) == "meets"
 
 
 def test_requests_that_share_a_queue_decide_less_than_independent_ones() -> None:
@@ -102,4 +131,6 @@ def test_the_limit_is_told_in_a_sentence() -> None:
     kept = "90% of the requests have first token within 500 ms, each further token within 40 ms"
     assert described(RateLimit(meets=4, misses=4.2), both) == f"{kept} up to 4 requests/s, and fewer at 4.2"
     assert described(RateLimit(misses=1), both) == f"fewer than {kept}, even at 1 request/s"
+    undecided = described(RateLimit(undecided=(2,)), both)
+    assert undecided == f"whether {kept} is undecided at 2 requests/s"
     assert described(RateLimit(meets=9), both) == f"{kept} at 9 requests/s, the highest rate that was measured"

@@ -343,6 +343,16 @@ def test_a_replay_that_was_interrupted_goes_on_where_it_was(server: ModelServer)
     assert level.records[5].start - level.records[4].start == pytest.approx(0.1, abs=0.03)
 
 
+def test_a_replay_that_lacks_one_of_its_requests_sends_that_one(server: ModelServer) -> None:
+    prompts = [Prompt(prompt=f"prompt {at}", at_seconds=at / 20) for at in range(6)]
+    level, load = MeasuredLevel(), Replay(request_rate=20, count=6, warm_up=0)
+    asyncio.run(sender(server, prompts).run(load, level))
+    level.records[:] = [record for record in level.records if record.prompt != 2]
+    level.segments[0].complete = False
+    asyncio.run(sender(server, prompts).run(load, level))
+    assert sorted(record.prompt for record in level.records) == [0, 1, 2, 3, 4, 5]
+
+
 def test_a_conversation_goes_on_with_what_the_model_said(server: ModelServer) -> None:
     talk = Prompt.model_validate(
         {

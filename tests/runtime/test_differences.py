@@ -310,6 +310,58 @@ def test_shares_of_failed_requests_are_compared(before: int, after: int, sent: i
     assert (found.requests is not None) is (verdict == "undecided")
 
 
+@pytest.mark.parametrize("burst", [1, 5, 10])
+def test_failures_that_come_in_bursts_are_seldom_called_a_difference(burst: int) -> None:
+    """5 % of the requests fail on both sides, so many in a row."""
+
+    def side(seed: str) -> Measured:
+        drawn, flags = random.Random(seed), list[bool]()
+        while len(flags) < 400:
+            flags += [True] * burst if drawn.random() < 0.05 / burst else [False]
+        observed = [Observation(place, client_latency=None if flag else 1.0) for place, flag in enumerate(flags[:400])]
+        counts = {"client_invocations": 400.0, "client_invocation_errors": float(sum(flags[:400]))}
+        return Measured(counts, Sample(observed, 400))
+
+    comparison = Comparison({"client_invocation_errors": -1})
+    verdicts = [
+        difference.verdict
+        for seed in range(200)
+        for difference in comparison.differences(side(f"{seed} a"), side(f"{seed} b"))
+    ]
+    assert sum(verdict in ("better", "worse") for verdict in verdicts) <= 0.08 * len(verdicts)
+
+
+@pytest.mark.parametrize("sent", [60, 300])
+def test_the_requests_that_shares_of_no_failures_ask_for_are_enough(sent: int) -> None:
+    def side(count: float) -> Measured:
+        return Measured({"client_invocations": count, "client_invocation_errors": 0.0}, None)
+
+    comparison = Comparison({"client_invocation_errors": -1})
+    [first] = comparison.differences(side(sent), side(sent))
+    assert first.verdict == "undecided"
+    assert first.detectable is not None
+    assert first.requests is not None
+    assert first.requests < 500
+    [again] = comparison.differences(side(first.requests), side(first.requests))
+    assert again.verdict == "same"
+
+
+def test_a_rate_that_falls_to_nothing_is_worse() -> None:
+    def side(meets: bool) -> Measured:
+        observed = [
+            Observation(place, client_latency=500.0, time_to_first_token=100.0, meets_objectives=meets)
+            for place in range(100)
+        ]
+        sample = Sample(observed, 100)
+        return Measured(sample.drawn(), sample)
+
+    comparison = Comparison({"goodput": 1})
+    [fell] = comparison.differences(side(True), side(False))
+    assert (fell.verdict, fell.change, fell.after) == ("worse", -1.0, 0.0)
+    [rose] = comparison.differences(side(False), side(True))
+    assert (rose.verdict, rose.change) == ("better", None)
+
+
 @pytest.mark.parametrize("requests", [1, 5, 19])
 def test_too_few_requests_decide_nothing(requests: int) -> None:
     latencies = {name: sign for name, sign in DIRECTIONS.items() if name.startswith(LATENCIES)}

@@ -124,6 +124,19 @@ def test_an_endpoint_is_seldom_refused_for_a_difference_to_itself() -> None:
     assert refused <= 2
 
 
+def test_failures_are_judged_by_their_share_of_the_requests() -> None:
+    compared = (Comparison(metric="client_invocation_errors", title="Errors"),)
+
+    def side(errors: float, sent: float) -> dict[int, Measured]:
+        return {8: Measured({"client_invocations": sent, "client_invocation_errors": errors}, None)}
+
+    required = gate(max_regression=0.05, compared=compared)
+    [miss] = find(required, side(100, 200), side(0, 200), None).misses
+    assert miss.startswith("Errors at 8 users rose from 0 to 100, 50.0% worse than what it replaces (95% interval +4")
+    same_share = find(required, side(10, 1000), side(2, 200), None)
+    assert (same_share.misses, same_share.undecided) == ([], [])
+
+
 def test_what_has_no_requests_to_show_is_not_decided_and_other_metrics_are_judged_by_their_values() -> None:
     values = {"client_latency_p90": 1000.0, "acceptance_length": 3.0}
     compared = (Comparison(metric="client_latency_p90"), Comparison(metric="acceptance_length", better="higher"))

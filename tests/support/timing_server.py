@@ -54,14 +54,14 @@ class Timing:
     first_token: float = 0.2
     inter_token: float = 0.02
     tokens: int = 50
-    prefill: float = 0.0
-    free: float = 0.0
     together: int = 1
     variation: str = ""
     accepted: float | None = None
     closes_next: bool = False
     breaks_after: int | None = None
     lateness: list[float] = field(default_factory=list)
+    prefill: float = 0.0
+    free: float = 0.0
     requests: int = 0
     bodies: list[dict[str, Any]] = field(default_factory=list)
 

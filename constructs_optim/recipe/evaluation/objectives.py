@@ -26,6 +26,8 @@ class Timed(Protocol):
     @property
     def client_latency(self) -> float | None: ...  # noqa: D102
 
+    output_tokens: int | None
+
 
 class LatencyObjectives(BaseModel):
     """The longest latencies in milliseconds, None where any will do, and the ``attainment``.
@@ -50,7 +52,12 @@ class LatencyObjectives(BaseModel):
         named = ("time_to_first_token", "inter_token_latency", "client_latency")
         return {name: limit for name in named if (limit := getattr(self, name)) is not None}
 
-    def are_met(self, request: Timed) -> bool:
-        """Whether a request that succeeded meets all of them. A response of one token has no inter-token latency."""
+    def are_met(self, request: Timed) -> bool | None:
+        """Whether a request that succeeded meets all of them; None where one cannot be measured.
+
+        A response of one token has no inter-token latency, and meets an objective for it.
+        """
         values = {name: getattr(request, name) for name in self.limits}
-        return all(value is None or value <= self.limits[name] for name, value in values.items())
+        if any(value is not None and value > self.limits[name] for name, value in values.items()):
+            return False
+        return True if None not in values.values() or request.output_tokens == 1 else None

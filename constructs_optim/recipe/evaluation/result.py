@@ -137,11 +137,12 @@ class Price(_Part):
 class RateLimit(_Part):
     """The highest request rate that ``meets`` the objectives, and the lowest that ``misses`` them; None if none does.
 
-    Rates are in requests per second. Between the two it was not decided.
+    Rates are in requests per second. Between the two, some may be ``undecided``.
     """
 
     meets: PositiveFloat | None = None
     misses: PositiveFloat | None = None
+    undecided: tuple[PositiveFloat, ...] = ()
 
 
 class EvaluationResult(_Part):

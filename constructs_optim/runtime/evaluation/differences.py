@@ -69,6 +69,8 @@ SAMPLED = frozenset(
 _NORMAL = NormalDist()
 # Of a logarithm: beyond it, nothing is normal about it.
 _LARGEST_ERROR = 0.5
+# Of requests, from one guess of how many are needed to the next.
+_GROWTH = 1.1
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,12 @@ class Comparison:
         for name in names:
             old, new = before.metrics[name], after.metrics[name]
             if name in COUNTS:
-                yield self._of_shares(name, before.metrics, after.metrics)
+                yield self._of_shares(name, before, after)
+            elif (old <= 0) != (new <= 0) and name in SAMPLED and blocks:
+                # Of a rate that is nothing on one side, there is no ratio, and no doubt.
+                rose = new > 0
+                verdict: Verdict = "better" if rose == (self.directions[name] > 0) else "worse"
+                yield Difference(name, old, new, None if rose else -1.0, verdict=verdict)
             elif old <= 0 or new <= 0:
                 yield Difference(name, old, new, 0.0 if old == new else None)
             elif (error := errors.get(_SOURCES.get(name, name))) is not None:
@@ -158,21 +165,28 @@ class Comparison:
             max(count + 1, math.ceil(count * (error / wanted) ** 2)) if verdict == "undecided" else None,
         )
 
-    def _of_shares(self, name: str, before: Mapping[str, float], after: Mapping[str, float]) -> Difference:
-        """Newcombe's interval (Statistics in Medicine 17 (1998), 873-890, method 10): exact shares may be zero."""
-        old, new = before[name], after[name]
-        sent = before.get("client_invocations", 0.0), after.get("client_invocations", 0.0)
+    def _of_shares(self, name: str, before: Measured, after: Measured) -> Difference:
+        """Newcombe's interval (Statistics in Medicine 17 (1998), 873-890, method 10): exact shares may be zero.
+
+        Failures come together, so that requests count as fewer (design effect: Kish, Survey Sampling (1965)).
+        """
+        old, new = before.metrics[name], after.metrics[name]
+        sent = [side.metrics.get("client_invocations", 0.0) for side in (before, after)]
         if not all(sent):
             return Difference(name, old, new, None)
+        shares = old / sent[0], new / sent[1]
+        # Of both, as a side without failures says nothing about how they come.
+        effect = max(side.sample.design_effect if side.sample is not None else 1.0 for side in (before, after))
         critical = _NORMAL.inv_cdf(1 - self.critical_level / 2)
-        first, second = old / sent[0], new / sent[1]
-        (low_1, high_1), (low_2, high_2) = wilson(first, sent[0], critical), wilson(second, sent[1], critical)
-        change = second - first
-        low = change - math.hypot(second - low_2, high_1 - first)
-        high = change + math.hypot(high_2 - second, first - low_1)
+
+        def interval(times: float) -> tuple[float, float]:
+            return _newcombe(shares, [count * times / effect for count in sent], critical)
+
+        change, (low, high) = shares[1] - shares[0], interval(1.0)
         verdict = _verdict(low, high, ALLOWED_SHARE, self.directions[name])
-        # Of the wider arm, as it shrinks with the square root of the requests.
-        needed = math.ceil(min(sent) * (max(change - low, high - change) / ALLOWED_SHARE) ** 2)
+        times = 1.0
+        while verdict == "undecided" and _verdict(*interval(times), ALLOWED_SHARE, self.directions[name]) == verdict:
+            times *= _GROWTH
         return Difference(
             name,
             old,
@@ -180,9 +194,19 @@ class Comparison:
             change,
             low,
             high,
-            verdict=verdict,
-            requests=max(int(min(sent)) + 1, needed) if verdict == "undecided" else None,
+            (critical + _NORMAL.inv_cdf(POWER)) / critical * max(change - low, high - change),
+            verdict,
+            max(int(min(sent)) + 1, math.ceil(min(sent) * times)) if verdict == "undecided" else None,
         )
+
+
+def _newcombe(shares: tuple[float, float], counts: Sequence[float], critical: float) -> tuple[float, float]:
+    (first, second), change = shares, shares[1] - shares[0]
+    (low_1, high_1), (low_2, high_2) = (
+        wilson(share, count, critical) for share, count in zip(shares, counts, strict=True)
+    )
+    low = change - math.hypot(second - low_2, high_1 - first)
+    return low, change + math.hypot(high_2 - second, first - low_1)
 
 
 def _verdict(low: float, high: float, allowed: float, direction: int) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
 from ..store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
-from .differences import SAMPLED, Comparison, Difference, Measured
+from .differences import COUNTS, SAMPLED, Comparison, Difference, Measured
 from .formula import calculate
 from .samples import samples_of
 
@@ -83,13 +83,14 @@ def _judge_regressions(gate: Gate, allowed: float, levels: Levels, before: Level
     for compared in gate.compared:
         name, at = compared.metric, f"{compared.title or compared.metric} at {_users(users)}"
         earlier = before[users].metrics.get(name, 0.0)
-        if earlier <= 0:
+        if earlier <= 0 and name not in COUNTS:
             continue
         if name not in levels.get(users, _NOTHING).metrics:
             found.misses.append(f"{at} was not measured, and it was {earlier:.4g} before")
             continue
         difference = differences[name]
-        change = difference.after / difference.before - 1
+        # Of a count, the change of its share of the requests.
+        change = difference.change or 0.0 if name in COUNTS else difference.after / difference.before - 1
         worse = -change if compared.better == "higher" else change
         if worse <= allowed:
             continue

@@ -157,12 +157,12 @@ class Sample:
         latency, _, percentile = name.rpartition("_p")
         if latency not in LATENCIES or not percentile.isdigit():
             return None
-        return int(sum(self._ordered[latency].counts) * (1 - int(percentile) / 100))
+        return sum(self._ordered[latency].counts) * (100 - int(percentile)) // 100
 
     def needed(self, name: str) -> int:
         """How many requests it takes until enough values are beyond a percentile; 0 for other metrics."""
         percentile = name.rpartition("_p")[2] if self.beyond(name) is not None else ""
-        return math.ceil(FEWEST_BEYOND / (1 - int(percentile) / 100)) if percentile else 0
+        return math.ceil(FEWEST_BEYOND * 100 / (100 - int(percentile))) if percentile else 0
 
     def dependence(self, name: str) -> float:
         """By which factor a variance is larger because a block is like the one before it; 1 where it is not.
@@ -174,6 +174,18 @@ class Sample:
         totals = self._ordered[latency].totals
         means = [total / count for _, (total, count) in sorted(totals.items())]
         return variance_inflation(means)
+
+    @cached_property
+    def design_effect(self) -> float:
+        """By which factor the share of failed requests varies more because they come together; 1 where they do not."""
+        failed = [[each.client_latency is None for each in self.observations[a:b]] for a, b in self._cuts]
+        total = sum(map(sum, failed))
+        if len(failed) < FEWEST_BLOCKS or not 0 < total < len(self):
+            return 1.0
+        share, size = total / len(self), len(self) / len(failed)
+        means = [sum(block) / len(block) for block in failed]
+        spread = math.fsum((mean - share) ** 2 for mean in means) / (len(means) - 1)
+        return max(1.0, spread * size / (share * (1 - share))) * variance_inflation(means)
 
     @cached_property
     def _cuts(self) -> list[tuple[int, int]]:
