@@ -194,13 +194,13 @@ def test_a_release_in_which_everything_is_newer_changes_no_template_until_its_ow
     assert parsers == {
         "tuning.acme/plain@l40s": '{} -> {"tool_call_parser": "hermes"}',
         # The length that fits follows from the arguments.
-        "contexts.acme/plain@ml.g6e.xlarge": "191488 tokens -> what the next synthesis finds",
+        "contexts.acme/plain@ml.g6e.xlarge": "180224 tokens -> what the next synthesis finds",
     }
     after = written(app_of_many_recipes())
     assert differing(before, after) == {"AWS::SageMaker::Model", PREFLIGHT}
     assert environment_of(after, "acme/plain") - environment_of(before, "acme/plain") == {
         ("SM_VLLM_TOOL_CALL_PARSER", "hermes"),
-        ("SM_VLLM_MAX_MODEL_LEN", "95232"),
+        ("SM_VLLM_MAX_MODEL_LEN", "93184"),
     }
 
     everything = moved()
