@@ -21,6 +21,7 @@ from constructs_optim.evaluator.requests import (
 from constructs_optim.recipe import pricing
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.evaluation import benchmark_output
 from constructs_optim.runtime.evaluation.benchmark_output import DEFINITIONS, read_levels
 from constructs_optim.runtime.evaluation.formula import calculate
 from constructs_optim.runtime.evaluation.samples import Observation
@@ -198,8 +199,9 @@ def test_where_few_requests_would_be_left_all_of_them_count() -> None:
     assert level.metrics["time_to_first_token_p50"] == 180
 
 
-def test_too_many_recorded_requests_are_left_out() -> None:
-    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": b" " * 100_000_001}
+def test_too_many_recorded_requests_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(benchmark_output._LARGEST, "profile_export.jsonl", 100)
+    files = {"profile_export_aiperf.json": summary(), "profile_export.jsonl": recorded(10**18)}
     (level,) = read_levels(archive(files), (4,))
     assert level.metrics["time_to_first_token"] == 200
     assert not level.observations

@@ -325,7 +325,7 @@ def test_failures_that_come_in_bursts_are_seldom_called_a_difference(burst: int)
     comparison = Comparison({"client_invocation_errors": -1})
     verdicts = [
         difference.verdict
-        for seed in range(200)
+        for seed in range(60)
         for difference in comparison.differences(side(f"{seed} a"), side(f"{seed} b"))
     ]
     assert sum(verdict in ("better", "worse") for verdict in verdicts) <= 0.08 * len(verdicts)
