@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from pydantic import Field, PositiveFloat, PositiveInt, TypeAdapter, ValidationError
 
-from constructs_optim.evaluator.find_limit import fewest_requests
 from constructs_optim.evaluator.options import Arrivals, ClosedLoop, EvaluationError, Load, OpenLoop, Replay
 from constructs_optim.evaluator.prompts import Prompt
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
@@ -42,6 +41,9 @@ class LoadOptions:
         """The load at which a search for the limit begins; None where none was asked for."""
         if not self.find_limit:
             return None
+        # Not above: the command starts without what measures, which is an extra.
+        from constructs_optim.evaluator.find_limit import fewest_requests
+
         if objectives is None:
             raise typer.BadParameter("--find-limit needs an objective: --ttft 500ms, --itl 40ms or --latency 10s")
         if self.seconds is not None:
