@@ -159,7 +159,7 @@ class Evaluation:
         """The load of a search that was interrupted."""
         for load in self.options.loads:
             level = self.directory.measured(side.name, load)
-            if level.records and not level.complete and not (level.segments and level.segments[-1].abandoned):
+            if level.records and not level.complete and not level.abandoned:
                 return load
         return None
 
@@ -169,7 +169,7 @@ class Evaluation:
         found: dict[float, Attainment] = {}
         for load in self.options.loads:
             level = self.directory.measured(side.name, load)
-            is_over = level.complete or (level.segments and level.segments[-1].abandoned)
+            is_over = level.complete or bool(level.abandoned)
             if isinstance(load, OpenLoop) and level.counted and is_over:
                 found[load.request_rate] = attainment(level, objectives)
         return found
@@ -182,7 +182,7 @@ class Evaluation:
             yield from (record.prompt for record in counted if record.turn == 0)
 
     async def _measure(self, side: Side, load: Load, progress: LiveProgress) -> None:
-        level = self.directory.measured(side.name, load)
+        level, sent_before = self.directory.measured(side.name, load), list(self._sent_before(side, load))
         progress.level_began(side, load, level)
         if level.remains(load):
             with self.directory.append(side.name, load, level) as write:
@@ -193,7 +193,7 @@ class Evaluation:
 
                 before = await count_drafts(side.subject.url)
                 try:
-                    await side.sender.run(load, level, recorded, self._sent_before(side, load))
+                    await side.sender.run(load, level, recorded, sent_before)
                     counted = (await count_drafts(side.subject.url)).since(before)
                     level.segments[-1].drafts, level.segments[-1].accepted = counted.drafts, counted.accepted
                 except asyncio.CancelledError:
@@ -206,16 +206,10 @@ class Evaluation:
             chat = side.sender.format.name is FormatName.OPENAI
             await asyncio.to_thread(count_tokens, level.records, side.sender.prompts, side.tokenizer, chat=chat)
             # Later loads of an open loop meet a warm endpoint: what differs there is its queue.
-            is_first = next(self._sent_before(side, load), None) is None
-            if level.complete and _has_steady_state(load) and (isinstance(load, ClosedLoop) or is_first):
+            if level.complete and load.is_steady and (isinstance(load, ClosedLoop) or not sent_before):
                 level.segments[-1].left_out = leave_out_warm_up(level)
             self.directory.rewrite(side.name, load, level)
             progress.level_ended(len(level.counted))
-
-
-def _has_steady_state(load: Load) -> bool:
-    """Whether a load is the same all the time."""
-    return load.warm_up > 0 and not isinstance(load, Replay) and (isinstance(load, ClosedLoop) or load.end_rate is None)
 
 
 def _notes(
@@ -285,7 +279,7 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
         )
     if cold := sum(segment.left_out for segment in level.segments):
         yield f"the first {cold} requests were not like the others, and are left out: the endpoint was not warm."
-    if _has_steady_state(load) and (drift := drift_of(level)) is not None and not drift.is_steady:
+    if load.is_steady and (drift := drift_of(level)) is not None and not drift.is_steady:
         yield (
             f"latency {'rose' if drift.change > 0 else 'fell'} by {abs(drift.change):.0%} of its mean while it was "
             f"measured (99 % interval {drift.low:+.0%} to {drift.high:+.0%}): this is no steady state. "
@@ -293,7 +287,8 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
             + " --warm-up is needed."
         )
     if not level.complete:
-        reason = level.segments[-1].abandoned if level.segments else ""
-        yield "the evaluation was not finished" + (f": {reason}." if reason else "; --resume continues it.")
+        yield "the evaluation was not finished" + (
+            f": {level.abandoned}." if level.abandoned else "; --resume continues it."
+        )
     if not all(segment.complete for segment in level.segments[:-1]):
         yield "the evaluation was interrupted and resumed."

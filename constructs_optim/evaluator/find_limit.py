@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 from statistics import NormalDist
 from typing import Literal
 
 from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import RateLimit, load_label
 from constructs_optim.runtime.evaluation.differences import wilson
-from constructs_optim.runtime.evaluation.samples import MOST_BLOCKS, variance_inflation
+from constructs_optim.runtime.evaluation.samples import block_means, variance_inflation
 
 from .load import MeasuredLevel
 from .options import OpenLoop
@@ -41,17 +40,14 @@ def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainmen
     An endpoint whose latency keeps rising is overloaded, however well its first requests did. Where an objective cannot
     be measured, nothing is decided.
     """
-    if level.segments and level.segments[-1].abandoned:
+    if level.abandoned:
         return "misses"
     records = sorted(level.counted, key=lambda record: record.start)
     verdicts = [objectives.are_met(record) if record.is_measured else False for record in records]
     if None in verdicts:
         return "undecided"
     met = [float(verdict is True) for verdict in verdicts]
-    blocks = min(MOST_BLOCKS, max(1, len(met) // 2))
-    edges = [len(met) * block // blocks for block in range(blocks + 1)]
-    means = [sum(met[first:last]) / (last - first) for first, last in pairwise(edges)]
-    share, independent = sum(met) / len(met), len(met) / variance_inflation(means)
+    share, independent = sum(met) / len(met), len(met) / variance_inflation(block_means(met))
     low, high = wilson(share, independent, NormalDist().inv_cdf(1 - _LEVEL / 2))
     if high < objectives.attainment:
         return "misses"

@@ -83,6 +83,11 @@ class MeasuredLevel:
         return bool(self.segments) and self.segments[-1].complete
 
     @property
+    def abandoned(self) -> str:
+        """Why the load was stopped early; empty where it was not."""
+        return self.segments[-1].abandoned if self.segments else ""
+
+    @property
     def counted(self) -> list[Record]:
         """The requests that count."""
         return [record for record in self.records if record.counted]
@@ -463,9 +468,10 @@ class _Run:
         """Whether a request at a time counts, which takes one of those that are left."""
         if not self._counting or self._is_complete:
             return False
-        if self._seconds is not None:
-            self._deadline = self._deadline or at + self._seconds
-        if at >= self._deadline if self._deadline is not None else self._left == 0:
+        if self._seconds is not None and self._deadline is None:
+            self._deadline = at + self._seconds
+        is_late = self._deadline is not None and at >= self._deadline
+        if is_late or self._left == 0:
             self._complete()
             return False
         self._left = None if self._left is None else self._left - 1

@@ -80,6 +80,11 @@ class _Load(_Options):
         raise NotImplementedError
 
     @property
+    def is_steady(self) -> bool:
+        """Whether it is the same all the time that counts, after a warm-up."""
+        return self.warm_up > 0
+
+    @property
     def total(self) -> int | None:
         """How many requests are counted; None where time limits them."""
         return None if self.seconds is not None else self.requests or self.default_total
@@ -128,6 +133,11 @@ class OpenLoop(_Load):
         return load_label(None, self.request_rate, self.end_rate)
 
     @property
+    def is_steady(self) -> bool:
+        """Whether its rate stays the same as well."""
+        return super().is_steady and self.end_rate is None
+
+    @property
     def mean_rate(self) -> float:
         """The requests per second of all its time."""
         return self.request_rate if self.end_rate is None else (self.request_rate + self.end_rate) / 2
@@ -152,6 +162,11 @@ class Replay(_Load):
     request_rate: PositiveFloat
     speed: PositiveFloat = 1.0
     count: PositiveInt
+
+    @property
+    def is_steady(self) -> bool:
+        """Recorded traffic is not."""
+        return False
 
     @property
     def label(self) -> str:

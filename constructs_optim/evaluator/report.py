@@ -359,40 +359,37 @@ def _offered(level: Level) -> float:
     return rate if level.end_rate is None else (rate + level.end_rate) / 2
 
 
-def _distribution(sides: Sequence[ReportSide], name: str) -> Iterator[Curve]:
-    """The cumulative share of values: a line for each load, the darker the higher it is."""
+def _samples(sides: Sequence[ReportSide]) -> Iterator[tuple[str, Sample, dict[str, Any]]]:
+    """The label, the requests and the style of each load: the higher it is, the darker."""
     for side in sides:
         for index, (load, sample) in enumerate(side.samples.items(), start=1):
-            values = sorted(value for each in sample.observations for value in each.latencies(name))
-            if not values:
-                continue
-            # So many points are as good as all.
-            step = max(1, len(values) // _MOST_POINTS)
-            ranks = [*range(step, len(values), step), len(values)]
-            yield Curve(
-                load if len(sides) == 1 else f"{side.label}, {load}",
-                [values[rank - 1] for rank in ranks],
-                [100 * rank / len(values) for rank in ranks],
-                {"color": side.color, "alpha": 0.35 + 0.65 * index / len(side.samples), "drawstyle": "steps-post"},
-            )
+            style = {"color": side.color, "alpha": 0.35 + 0.65 * index / len(side.samples)}
+            yield load if len(sides) == 1 else f"{side.label}, {load}", sample, style
+
+
+def _distribution(sides: Sequence[ReportSide], name: str) -> Iterator[Curve]:
+    """The cumulative share of values: a line for each load."""
+    for label, sample, style in _samples(sides):
+        values = sorted(value for each in sample.observations for value in each.latencies(name))
+        if not values:
+            continue
+        # So many points are as good as all.
+        step = max(1, len(values) // _MOST_POINTS)
+        ranks = [*range(step, len(values), step), len(values)]
+        shares = [100 * rank / len(values) for rank in ranks]
+        yield Curve(label, [values[rank - 1] for rank in ranks], shares, {**style, "drawstyle": "steps-post"})
 
 
 def _over_time(sides: Sequence[ReportSide]) -> Iterator[Curve]:
     """The median time to first token of requests that were sent one after the other, a line for each load."""
-    for side in sides:
-        for index, (load, sample) in enumerate(side.samples.items(), start=1):
-            known = [each for each in sample.observations if each.time_to_first_token is not None]
-            size = max(1, math.ceil(len(known) / _BINS))
-            bins = [known[first : first + size] for first in range(0, len(known), size)]
-            if len(bins) < 2:
-                continue
-            medians = [sorted(each.time_to_first_token or 0.0 for each in part)[len(part) // 2] for part in bins]
-            yield Curve(
-                load if len(sides) == 1 else f"{side.label}, {load}",
-                [part[0].start for part in bins],
-                medians,
-                {"color": side.color, "alpha": 0.35 + 0.65 * index / len(side.samples)},
-            )
+    for label, sample, style in _samples(sides):
+        known = [each for each in sample.observations if each.time_to_first_token is not None]
+        size = max(1, math.ceil(len(known) / _BINS))
+        bins = [known[first : first + size] for first in range(0, len(known), size)]
+        if len(bins) < 2:
+            continue
+        medians = [sorted(each.time_to_first_token or 0.0 for each in part)[len(part) // 2] for part in bins]
+        yield Curve(label, [part[0].start for part in bins], medians, style)
 
 
 def draw_figure(plot: Plot) -> Figure:

@@ -140,28 +140,24 @@ def price_of(side: SideOptions, subject: Subject, session: Callable[[], Session]
     if hourly is None:
         if subject.instance_type is None:
             return "the instances are not known"
-        region = session().region_name or ""
-        if (plan := side.savings_plan) is not None:
-            try:
+        region, plan = session().region_name or "", side.savings_plan
+        named, read = "AWS Price List", "the AWS Price List"
+        missing = f"the AWS Price List has none of {subject.instance_type} in {region}"
+        if plan is not None:
+            named, read = f"SageMaker savings plan {plan.value}", "the rates of savings plans"
+            missing = f"no {named} has {subject.instance_type} in {region}"
+        try:
+            if plan is not None:
                 client = session().client("savingsplans", region_name=savings_plan.API_REGION)
                 hourly = savings_plan.savings_plan_price(client, region, subject.instance_type, plan)
-            except (BotoCoreError, ClientError) as error:
-                return f"the rates of savings plans could not be read ({error})"
-            if hourly is None:
-                return f"no SageMaker savings plan {plan.value} has {subject.instance_type} in {region}"
-            return Price(
-                instance_price_per_hour=hourly * (subject.instance_count or 1),
-                discount=side.discount,
-                source=f"SageMaker savings plan {plan.value}, {region}",
-            )
-        try:
-            pricing = session().client("pricing", region_name=API_REGION)
-            hourly = prices_per_hour(pricing, region).get(subject.instance_type)
+            else:
+                pricing = session().client("pricing", region_name=API_REGION)
+                hourly = prices_per_hour(pricing, region).get(subject.instance_type)
         except (BotoCoreError, ClientError) as error:
-            return f"the AWS Price List could not be read ({error})"
+            return f"{read} could not be read ({error})"
         if hourly is None:
-            return f"the AWS Price List has none of {subject.instance_type} in {region}"
-        source = f"AWS Price List, {region}"
+            return missing
+        source = f"{named}, {region}"
     return Price(instance_price_per_hour=hourly * (subject.instance_count or 1), discount=side.discount, source=source)
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
-from constructs_optim.runtime.evaluation.differences import student_quantile
-from constructs_optim.runtime.evaluation.samples import FEWEST_BLOCKS, MOST_BLOCKS, variance_inflation
+from constructs_optim.runtime.evaluation.samples import (
+    FEWEST_BLOCKS,
+    block_means,
+    student_quantile,
+    variance_inflation,
+)
 
 from .load import MeasuredLevel
 from .streaming import Record
@@ -22,7 +25,7 @@ _BATCH = 5
 # What is left out differs from the rest by so many standard errors, and by this share of the mean.
 _STANDARD_ERRORS, _LEAST_DIFFERENCE = 4.0, 0.1
 _LATENCIES = ("time_to_first_token", "inter_token_latency", "client_latency")
-# A drift is told where its interval, at this level, is beyond what nobody minds.
+# A drift is reported where its whole interval, at this level, is beyond this share of the mean.
 _LEVEL, _MOST_DRIFT = 0.01, 0.1
 
 
@@ -40,7 +43,7 @@ class Drift(NamedTuple):
 
 
 def leave_out_warm_up(level: MeasuredLevel) -> int:
-    """Uncount the requests that were sent before the endpoint was warm; returns how many."""
+    """Leave out of the count the requests that were sent before the endpoint was warm; returns how many."""
     left_out = 0
     for number in level.windows:
         records = _in_order(level, number)
@@ -70,11 +73,10 @@ def drift_of(level: MeasuredLevel) -> Drift | None:
     """The drift of client latency in the longest segment; None where there are too few requests."""
     records = max((_in_order(level, number) for number in level.windows), key=len, default=[])
     values = _values(records, "client_latency")
-    blocks = min(MOST_BLOCKS, len(values) // 2)
+    means = block_means(values)
+    blocks = len(means)
     if blocks < FEWEST_BLOCKS:
         return None
-    edges = [len(values) * block // blocks for block in range(blocks + 1)]
-    means = [math.fsum(values[first:last]) / (last - first) for first, last in pairwise(edges)]
     center, middle = math.fsum(means) / blocks, (blocks - 1) / 2
     spread = math.fsum((place - middle) ** 2 for place in range(blocks))
     slope = math.fsum((place - middle) * mean for place, mean in enumerate(means)) / spread

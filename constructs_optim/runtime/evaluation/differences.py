@@ -5,8 +5,8 @@ bootstrap (:mod:`samples`); where both sides were sent the same prompts in the s
 both, so that what the prompts have in common cancels out. Intervals hold for all comparisons at once (Bonferroni): that
 one of them misses its true value has a probability of 5 % at most.
 
-Verdicts follow from the interval and a margin, the largest change that nobody minds (two one-sided tests: Schuirmann,
-Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
+Verdicts follow from the interval and a margin, the largest change that does not matter (two one-sided tests:
+Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
 
 - *same*: the whole interval is within the margin;
 - *better* or *worse*: the whole interval is on one side of no change;
@@ -16,7 +16,7 @@ Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
@@ -111,7 +111,7 @@ class Comparison:
     """How sides are compared.
 
     Attributes:
-        directions: the metrics that are, each with 1 where more is better and -1 where less is.
+        directions: the compared metrics, each with 1 where more is better and -1 where less is.
         concurrencies: how many concurrencies are compared.
         margin: the largest relative change that counts as none.
     """
@@ -134,7 +134,7 @@ class Comparison:
             if name in COUNTS:
                 yield self._of_shares(name, before, after)
             elif (old <= 0) != (new <= 0) and name in SAMPLED and blocks:
-                # Of a rate that is nothing on one side, there is no ratio, and no doubt.
+                # A rate that is zero on one side alone has no ratio, and leaves no doubt.
                 rose = new > 0
                 verdict: Verdict = "better" if rose == (self.directions[name] > 0) else "worse"
                 yield Difference(name, old, new, None if rose else -1.0, verdict=verdict)
@@ -234,9 +234,10 @@ def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
     if sample is None or sample.blocks < FEWEST_BLOCKS:
         return {}
     logs: dict[str, list[float]] = {}
+    thin = _thin(sample, sample.drawn())
     for drawn in sample.replicates():
         for name, value in drawn.items():
-            if value > 0 and not _is_thin(sample, name):
+            if value > 0 and name not in thin:
                 logs.setdefault(name, []).append(math.log(value))
     critical = student_quantile(1 - LEVEL / 2, sample.blocks - 1)
     found: dict[str, tuple[float, float]] = {}
@@ -256,9 +257,11 @@ def _standard_errors(before: Sample | None, after: Sample | None, names: Sequenc
         return {}, 0
     ratios: dict[str, list[float]] = {}
     others = after.replicates(0 if before.is_paired_with(after) else 1)
+    sources = {_SOURCES.get(name, name) for name in names}
+    sources -= _thin(before, sources) | _thin(after, sources)
     for old, new in zip(before.replicates(), others, strict=True):
-        for name in {_SOURCES.get(name, name) for name in names}:
-            if old.get(name, 0.0) > 0 and new.get(name, 0.0) > 0 and not _is_thin_in(before, after, name):
+        for name in sources:
+            if old.get(name, 0.0) > 0 and new.get(name, 0.0) > 0:
                 ratios.setdefault(name, []).append(math.log(new[name] / old[name]))
     return {
         name: standard_error(values, blocks) * math.sqrt(max(before.dependence(name), after.dependence(name)))
@@ -271,14 +274,9 @@ def _fewest(before: Sample | None, after: Sample | None) -> int:
     return min((len(side) for side in (before, after) if side is not None), default=0)
 
 
-def _is_thin_in(before: Sample, after: Sample, name: str) -> bool:
-    return _is_thin(before, name) or _is_thin(after, name)
-
-
-def _is_thin(sample: Sample, name: str) -> bool:
-    """Whether too few values are beyond a percentile."""
-    beyond = sample.beyond(name)
-    return beyond is not None and beyond < FEWEST_BEYOND
+def _thin(sample: Sample, names: Iterable[str]) -> set[str]:
+    """The percentiles among these metrics with too few values beyond them."""
+    return {name for name in names if (beyond := sample.beyond(name)) is not None and beyond < FEWEST_BEYOND}
 
 
 def _enough(before: Sample | None, after: Sample | None, name: str) -> int | None:

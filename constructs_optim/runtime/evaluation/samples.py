@@ -1,4 +1,4 @@
-"""What was observed of each request at one concurrency, and what chance does to the metrics that follow from it.
+"""What was observed of each request under one load, and what chance does to the metrics that follow from it.
 
 Requests that follow one another are alike: they share the server's queue, its caches and its neighbours. So the sample
 is cut into blocks of consecutive requests, and whole blocks are drawn again, with replacement (block bootstrap:
@@ -104,7 +104,7 @@ class Sample:
     def __init__(self, observations: Sequence[Observation], seconds: float, around: Sequence[Observation] = ()) -> None:
         self.observations = sorted(observations, key=lambda each: each.start)
         self.seconds = seconds
-        self.blocks = min(MOST_BLOCKS, max(1, len(self.observations) // 2)) if observations else 0
+        self.blocks = blocks_of(len(observations))
         self._around = around
         self._replicates: dict[int, list[dict[str, float]]] = {}
 
@@ -114,10 +114,9 @@ class Sample:
     def is_paired_with(self, other: Sample) -> bool:
         """Whether both sides were sent the same prompts in the same order, so that their blocks belong together."""
         mine, theirs = ([each.prompt for each in side.observations] for side in (self, other))
-        blocks = _cuts(len(mine), self.blocks) if len(mine) == len(theirs) else []
-        return bool(blocks) and all(
+        return 0 < len(mine) == len(theirs) and all(
             None not in mine[first:last] and sorted(map(str, mine[first:last])) == sorted(map(str, theirs[first:last]))
-            for first, last in blocks
+            for first, last in self._cuts
         )
 
     def drawn(self, weights: Sequence[int] | None = None, *, coarse: bool = False) -> dict[str, float]:
@@ -130,7 +129,7 @@ class Sample:
         for name, ordered in (self._coarse if coarse else self._ordered).items():
             values |= ordered.drawn(name, weights)
         seconds = self.seconds * sum(weights) / len(weights) if weights else 0.0
-        for kind, blocks in self._tokens.items():
+        for kind, blocks in self._amounts.items():
             tokens, waited, in_time = (
                 sum(weight * each for weight, each in zip(weights, column, strict=True)) for column in blocks
             )
@@ -178,18 +177,16 @@ class Sample:
     @cached_property
     def design_effect(self) -> float:
         """By which factor the share of failed requests varies more because they come together; 1 where they do not."""
-        failed = [[each.client_latency is None for each in self.observations[a:b]] for a, b in self._cuts]
-        total = sum(map(sum, failed))
-        if len(failed) < FEWEST_BLOCKS or not 0 < total < len(self):
+        failed = [float(each.client_latency is None) for each in self.observations]
+        if self.blocks < FEWEST_BLOCKS or not 0 < sum(failed) < len(self):
             return 1.0
-        share, size = total / len(self), len(self) / len(failed)
-        means = [sum(block) / len(block) for block in failed]
+        share, size, means = sum(failed) / len(self), len(self) / self.blocks, block_means(failed)
         spread = math.fsum((mean - share) ** 2 for mean in means) / (len(means) - 1)
         return max(1.0, spread * size / (share * (1 - share))) * variance_inflation(means)
 
     @cached_property
     def _cuts(self) -> list[tuple[int, int]]:
-        return _cuts(len(self.observations), self.blocks)
+        return cuts(len(self.observations), self.blocks)
 
     @cached_property
     def _ordered(self) -> dict[str, _Ordered]:
@@ -213,7 +210,7 @@ class Sample:
         }
 
     @cached_property
-    def _tokens(self) -> dict[str, tuple[list[float], list[float], list[float]]]:
+    def _amounts(self) -> dict[str, tuple[list[float], list[float], list[float]]]:
         """For each block: its tokens, the milliseconds of their requests, and the tokens of as long a span of time.
 
         Users whose responses end together would fill one span and leave the next one empty, so that a request's tokens
@@ -221,6 +218,7 @@ class Sample:
         """
         found: dict[str, tuple[list[float], list[float], list[float]]] = {}
         span = self.seconds / self.blocks if self.blocks else 0.0
+        completed = [each for each in (*self.observations, *self._around) if each.client_latency is not None]
         for kind in _RATES:
             known = [
                 [each for each in self.observations[first:last] if each.amount(kind) is not None]
@@ -229,7 +227,6 @@ class Sample:
             if not any(known):
                 continue
             in_time = [0.0] * self.blocks
-            completed = [each for each in (*self.observations, *self._around) if each.client_latency is not None]
             amounts = [each.amount(kind) for each in completed]
             # Of some requests alone, a rate would be too low.
             for each, amount in zip(completed, amounts, strict=True) if None not in amounts else ():
@@ -290,7 +287,7 @@ class _Ordered:
         return _Ordered(values, blocks, [times for _, times in ordered], totals)
 
     def drawn(self, name: str, weights: Sequence[int]) -> dict[str, float]:
-        """Mean and percentiles, linearly interpolated as ``calculation.percentile`` has them."""
+        """Mean and percentiles, linearly interpolated as NumPy's are."""
         count = sum(weights[block] * number for block, (_, number) in self.totals.items())
         if not count:
             return {}
@@ -357,10 +354,20 @@ def student_quantile(probability: float, freedom: int) -> float:
     return sum(term / freedom**power for power, term in enumerate(terms))
 
 
-def _cuts(count: int, blocks: int) -> list[tuple[int, int]]:
+def blocks_of(count: int) -> int:
+    """Into how many blocks so many values are cut."""
+    return min(MOST_BLOCKS, max(1, count // 2)) if count else 0
+
+
+def cuts(count: int, blocks: int) -> list[tuple[int, int]]:
     """The first and the last position, exclusive, of each of a number of blocks of about the same size."""
     edges = [count * block // blocks for block in range(blocks + 1)] if blocks else []
     return list(pairwise(edges))
+
+
+def block_means(values: Sequence[float]) -> list[float]:
+    """The mean of each block of values in their order."""
+    return [math.fsum(values[first:last]) / (last - first) for first, last in cuts(len(values), blocks_of(len(values)))]
 
 
 _STORED = (
