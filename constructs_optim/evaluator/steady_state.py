@@ -15,6 +15,7 @@ from constructs_optim.runtime.evaluation.samples import (
     FEWEST_BLOCKS,
     block_means,
     student_quantile,
+    trend,
     variance_inflation,
 )
 
@@ -77,11 +78,10 @@ def drift_of(level: MeasuredLevel) -> Drift | None:
     blocks = len(means)
     if blocks < FEWEST_BLOCKS:
         return None
-    center, middle = math.fsum(means) / blocks, (blocks - 1) / 2
-    spread = math.fsum((place - middle) ** 2 for place in range(blocks))
-    slope = math.fsum((place - middle) * mean for place, mean in enumerate(means)) / spread
-    rest = [mean - center - slope * (place - middle) for place, mean in enumerate(means)]
+    slope, rest = trend(means)
+    spread = (blocks**3 - blocks) / 12
     error = math.sqrt(math.fsum(each * each for each in rest) / (blocks - 2) / spread * variance_inflation(rest))
+    center = math.fsum(means) / blocks
     arm = student_quantile(1 - _LEVEL / 2, blocks - 2) * error
     return Drift(*((slope + way * arm) * (blocks - 1) / center for way in (0, -1, 1)))
 

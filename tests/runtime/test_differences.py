@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from statistics import quantiles
 
@@ -20,7 +20,7 @@ from constructs_optim.runtime.evaluation.differences import (
     Comparison,
     Difference,
     Measured,
-    student_quantile,
+    intervals,
 )
 from constructs_optim.runtime.evaluation.samples import (
     LATENCIES,
@@ -29,6 +29,7 @@ from constructs_optim.runtime.evaluation.samples import (
     Sample,
     samples_of,
     stored,
+    student_quantile,
 )
 
 from ..support.summaries import summarized
@@ -134,6 +135,10 @@ def differences(
     ("probability", "freedom", "quantile"),
     # Fisher and Yates, Statistical Tables for Biological, Agricultural and Medical Research, table III.
     [
+        (0.975, 1, 12.706),
+        (0.975, 2, 4.303),
+        (0.975, 3, 3.182),
+        (0.975, 4, 2.776),
         (0.975, 9, 2.262),
         (0.975, 19, 2.093),
         (0.995, 9, 3.250),
@@ -145,7 +150,7 @@ def differences(
 def test_quantiles_of_students_distribution_are_those_of_the_tables(
     probability: float, freedom: int, quantile: float
 ) -> None:
-    assert student_quantile(probability, freedom) == pytest.approx(quantile, rel=0.005)
+    assert student_quantile(probability, freedom) == pytest.approx(quantile, abs=0.0005)
 
 
 def test_a_whole_sample_has_the_published_metrics() -> None:
@@ -279,6 +284,66 @@ def test_what_follows_from_another_metric_has_its_interval() -> None:
     assert price.change is not None
     assert (1 + throughput.change) * (1 + price.change) == pytest.approx(1)
     assert (throughput.verdict, price.verdict) in (("worse", "worse"), ("undecided", "undecided"))
+
+
+def latencies_of(values: Iterable[float]) -> Measured:
+    observed = [Observation(place, client_latency=value) for place, value in enumerate(values)]
+    sample = Sample(observed, len(observed))
+    return Measured(sample.drawn(), sample)
+
+
+def alike(drawn: random.Random, requests: int, correlation: float) -> Iterator[float]:
+    """Lognormal latencies with a mean of 1, each of which is like the one before it."""
+    deviation = drawn.gauss(0, 1)
+    for _ in range(requests):
+        yield math.exp(0.4 * deviation - 0.4**2 / 2)
+        deviation = correlation * deviation + math.sqrt(1 - correlation**2) * drawn.gauss(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("requests", "correlation", "holds"),
+    [(20, 0.0, 0.93), (20, 0.5, 0.87), (60, 0.8, 0.86), (100, 0.9, 0.86), (256, 0.9, 0.89)],
+)
+def test_an_interval_holds_the_true_value_where_requests_are_alike(
+    requests: int, correlation: float, holds: float
+) -> None:
+    drawn = random.Random(f"{requests} {correlation}")
+    found = [
+        ends
+        for _ in range(200)
+        if (ends := intervals(latencies_of(alike(drawn, requests, correlation))).get("client_latency"))
+    ]
+    assert len(found) >= 190
+    assert sum(low <= 1 <= high for low, high in found) >= holds * len(found)
+
+
+def test_a_side_that_falls_further_and_further_behind_is_worse() -> None:
+    """An open loop beyond what the server takes: each request waits longer than the one before it."""
+    drawn = random.Random(1)
+    steady, behind = (
+        latencies_of(100 + waits * place + 5 * drawn.gauss(0, 1) for place in range(200)) for waits in (0, 8)
+    )
+    (found,) = Comparison({"client_latency": -1}, concurrencies=20).differences(steady, behind)
+    assert found.verdict == "worse"
+
+
+def test_a_metric_of_which_nothing_is_sure_has_no_interval_but_asks_for_more_requests() -> None:
+    """One request of a hundred takes most of the time."""
+    rare = latencies_of(10_000.0 if place == 50 else 1.0 for place in range(100))
+    assert "client_latency" not in intervals(rare)
+    (found,) = Comparison({"client_latency": -1}).differences(latencies_of([1.0] * 100), rare)
+    assert (found.verdict, found.low, found.high) == ("undecided", None, None)
+    assert (found.requests or 0) > 10_000
+
+
+def test_a_rate_that_is_missing_in_some_drawings_asks_for_more_requests_than_there_were() -> None:
+    def side(good: int) -> Measured:
+        observed = [Observation(place, client_latency=500.0, meets_objectives=place < good) for place in range(100)]
+        sample = Sample(observed, 100)
+        return Measured(sample.drawn(), sample)
+
+    (found,) = Comparison({"goodput": 1}).differences(side(3), side(4))
+    assert (found.verdict, found.low, found.requests) == ("undecided", None, 200)
 
 
 def counted(errors: int, sent: int) -> Measured:

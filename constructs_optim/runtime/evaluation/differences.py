@@ -22,12 +22,13 @@ from statistics import NormalDist
 from typing import Literal
 
 from .samples import (
-    DRAWINGS,
     FEWEST_BEYOND,
     FEWEST_BLOCKS,
     LATENCIES,
     PERCENTILES,
     Sample,
+    blocks_of,
+    degrees_of_freedom,
     standard_error,
     student_quantile,
 )
@@ -128,12 +129,14 @@ class Comparison:
     def differences(self, before: Measured, after: Measured) -> Iterator[Difference]:
         """The difference of each metric that both sides have."""
         names = [name for name in self.directions if name in before.metrics and name in after.metrics]
-        errors, blocks = _standard_errors(before.sample, after.sample, names)
+        samples = [side.sample for side in (before, after) if side.sample is not None]
+        are_known = len(samples) == 2 and min(each.blocks for each in samples) >= FEWEST_BLOCKS
+        errors = _ratio_errors(*samples) if are_known else {}
         for name in names:
             old, new = before.metrics[name], after.metrics[name]
             if name in COUNTS:
                 yield self._of_shares(name, before, after)
-            elif (old <= 0) != (new <= 0) and name in SAMPLED and blocks:
+            elif (old <= 0) != (new <= 0) and name in SAMPLED and are_known:
                 # A rate that is zero on one side alone has no ratio, and leaves no doubt.
                 rose = new > 0
                 verdict: Verdict = "better" if rose == (self.directions[name] > 0) else "worse"
@@ -141,18 +144,17 @@ class Comparison:
             elif old <= 0 or new <= 0:
                 yield Difference(name, old, new, 0.0 if old == new else None)
             elif (error := errors.get(_SOURCES.get(name, name))) is not None:
-                yield self._of_ratio(name, old, new, error, blocks, _fewest(before.sample, after.sample))
+                yield self._of_ratio(name, old, new, error)
             else:
-                yield Difference(name, old, new, new / old - 1, requests=_enough(before.sample, after.sample, name))
+                yield Difference(name, old, new, new / old - 1, requests=_fewest_requests(samples, name))
 
-    def _of_ratio(self, name: str, old: float, new: float, error: float, blocks: int, count: int) -> Difference:
-        ratio, allowed = math.log(new / old), math.log1p(self.margin)
-        critical = student_quantile(1 - self.critical_level / 2, blocks - 1)
-        low, high = ratio - critical * error, ratio + critical * error
-        verdict = _verdict(low, high, allowed, self.directions[name])
-        # With as many, the interval is within the margin where there is no difference, and off zero where it is twice
-        # the margin.
-        wanted = allowed / (critical + _NORMAL.inv_cdf((1 + POWER) / 2))
+    def _of_ratio(self, name: str, old: float, new: float, error: _StandardError) -> Difference:
+        if error.value >= _LARGEST_ERROR:
+            return Difference(name, old, new, new / old - 1, requests=self._deciding(error))
+        ratio = math.log(new / old)
+        arm = error.arm(self.critical_level)
+        low, high = ratio - arm, ratio + arm
+        verdict = _verdict(low, high, math.log1p(self.margin), self.directions[name])
         return Difference(
             name,
             old,
@@ -160,10 +162,20 @@ class Comparison:
             math.expm1(ratio),
             math.expm1(low),
             math.expm1(high),
-            math.expm1((critical + _NORMAL.inv_cdf(POWER)) * error),
+            math.expm1(arm + _NORMAL.inv_cdf(POWER) * error.value),
             verdict,
-            max(count + 1, math.ceil(count * (error / wanted) ** 2)) if verdict == "undecided" else None,
+            self._deciding(error) if verdict == "undecided" else None,
         )
+
+    def _deciding(self, error: _StandardError) -> int:
+        """With so many requests, an interval is within the margin of no difference, and off zero at twice the margin.
+
+        Either with a probability of :data:`POWER`.
+        """
+        allowed, more = math.log1p(self.margin), error
+        while more.arm(self.critical_level) + _NORMAL.inv_cdf((1 + POWER) / 2) * more.value > allowed:
+            more = more.of_more(_GROWTH)
+        return max(int(error.requests) + 1, math.ceil(more.requests))
 
     def _of_shares(self, name: str, before: Measured, after: Measured) -> Difference:
         """Newcombe's interval (Statistics in Medicine 17 (1998), 873-890, method 10): exact shares may be zero.
@@ -200,6 +212,42 @@ class Comparison:
         )
 
 
+@dataclass(frozen=True)
+class _StandardError:
+    """That of a logarithm, from so many requests in so many blocks.
+
+    ``dependence`` is the factor by which its variance is larger because each block is like the one before it.
+    """
+
+    value: float
+    requests: float
+    blocks: int
+    dependence: float
+
+    @staticmethod
+    def of(name: str, logarithms: Sequence[float], samples: Sequence[Sample]) -> _StandardError:
+        """That of a metric, from its values in drawings of the samples' blocks."""
+        blocks = min(sample.blocks for sample in samples)
+        dependence = max(sample.dependence(name) for sample in samples)
+        return _StandardError(
+            standard_error(logarithms, blocks) * math.sqrt(dependence),
+            min(len(sample) for sample in samples),
+            blocks,
+            dependence,
+        )
+
+    def of_more(self, times: float) -> _StandardError:
+        """That of so many times as many requests: longer blocks are less alike."""
+        requests = self.requests * times
+        return _StandardError(
+            self.value / math.sqrt(times), requests, blocks_of(int(requests)), 1 + (self.dependence - 1) / times
+        )
+
+    def arm(self, level: float) -> float:
+        """Half the width of the interval at a level."""
+        return student_quantile(1 - level / 2, degrees_of_freedom(self.blocks, self.dependence)) * self.value
+
+
 def _newcombe(shares: tuple[float, float], counts: Sequence[float], critical: float) -> tuple[float, float]:
     (first, second), change = shares, shares[1] - shares[0]
     (low_1, high_1), (low_2, high_2) = (
@@ -233,45 +281,34 @@ def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
     sample = measured.sample
     if sample is None or sample.blocks < FEWEST_BLOCKS:
         return {}
-    logs: dict[str, list[float]] = {}
-    thin = _thin(sample, sample.drawn())
-    for drawn in sample.replicates():
-        for name, value in drawn.items():
-            if value > 0 and name not in thin:
-                logs.setdefault(name, []).append(math.log(value))
-    critical = student_quantile(1 - LEVEL / 2, sample.blocks - 1)
+    errors = _standard_errors([sample], sample.replicates())
     found: dict[str, tuple[float, float]] = {}
     for name, value in measured.metrics.items():
-        source = _SOURCES.get(name, name)
-        if value <= 0 or len(values := logs.get(source, [])) < DRAWINGS:
-            continue
-        error = standard_error(values, sample.blocks) * math.sqrt(sample.dependence(source))
-        if error < _LARGEST_ERROR:
-            found[name] = value * math.exp(-critical * error), value * math.exp(critical * error)
+        error = errors.get(_SOURCES.get(name, name))
+        if value > 0 and error is not None and error.value < _LARGEST_ERROR:
+            arm = error.arm(LEVEL)
+            found[name] = value * math.exp(-arm), value * math.exp(arm)
     return found
 
 
-def _standard_errors(before: Sample | None, after: Sample | None, names: Sequence[str]) -> tuple[dict[str, float], int]:
-    """Those of the logarithms of the ratios, by metric, and how many blocks they are from."""
-    if before is None or after is None or (blocks := min(before.blocks, after.blocks)) < FEWEST_BLOCKS:
-        return {}, 0
-    ratios: dict[str, list[float]] = {}
+def _ratio_errors(before: Sample, after: Sample) -> dict[str, _StandardError]:
+    """Those of the logarithms of the ratios, by metric."""
     others = after.replicates(0 if before.is_paired_with(after) else 1)
-    sources = {_SOURCES.get(name, name) for name in names}
-    sources -= _thin(before, sources) | _thin(after, sources)
-    for old, new in zip(before.replicates(), others, strict=True):
-        for name in sources:
-            if old.get(name, 0.0) > 0 and new.get(name, 0.0) > 0:
-                ratios.setdefault(name, []).append(math.log(new[name] / old[name]))
-    return {
-        name: standard_error(values, blocks) * math.sqrt(max(before.dependence(name), after.dependence(name)))
-        for name, values in ratios.items()
-        if len(values) > 1
-    }, blocks
+    ratios = [
+        {name: new[name] / value if value else 0.0 for name, value in old.items() if name in new}
+        for old, new in zip(before.replicates(), others, strict=True)
+    ]
+    return _standard_errors([before, after], ratios)
 
 
-def _fewest(before: Sample | None, after: Sample | None) -> int:
-    return min((len(side) for side in (before, after) if side is not None), default=0)
+def _standard_errors(samples: Sequence[Sample], drawn: Sequence[Mapping[str, float]]) -> dict[str, _StandardError]:
+    """Those of the logarithms of what is above zero in each drawing."""
+    found: dict[str, _StandardError] = {}
+    for name in set(drawn[0]).difference(*(_thin(sample, drawn[0]) for sample in samples)):
+        values = [each.get(name, 0.0) for each in drawn]
+        if min(values) > 0:
+            found[name] = _StandardError.of(name, [math.log(value) for value in values], samples)
+    return found
 
 
 def _thin(sample: Sample, names: Iterable[str]) -> set[str]:
@@ -279,8 +316,11 @@ def _thin(sample: Sample, names: Iterable[str]) -> set[str]:
     return {name for name in names if (beyond := sample.beyond(name)) is not None and beyond < FEWEST_BEYOND}
 
 
-def _enough(before: Sample | None, after: Sample | None, name: str) -> int | None:
+def _fewest_requests(samples: Sequence[Sample], name: str) -> int | None:
     """How many requests there have to be before a metric has a standard error; None where it never has one."""
-    if before is None or after is None or name not in SAMPLED:
+    if len(samples) < 2 or name not in SAMPLED:
         return None
-    return max(2 * FEWEST_BLOCKS, before.needed(_SOURCES.get(name, name)))
+    wanted = max(2 * FEWEST_BLOCKS, samples[0].needed(_SOURCES.get(name, name)))
+    # With enough of them, it is that some drawings have nothing of what is measured.
+    has = min(len(sample) for sample in samples)
+    return wanted if has < wanted else 2 * has

@@ -14,10 +14,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from operator import mul
-from statistics import NormalDist
 from typing import Any
 
 MOST_BLOCKS = 20
@@ -36,7 +35,6 @@ LATENCIES = (
     "client_latency",
 )
 _SEED = 20
-_NORMAL = NormalDist()
 # From so many values on, three digits are left of each: few hundred values to draw instead of many thousand.
 _MANY = 5000
 # The metric of each rate, by what is counted.
@@ -48,6 +46,8 @@ _RATES = {
 }
 # Beyond it, the few blocks tell nothing of how far apart two independent ones are.
 _MOST_CORRELATION = 0.9
+# The fewest degrees of freedom: with fewer, an interval tells nothing.
+_LEAST_FREEDOM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,17 +304,32 @@ class _Ordered:
 def variance_inflation(means: Sequence[float]) -> float:
     """By which factor a variance is larger because each mean is like the one before it: first-order autoregression.
 
-    1 where there are fewer than :data:`FEWEST_BLOCKS`.
+    A trend is no likeness: a server that falls further behind during the whole measurement is taken for what it is. 1
+    where there are fewer than :data:`FEWEST_BLOCKS`.
     """
     if len(means) < FEWEST_BLOCKS:
         return 1.0
-    center = math.fsum(means) / len(means)
-    spread = math.fsum((mean - center) ** 2 for mean in means)
-    shared = math.fsum((first - center) * (second - center) for first, second in pairwise(means))
-    # An estimate from so few blocks is too low by about one in their number.
-    correlation = (shared / spread if spread > 0 else 0.0) + 1 / len(means)
+    _, rest = trend(means)
+    spread = math.fsum(each**2 for each in rest)
+    shared = math.fsum(first * second for first, second in pairwise(rest))
+    # The mean, the slope and the correlation itself are estimated from the same few blocks: each lowers it by about
+    # one in their number.
+    correlation = (shared / spread if spread > 0 else 0.0) + 3 / len(means)
     correlation = min(_MOST_CORRELATION, max(0.0, correlation))
     return (1 + correlation) / (1 - correlation)
+
+
+def trend(values: Sequence[float]) -> tuple[float, list[float]]:
+    """The slope of the straight line through values at equal distances (least squares), and what it leaves of each."""
+    center, middle = math.fsum(values) / len(values), (len(values) - 1) / 2
+    spread = math.fsum((place - middle) ** 2 for place in range(len(values)))
+    slope = math.fsum((place - middle) * value for place, value in enumerate(values)) / spread
+    return slope, [value - center - slope * (place - middle) for place, value in enumerate(values)]
+
+
+def degrees_of_freedom(blocks: int, dependence: float) -> int:
+    """Those of a standard error from so many blocks. Where blocks are alike, there are fewer independent ones."""
+    return min(blocks - 1, max(_LEAST_FREEDOM, int(blocks / dependence) - 1))
 
 
 def drawings(blocks: int, stream: int = 0) -> list[list[int]]:
@@ -337,21 +352,27 @@ def standard_error(values: Sequence[float], blocks: int) -> float:
     return math.sqrt(spread * blocks / (blocks - 1))
 
 
+@cache
 def student_quantile(probability: float, freedom: int) -> float:
-    """The quantile of Student's t distribution, for 9 degrees of freedom or more.
+    """The quantile of Student's t distribution for a probability from 0.5 on, exclusive of 1."""
+    low, high = 0.0, math.pi / 2
+    # By the angle whose tangent is t / sqrt(freedom): as many halvings as a double has digits.
+    for _ in range(53):
+        angle = (low + high) / 2
+        low, high = (angle, high) if _student_probability(angle, freedom) < probability else (low, angle)
+    return math.sqrt(freedom) * math.tan(low)
 
-    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5; within 0.4 % of the true one up to a
-    probability of 0.9999.
-    """
-    z = _NORMAL.inv_cdf(probability)
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return sum(term / freedom**power for power, term in enumerate(terms))
+
+def _student_probability(angle: float, freedom: int) -> float:
+    """Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4."""
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0
+    for number in range(2 + odd, freedom + 1, 2):
+        total += term
+        term *= math.cos(angle) ** 2 * (number - 1) / number
+    within = 2 / math.pi * (angle + math.sin(angle) * total) if odd else math.sin(angle) * total
+    return (1 + within) / 2
 
 
 def blocks_of(count: int) -> int:
