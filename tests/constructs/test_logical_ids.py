@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from aws_cdk import App, Stack
 from aws_cdk import aws_applicationautoscaling as scaling
@@ -27,6 +28,7 @@ from constructs_optim.recipe.techniques import Technique
 
 from ..support.construct_stacks import ENVIRONMENT, STACKS, endpoint, llama
 from ..support.endpoint_options import ON, grouped
+from .conftest import Synthesized
 
 _MISTRAL = Model.s3("s3://models/mistral/7b")
 # Recipes that one endpoint may change between.
@@ -63,7 +65,7 @@ def _all_alarms(scope: Stack) -> None:
 
 
 def _cases() -> dict[str, Callable[[Stack], object]]:
-    cases: dict[str, Callable[[Stack], object]] = dict(STACKS)
+    cases: dict[str, Callable[[Stack], object]] = {}
     for name, (model, techniques) in _RECIPES.items():
         cases[f"recipe_{name}"] = lambda scope, model=model, techniques=techniques: endpoint(
             scope, model=model or llama(), techniques=techniques
@@ -78,8 +80,7 @@ def _cases() -> dict[str, Callable[[Stack], object]]:
     return cases
 
 
-def _types_by_logical_id(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """The resource types of each logical id, with the cases that declare them."""
+def _templates(folder: Path) -> dict[str, dict[str, Any]]:
     app = App(outdir=str(folder))
     declared: list[str] = []
     for name, build in _cases().items():
@@ -91,16 +92,16 @@ def _types_by_logical_id(folder: Path) -> dict[str, dict[str, list[str]]]:
             # An option that a rule refuses for this endpoint is not deployed.
             assert name.startswith("option_")
     app.synth()
+    return {name: json.loads((folder / f"{name}.template.json").read_text()) for name in declared}
+
+
+def test_a_logical_id_keeps_its_resource_type_across_recipes_and_options(
+    synthesized: Synthesized, tmp_path: Path
+) -> None:
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for name in declared:
-        template = json.loads((folder / f"{name}.template.json").read_text())
+    for name, template in ({name: synthesized(name) for name in STACKS} | _templates(tmp_path)).items():
         for logical_id, resource in template["Resources"].items():
             found[logical_id][resource["Type"]].append(name)
-    return found
-
-
-def test_a_logical_id_keeps_its_resource_type_across_recipes_and_options(tmp_path: Path) -> None:
-    found = _types_by_logical_id(tmp_path)
     assert {logical_id: dict(types) for logical_id, types in found.items() if len(types) > 1} == {}
     both_ways = {"AWS::SageMaker::Model", "Custom::OptimizedModel", "Custom::OptimizationJob", "Custom::TrainingJob"}
     assert both_ways <= {kind for types in found.values() for kind in types}

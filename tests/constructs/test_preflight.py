@@ -31,6 +31,7 @@ from constructs_optim.runtime.requests.properties import as_delivered, validate
 from constructs_optim.templates.resource_types import PREFLIGHT
 
 from ..support.construct_stacks import ENVIRONMENT, STACKS, endpoint, resource, resources, stack, template_of
+from .conftest import Synthesized
 from .policy_evaluation import resolved
 
 PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/plan"
@@ -74,10 +75,8 @@ def test_context_of_another_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_the_handler_takes_what_templates_say(name: str) -> None:
-    scope = stack()
-    STACKS[name](scope)
-    template = template_of(scope)
+def test_the_handler_takes_what_templates_say(synthesized: Synthesized, name: str) -> None:
+    template = synthesized(name)
     names: dict[str, str] = dict.fromkeys(template["Resources"], "resource") | {
         "Bucket": "resource",
         "RoleArn": "arn:aws:iam::111122223333:role/r",

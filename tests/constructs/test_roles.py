@@ -29,6 +29,7 @@ from constructs_optim import (
 )
 
 from ..support.construct_stacks import STACKS, endpoint, llama, resource, resources, stack, template_of
+from .conftest import Synthesized
 from .policy_evaluation import resolved
 
 _INLINE, _MANAGED = 10_240, 6_144
@@ -331,10 +332,8 @@ def test_a_retained_endpoint_retains_the_managed_policies_of_its_role() -> None:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_no_role_may_list_a_whole_store(name: str) -> None:
-    scope = stack()
-    STACKS[name](scope)
-    for policy in _all_documents(template_of(scope)):
+def test_no_role_may_list_a_whole_store(synthesized: Synthesized, name: str) -> None:
+    for policy in _all_documents(synthesized(name)):
         for statement in policy["Statement"]:
             lists = statement["Effect"] == "Allow" and "s3:ListBucket" in statement["Action"]
             # Other buckets: JumpStart's, which everybody may read, that of a URI whose prefix is a token, and that of

@@ -26,6 +26,7 @@ from constructs_optim import (
 from ..support.construct_stacks import ENVIRONMENT, STACKS, endpoint, template_of
 from ..support.security_document import permissions_under
 from ..support.template_stack import allowed
+from .conftest import Synthesized
 
 
 def _draft_of_my_own(scope: Stack) -> None:
@@ -84,9 +85,9 @@ def _restarted(scope: Stack) -> None:
 
 
 @pytest.fixture(scope="module")
-def templates() -> list[dict[str, Any]]:
-    created: list[dict[str, Any]] = []
-    for build in (*STACKS.values(), _draft_of_my_own, _gated, _shadowed, _shadowed_on_encrypted_volumes, _restarted):
+def templates(synthesized: Synthesized) -> list[dict[str, Any]]:
+    created = [synthesized(name) for name in STACKS]
+    for build in (_draft_of_my_own, _gated, _shadowed, _shadowed_on_encrypted_volumes, _restarted):
         stack = Stack(App(), "Chat", env=ENVIRONMENT)
         build(stack)
         created.append(template_of(stack))

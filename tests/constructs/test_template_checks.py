@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from aws_cdk import App, Environment, Stack, Validations
@@ -20,6 +20,7 @@ from constructs_optim.templates.resource_types import VARIANT_SCALING
 from ..support.construct_stacks import ENVIRONMENTS, STACKS, masked, template_of, types_of
 from ..support.nag import nag_findings
 from . import iam_reference
+from .conftest import Synthesized
 from .oracles import REGIONS, cfn_lint_errors, lacking, state_machine_errors
 
 # Actions of the constructs' policies that have no resource-level permission (IAM service authorization reference).
@@ -71,16 +72,33 @@ def declared(name: str, env: Environment | None) -> Stack:
     return stack
 
 
+Templates = dict[tuple[str, str], dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def templates() -> dict[tuple[str, str], dict[str, Any]]:
-    created: dict[tuple[str, str], dict[str, Any]] = {}
+def templates(synthesized: Synthesized) -> Templates:
+    return {(name, environment): synthesized(name, environment) for name in STACKS for environment in ENVIRONMENTS}
+
+
+class Checked(NamedTuple):
+    """A template that was synthesized once more, and what cdk-nag finds in it."""
+
+    template: str
+    findings: list[str]
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Checked]:
+    found: dict[tuple[str, str], Checked] = {}
     for name in STACKS:
         for environment, env in ENVIRONMENTS.items():
-            created[name, environment] = template_of(declared(name, env))
-    return created
-
-
-Templates = dict[tuple[str, str], dict[str, Any]]
+            folder = tmp_path_factory.mktemp("checked")
+            app = App(outdir=str(folder))
+            STACKS[name](Stack(app, "Chat", env=env))
+            Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+            findings = nag_findings(app, folder)
+            found[name, environment] = Checked((folder / "Chat.template.json").read_text(), findings)
+    return found
 
 
 # A region changes what stands for a template's account and region, in the same way in all of them.
@@ -267,12 +285,10 @@ def test_no_resource_policy_admits_unnamed_services_or_accounts(
 
 
 @every_template
-def test_cdk_nag_has_no_unacknowledged_findings(name: str, environment: str, tmp_path: Path) -> None:
-    app = App(outdir=str(tmp_path))
-    stack = Stack(app, "Chat", env=ENVIRONMENTS[environment])
-    STACKS[name](stack)
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    assert nag_findings(app, tmp_path) == []
+def test_cdk_nag_has_no_unacknowledged_findings(
+    checked: dict[tuple[str, str], Checked], name: str, environment: str
+) -> None:
+    assert checked[name, environment].findings == []
 
 
 def test_cdk_nag_detects_an_insecure_bucket(tmp_path: Path) -> None:
@@ -305,9 +321,11 @@ def test_a_template_matches_its_snapshot(
     assert kept == snapshot(extension_class=JSONSnapshotExtension)
 
 
-@pytest.mark.parametrize("name", STACKS)
-def test_two_syntheses_of_the_same_stack_are_byte_identical(templates: Templates, name: str) -> None:
-    assert json.dumps(template_of(declared(name, None))) == json.dumps(templates[name, "anywhere"])
+@every_template
+def test_two_syntheses_of_the_same_stack_are_byte_identical(
+    templates: Templates, checked: dict[tuple[str, str], Checked], name: str, environment: str
+) -> None:
+    assert json.dumps(json.loads(checked[name, environment].template)) == json.dumps(templates[name, environment])
 
 
 def allowed(template: dict[str, Any]) -> list[dict[str, Any]]:
