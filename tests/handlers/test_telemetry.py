@@ -56,7 +56,7 @@ def signed_url() -> Iterator[str]:
 
     responses = list[dict[str, Any]]()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/answer{SIGNED}"
     server.shutdown()
     server.server_close()

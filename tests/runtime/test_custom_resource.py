@@ -36,7 +36,7 @@ class Receiver:
             def log_message(self, format: str, *args: object) -> None: ...
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}/signed?Signature=secret"
 

@@ -62,7 +62,7 @@ class Responses:
 
         self._server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def stop(self) -> None:
         self._server.shutdown()
