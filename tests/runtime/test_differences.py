@@ -302,7 +302,7 @@ def alike(drawn: random.Random, requests: int, correlation: float) -> Iterator[f
 
 @pytest.mark.parametrize(
     ("requests", "correlation", "holds"),
-    [(20, 0.0, 0.93), (20, 0.5, 0.87), (60, 0.8, 0.86), (100, 0.9, 0.86), (256, 0.9, 0.89)],
+    [(20, 0.5, 0.87), (60, 0.8, 0.86), (256, 0.9, 0.89)],
 )
 def test_an_interval_holds_the_true_value_where_requests_are_alike(
     requests: int, correlation: float, holds: float

@@ -14,7 +14,7 @@ from constructs_optim.runtime.store.owner_records import Owner, OwnerRecords
 from constructs_optim_local.cloud import LocalCloud
 
 from .lambda_context import LambdaContext
-from .local_cloud import BUCKET, ROLE, Responses
+from .local_cloud import BUCKET, ROLE, Responses, shared_client
 
 ACCOUNT, OTHER_ACCOUNT = "000000000000", "444455556666"
 
@@ -35,11 +35,13 @@ class Requests:
         # Times of jobs may be in whole seconds.
         self._declared = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)
         self.owner = Owner(f"arn:aws:cloudformation:us-west-2:{account}:stack/Chat/{self.number}", "Job")
-        self.store = ArtifactStore(cloud.client("s3"), BUCKET)
-        self.records = OwnerRecords(cloud.client("s3"), BUCKET)
+        self.store = ArtifactStore(shared_client(cloud, "s3"), BUCKET)
+        self.records = OwnerRecords(shared_client(cloud, "s3"), BUCKET)
         self.recipe = f"{self.number:064x}"
         self._sent: list[str] = []
-        cloud.client("s3").put_object(Bucket=BUCKET, Key=f"models/{self.number}/model.safetensors", Body=b"weights")
+        shared_client(cloud, "s3").put_object(
+            Bucket=BUCKET, Key=f"models/{self.number}/model.safetensors", Body=b"weights"
+        )
 
     def properties(self, **changed: Any) -> dict[str, Any]:
         return {
@@ -93,7 +95,7 @@ class Requests:
     @property
     def running(self) -> list[str]:
         """The running jobs of this resource's source."""
-        sagemaker = self.cloud.client("sagemaker")
+        sagemaker = shared_client(self.cloud, "sagemaker")
         pages = sagemaker.get_paginator("list_optimization_jobs").paginate(CreationTimeAfter=self._declared)
         found = []
         for job in (job for page in pages for job in page["OptimizationJobSummaries"]):
@@ -115,7 +117,11 @@ class Requests:
 
     def claims(self) -> list[Claim]:
         """The claims this resource owns."""
-        pages = self.cloud.client("s3").get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix="artifacts/")
+        pages = (
+            shared_client(self.cloud, "s3")
+            .get_paginator("list_objects_v2")
+            .paginate(Bucket=BUCKET, Prefix="artifacts/")
+        )
         keys = {item["Key"].split("/")[1] for page in pages for item in page.get("Contents", [])}
         found = [self.store.claim(key) for key in keys]
         return [claim for claim in found if claim is not None and self.owner in claim.owners]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import json
 import threading
@@ -16,9 +17,15 @@ BUCKET = "outputs"
 ROLE = "arn:aws:iam::000000000000:role/execution"
 
 
+@functools.cache
+def shared_client(cloud: LocalCloud, service: str) -> Any:
+    """A client that tests share: making one takes longer than most calls."""
+    return cloud.client(service)
+
+
 def empty_bucket(cloud: LocalCloud, *prefixes: str) -> None:
     """Delete what earlier tests left below some prefixes, so that nothing reads it again and again."""
-    s3 = cloud.client("s3")
+    s3 = shared_client(cloud, "s3")
     for prefix in prefixes:
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix):
             if keys := [{"Key": item["Key"]} for item in page.get("Contents", [])]:

@@ -9,7 +9,7 @@ import pytest
 
 from constructs_optim_local.cloud import LocalCloud
 
-from .local_cloud import BUCKET, Responses
+from .local_cloud import BUCKET, Responses, shared_client
 from .waiting import by_the_clock
 
 
@@ -41,8 +41,8 @@ def no_faults(request: pytest.FixtureRequest) -> Iterator[None]:
 def responses(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Responses]:
     for name, value in cloud.environment().items():
         monkeypatch.setenv(name, value)
-    cloud.client("s3").put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"weights")
-    cloud.client("s3").put_object(Bucket=BUCKET, Key="drafts/one/model.safetensors", Body=b"draft")
+    shared_client(cloud, "s3").put_object(Bucket=BUCKET, Key="models/mine/model.safetensors", Body=b"weights")
+    shared_client(cloud, "s3").put_object(Bucket=BUCKET, Key="drafts/one/model.safetensors", Body=b"draft")
     made = Responses()
     yield made
     made.stop()
