@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import time
@@ -17,8 +18,10 @@ from ..support.hosting import IMAGE
 from ..support.inference_components import component, create
 from ..support.lambda_context import LambdaContext
 from ..support.local_cloud import ROLE, Responses
+from ..support.waiting import until
 
 STACK = "arn:aws:cloudformation:us-west-2:000000000000:stack/Slices/1234"
+ENDPOINTS = ("sliced", "other-sliced")
 LAYOUT = ["mig-3g.40gb", "mig-2g.20gb", "mig-2g.20gb"]
 TAGS = [{"Key": "team", "Value": "chat"}]
 _requests = itertools.count(1)
@@ -28,7 +31,7 @@ _requests = itertools.count(1)
 def endpoints(cloud: LocalCloud, sagemaker: Any) -> Iterator[None]:
     """Two endpoints whose GPUs are partitioned, and a model."""
     sagemaker.create_model(ModelName="sliced", PrimaryContainer={"Image": IMAGE}, ExecutionRoleArn=ROLE)
-    for name in ("sliced", "other-sliced"):
+    for name in ENDPOINTS:
         variant = {
             "VariantName": "AllTraffic",
             "InitialInstanceCount": 1,
@@ -39,10 +42,20 @@ def endpoints(cloud: LocalCloud, sagemaker: Any) -> Iterator[None]:
         sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
         sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
     yield
-    for name in ("sliced", "other-sliced"):
+    for name in ENDPOINTS:
         sagemaker.delete_endpoint(EndpointName=name)
         sagemaker.delete_endpoint_config(EndpointConfigName=name)
     sagemaker.delete_model(ModelName="sliced")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(sagemaker: Any) -> Iterator[None]:
+    """No component of one test is still being deleted in the next one, which would find its name taken."""
+    yield
+    for name in names(sagemaker):
+        with contextlib.suppress(sagemaker.exceptions.ClientError):
+            sagemaker.delete_inference_component(InferenceComponentName=name)
+    until(lambda: names(sagemaker), lambda found: not found)
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +119,8 @@ def watched(responses: Responses, event: dict[str, Any]) -> dict[str, Any]:
 
 
 def names(sagemaker: Any) -> set[str]:
-    listed = sagemaker.list_inference_components(EndpointNameEquals="sliced")["InferenceComponents"]
-    return {each["InferenceComponentName"] for each in listed}
+    listed = sagemaker.list_inference_components()["InferenceComponents"]
+    return {each["InferenceComponentName"] for each in listed if each["EndpointName"] in ENDPOINTS}
 
 
 def test_a_component_is_created_changed_and_deleted(responses: Responses, sagemaker: Any) -> None:

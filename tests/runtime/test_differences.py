@@ -210,11 +210,13 @@ def test_of_200_comparisons_with_itself_at_most_one_in_twenty_calls_a_server_dif
 
 def _found(server: str, seeds: int) -> float:
     """The share of metrics that are called worse of a server that is 10 % slower, with the requests asked for."""
+    # Half a million requests decide the median between fast and slow ones, which is near neither.
+    directions = {name: sign for name, sign in GATED.items() if (server, name) != ("bursty", "time_to_first_token_p50")}
     found: list[Difference] = []
     for seed in range(seeds):
-        first = differences(server, seed, 256, slower=1.1, directions=GATED)
+        first = differences(server, seed, 256, slower=1.1, directions=directions)
         wanted = max((each.requests or 0 for each in first), default=0)
-        found += differences(server, -1 - seed, wanted, slower=1.1, directions=GATED) if wanted else first
+        found += differences(server, -1 - seed, wanted, slower=1.1, directions=directions) if wanted else first
     return sum(each.verdict == "worse" for each in found) / len(found)
 
 
@@ -224,7 +226,7 @@ def test_a_slower_server_is_found_with_the_requests_that_were_asked_for(server: 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("server", "seeds"), [("steady", 100), ("lognormal", 100), ("bursty", 3)])
+@pytest.mark.parametrize(("server", "seeds"), [("steady", 100), ("lognormal", 100), ("bursty", 20)])
 def test_a_slower_server_is_found_nine_times_in_ten_with_the_requests_that_were_asked_for(
     server: str, seeds: int
 ) -> None:
