@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -269,8 +270,20 @@ def evaluate_command(
     if prompts is not None and (unused := [name for name, value in given.items() if value] + ["--turns"] * (turns > 1)):
         raise typer.BadParameter(f"{' and '.join(unused)} are of random words: leave out --prompts")
     read = read_prompts(prompts) if prompts is not None else None
+    mean_turns = turns if read is None else fmean(len(each.turns or [""]) for each in read)
     load = LoadOptions(
-        concurrency, rate, arrivals, burstiness, replay, speed, find_limit, requests, seconds, warm_up, timeout
+        concurrency,
+        rate,
+        arrivals,
+        burstiness,
+        replay,
+        speed,
+        find_limit,
+        requests,
+        seconds,
+        warm_up,
+        timeout,
+        mean_turns,
     )
     judged = objectives(ttft, itl, latency, attainment)
     search = load.search(judged)
@@ -488,23 +501,24 @@ def _print(folder: Path, results: Sequence[EvaluationResult], comparison: Writte
 
 
 def _print_differences(comparison: WrittenComparison) -> None:
-    from constructs_optim.evaluator.report import readable, signed
+    from constructs_optim.evaluator.report import requests_needed, signed
 
     rows = [
         [
-            load,
+            level.load,
             _COLUMNS[found.name],
             signed(found.change),
             f"{signed(found.low)} to {signed(found.high)}" if found.low is not None else "–",
             found.verdict,
-            readable(found.requests) if found.requests is not None else "",
+            requests_needed(found),
         ]
-        for load, differences in comparison.differences.items()
-        for found in differences
+        for level in comparison.levels
+        for found in level.differences
         if found.name in _COLUMNS
     ]
     print_table(["load", "metric", "change", "interval", "verdict", "requests needed"], rows)
     say(
         "Interval: where the true change is, with a probability of 95 % for all of them at once. Same: within "
-        f"{comparison.margin:.3g}, whatever chance did. Undecided: so many requests on each side would tell."
+        f"{comparison.margin:.3g}, whatever chance did. Undecided: so many requests on each side would tell, or at "
+        "least so many would give it an interval."
     )

@@ -36,6 +36,8 @@ class LoadOptions:
     seconds: float | None
     warm_up: int
     timeout: float
+    # Of a conversation, on average.
+    turns: float
 
     def search(self, objectives: LatencyObjectives | None) -> OpenLoop | None:
         """The load at which a search for the limit begins; None where none was asked for."""
@@ -101,6 +103,7 @@ class LoadOptions:
                 end_rate=rate[1] if len(rate) > 1 else None,
                 arrivals=self.arrivals,
                 burstiness=self.burstiness,
+                turns=self.turns,
                 requests=self.requests,
                 seconds=self.seconds,
                 warm_up=self.warm_up,
@@ -120,7 +123,7 @@ class LoadOptions:
             speeds = sorted(_NUMBERS.validate_python(self.speed.split(",")))
         except ValidationError:
             raise typer.BadParameter(f"--speed {self.speed!r}: use numbers above 0, as 0.5,1,2") from None
-        own = (len(times) - 1) / times[-1]
+        own = (len(times) - 1) / times[-1] * self.turns
         return tuple(
             Replay(
                 request_rate=float(f"{own * speed:.4g}"),

@@ -53,9 +53,10 @@ class CompletionComparison:
 
 
 class ComparedLoad(BaseModel):
-    """The differences of all metrics under one load."""
+    """The differences of all metrics under one load; ``paired`` where both sides were sent the same prompts."""
 
     load: str
+    paired: bool
     differences: tuple[Difference, ...]
 
 
@@ -80,22 +81,20 @@ def compare_metrics(
     optimized: EvaluationResult,
     samples: Mapping[str, Mapping[str, Sample]],
     margin: float = MARGIN,
-) -> dict[str, list[Difference]]:
-    """The differences of the metrics that both have, by load; ``samples`` are each side's, by load."""
+) -> tuple[ComparedLoad, ...]:
+    """The differences of the metrics that both have; ``samples`` are each side's, by load."""
     levels = {level.load: level for level in baseline.levels}
     both = [(levels[level.load], level) for level in optimized.levels if level.load in levels]
     known = {name for pair in both for name in pair[0].metrics.keys() & pair[1].metrics.keys()}
     directions = {metric.name: metric.direction for metric in EVALUATION if metric.name in known and metric.direction}
     comparison = Comparison(directions, len(both), margin)
-    return {
-        before.load: list(
-            comparison.differences(
-                Measured(before.metrics, samples["baseline"][before.load]),
-                Measured(after.metrics, samples["optimized"][after.load]),
-            )
-        )
-        for before, after in both
-    }
+    compared: list[ComparedLoad] = []
+    for before, after in both:
+        old, new = samples["baseline"][before.load], samples["optimized"][after.load]
+        found = comparison.differences(Measured(before.metrics, old), Measured(after.metrics, new))
+        paired = new.paired_with(old) is not None
+        compared.append(ComparedLoad(load=before.load, paired=paired, differences=tuple(found)))
+    return tuple(compared)
 
 
 def compare_completions(
@@ -131,11 +130,14 @@ def compare_completions(
 
 
 def _completions(records: Sequence[Record]) -> dict[int, list[str]]:
-    """All texts by prompt, in the order of arrival."""
+    """All texts by prompt, in the order of arrival; what the model thought is part of a text.
+
+    Of conversations, those of the first turn: what is said later follows from the responses before.
+    """
     texts: dict[int, list[str]] = defaultdict(list)
     for record in records:
-        if record.is_measured:
-            texts[record.prompt].append(record.text)
+        if record.is_measured and record.turn == 0:
+            texts[record.prompt].append("\n".join(filter(None, [record.reasoning, record.text])))
     return texts
 
 

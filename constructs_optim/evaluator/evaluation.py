@@ -17,7 +17,7 @@ from constructs_optim.recipe.evaluation.objectives import LatencyObjectives
 from constructs_optim.recipe.evaluation.result import EvaluationResult, Workload
 
 from .drafts import count_drafts
-from .find_limit import Attainment, attainment, limit_of, next_load
+from .find_limit import Attainment, attainment, limit_of, misses_alone, next_load
 from .load import MeasuredLevel, Segment
 from .options import Arrivals, ClosedLoop, FormatName, Load, OpenLoop, Options, Replay
 from .prompts import digest
@@ -64,12 +64,13 @@ class LiveProgress(Progress):
             self._drawn = now
             self.refresh()
 
-    def level_ended(self, requests: int) -> None:
+    def level_ended(self, level: MeasuredLevel) -> None:
         """Complete the level's bar; without a terminal, print a line instead."""
-        bar = self.tasks[-1]
-        self.update(bar.id, total=requests, completed=requests, refresh=True)
+        bar, requests = self.tasks[-1], len(level.counted)
+        errors = sum(record.error is not None for record in level.counted)
+        self.update(bar.id, total=requests, completed=requests, errors=errors, refresh=True)
         if self.disable:
-            line = f"{bar.description}: {requests} requests, {bar.fields['errors']} errors"
+            line = f"{bar.description}: {requests} requests, {errors} errors"
             self.console.print(line, highlight=False, soft_wrap=True)
 
 
@@ -99,16 +100,18 @@ class Evaluation:
 
     def result(self, side: Side) -> EvaluationResult:
         """The result of a side, as far as it has been measured."""
+        levels = [(load, self.directory.measured(side.name, load)) for load in self.options.loads]
         measured = [
             (load, level, summarize_level(load, level, side.price, self.options.objectives))
-            for load in self.options.loads
-            if (level := self.directory.measured(side.name, load)).counted
+            for load, level in levels
+            if level.counted
         ]
         return EvaluationResult(
             subject=side.subject,
             workload=self._workload(side),
             started=self.options.started,
             levels=tuple(sorted((level for _, _, level in measured), key=lambda level: level.request_rate or 0.0)),
+            missing=tuple(load.label for load, level in levels if not level.counted),
             price=side.price,
             objectives=self.options.objectives,
             limit=limit_of(self._attainments(side)) if self.options.find_limit is not None else None,
@@ -147,7 +150,7 @@ class Evaluation:
         while not self.interrupted:
             rates = {load.request_rate: load for load in self.options.loads if isinstance(load, OpenLoop)}
             load = self._interrupted(side) or next_load(self._attainments(side), rates, like)
-            if load is None:
+            if load is None or self._is_out_of_reach(side):
                 return
             # Kept, so that the search can be resumed; a load with more requests takes the place of the one before.
             others = [other for other in self.options.loads if other.label != load.label]
@@ -162,6 +165,11 @@ class Evaluation:
             if level.records and not level.complete and not level.abandoned:
                 return load
         return None
+
+    def _is_out_of_reach(self, side: Side) -> bool:
+        """Whether requests miss the objectives even where they have the endpoint to themselves."""
+        objectives = self.options.objectives or LatencyObjectives()
+        return any(misses_alone(self.directory.measured(side.name, load), objectives) for load in self.options.loads)
 
     def _attainments(self, side: Side) -> dict[float, Attainment]:
         """What came of each rate that was measured."""
@@ -184,6 +192,7 @@ class Evaluation:
     async def _measure(self, side: Side, load: Load, progress: LiveProgress) -> None:
         level, sent_before = self.directory.measured(side.name, load), list(self._sent_before(side, load))
         progress.level_began(side, load, level)
+        segments = len(level.segments)
         if level.remains(load):
             with self.directory.append(side.name, load, level) as write:
 
@@ -206,10 +215,11 @@ class Evaluation:
             chat = side.sender.format.name is FormatName.OPENAI
             await asyncio.to_thread(count_tokens, level.records, side.sender.prompts, side.tokenizer, chat=chat)
             # Later loads of an open loop meet a warm endpoint: what differs there is its queue.
-            if level.complete and load.is_steady and (isinstance(load, ClosedLoop) or not sent_before):
+            meets_cold = load.is_steady and (isinstance(load, ClosedLoop) or not sent_before)
+            if len(level.segments) > segments and meets_cold:
                 level.segments[-1].left_out = leave_out_warm_up(level)
             self.directory.rewrite(side.name, load, level)
-            progress.level_ended(len(level.counted))
+            progress.level_ended(level)
 
 
 def _notes(
@@ -278,7 +288,7 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
             "follow from them, are missing."
         )
     if cold := sum(segment.left_out for segment in level.segments):
-        yield f"the first {cold} requests were not like the others, and are left out: the endpoint was not warm."
+        yield f"the first {cold} requests are left out: they took longer or shorter than those after the warm-up."
     if load.is_steady and (drift := drift_of(level)) is not None and not drift.is_steady:
         yield (
             f"latency {'rose' if drift.change > 0 else 'fell'} by {abs(drift.change):.0%} of its mean while it was "
@@ -290,5 +300,5 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
         yield "the evaluation was not finished" + (
             f": {level.abandoned}." if level.abandoned else "; --resume continues it."
         )
-    if not all(segment.complete for segment in level.segments[:-1]):
+    if len({record.segment for record in level.records}) > 1 and not all(s.complete for s in level.segments[:-1]):
         yield "the evaluation was interrupted and resumed."

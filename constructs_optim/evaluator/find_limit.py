@@ -57,6 +57,23 @@ def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainmen
     return "meets" if low >= objectives.attainment else "undecided"
 
 
+def misses_alone(level: MeasuredLevel, objectives: LatencyObjectives) -> bool:
+    """Whether requests that had the endpoint to themselves miss the objectives: no lower rate would meet them."""
+    records = sorted(level.records, key=lambda record: (record.segment, record.start))
+    alone: list[bool] = []
+    busy_until = -math.inf
+    for record, following in zip(records, [*records[1:], None], strict=True):
+        others_follow = following is not None and following.segment == record.segment and following.start < record.end
+        if busy_until <= record.start and not others_follow and record.is_measured:
+            alone.append(objectives.are_met(record) is not False)
+        is_last = following is None or following.segment != record.segment
+        busy_until = -math.inf if is_last else max(busy_until, record.end)
+    if not alone:
+        return False
+    _, high = wilson(sum(alone) / len(alone), len(alone), NormalDist().inv_cdf(1 - _LEVEL / 2))
+    return high < objectives.attainment
+
+
 def fewest_requests(objectives: LatencyObjectives) -> int:
     """How many requests decide that a rate meets the objectives, where all of them do."""
     critical = NormalDist().inv_cdf(1 - _LEVEL / 2)

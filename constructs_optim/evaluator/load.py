@@ -25,6 +25,7 @@ from .arrivals import due_times
 from .connection import Connection, Exchange, Server, Target
 from .options import ClosedLoop, EvaluationError, Generation, Load, OpenLoop, Replay
 from .prompts import Prompt
+from .requests import ErrorKind
 from .streaming import Format, Record
 
 _PIECES_AT_ONCE = 32
@@ -37,8 +38,9 @@ _SPREAD_SECONDS = 0.1
 _MOST_SPREAD_SECONDS = 30.0
 # A signature is valid for five minutes, and a response may take longer.
 _FRESH_SECONDS = 60.0
-# A deleted endpoint fails thousands of requests a second: the load stops after this many consecutive failures.
-_MOST_FAILURES, _MOST_FAILURES_PER_USER = 20, 3
+# A deleted endpoint fails thousands of requests a second: the load stops after this many consecutive failures. One
+# that throttles serves again after a while.
+_MOST_FAILURES, _MOST_FAILURES_PER_USER, _THROTTLED_SECONDS = 20, 3, 5.0
 # The event loop's timers are this exact: a request that leaves later than it was due is late.
 _TIMER_SECONDS = 0.002
 # An open loop opens connections ahead of need. It has at most so many, and leaves files to the rest of the process.
@@ -255,7 +257,7 @@ class _Run:
         self._users_warm, self._under_way = 0, 0
         self._over = asyncio.Event()
         self._failed: BaseException | None = None
-        self._failures = 0
+        self._failures, self._succeeded = 0, self._began
         users = load.concurrency if isinstance(load, ClosedLoop) else 1
         self._most_failures = _MOST_FAILURES + _MOST_FAILURES_PER_USER * users
 
@@ -408,7 +410,11 @@ class _Run:
             waiting = asyncio.get_running_loop().create_future()
         self.exchanges.put_nowait((request, exchange, waiting))
         self._failures = 0 if exchange.error is None else self._failures + 1
-        if self._failures >= self._most_failures and not self.abandoned:
+        if exchange.error is None:
+            self._succeeded = exchange.end
+        patience = _THROTTLED_SECONDS if exchange.error is ErrorKind.THROTTLED else 0.0
+        is_over = self._failures >= self._most_failures and exchange.end - self._succeeded >= patience
+        if is_over and not self.abandoned:
             self.abandoned = f"the last {self._failures} requests all failed: {exchange.message}"
             self._over.set()
         if request.counted:
@@ -461,7 +467,8 @@ class _Run:
         request.written = time.perf_counter()
         prompt = self._sender.prompts[request.prompt].request(request.responses)
         if self._sender.unique:
-            prompt = prompt.beginning_with(f"{self._sender.unique}-{request.prompt}-{request.repeat} ")
+            number = f"{self._load.file_name}-{self._number}-{request.prompt}-{request.repeat}"
+            prompt = prompt.beginning_with(f"{self._sender.unique}-{number} ")
         return await self._sender.write(prompt)
 
     def _takes(self, at: float) -> bool:

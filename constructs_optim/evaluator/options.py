@@ -116,7 +116,8 @@ class OpenLoop(_Load):
     """Requests at a rate, in requests per second, whether or not earlier ones have been completed.
 
     The rate changes linearly to ``end_rate`` while counted requests are sent. ``burstiness`` is the shape of gamma
-    arrivals: 1 is Poisson, less is burstier.
+    arrivals: 1 is Poisson, less is burstier. Where prompts have several ``turns`` on average, the rate is of
+    conversations, whose first requests come at it.
     """
 
     kind: Literal["open"] = "open"
@@ -124,13 +125,14 @@ class OpenLoop(_Load):
     end_rate: PositiveFloat | None = None
     arrivals: Arrivals = Arrivals.POISSON
     burstiness: PositiveFloat = 0.25
+    turns: PositiveFloat = 1.0
     # Where neither their number nor a time is given.
     fewest: PositiveInt = _FEWEST_ARRIVALS
 
     @property
     def label(self) -> str:
         """Its rate, or both ends of a ramp."""
-        return load_label(None, self.request_rate, self.end_rate)
+        return load_label(None, self.request_rate, self.end_rate, self.turns)
 
     @property
     def is_steady(self) -> bool:
@@ -139,8 +141,8 @@ class OpenLoop(_Load):
 
     @property
     def mean_rate(self) -> float:
-        """The requests per second of all its time."""
-        return self.request_rate if self.end_rate is None else (self.request_rate + self.end_rate) / 2
+        """The requests per second of all its time, later turns of conversations among them."""
+        return self.turns * (self.request_rate if self.end_rate is None else (self.request_rate + self.end_rate) / 2)
 
     @property
     def default_total(self) -> int:

@@ -107,16 +107,16 @@ class ReportSide:
 
 @dataclass(frozen=True)
 class WrittenComparison:
-    """Two sides' differences, by load, and their completions."""
+    """Two sides' differences, and their completions."""
 
     margin: float
-    differences: Mapping[str, Sequence[Difference]]
+    levels: Sequence[ComparedLoad]
     completions: CompletionComparison
 
     @property
     def verdicts(self) -> Counter[str]:
         """How many metrics are better, worse, the same and undecided."""
-        return Counter(found.verdict for differences in self.differences.values() for found in differences)
+        return Counter(found.verdict for level in self.levels for found in level.differences)
 
 
 def write_report(
@@ -139,10 +139,9 @@ def write_report(
     comparison = None
     if len(sides) > 1:
         samples = {name: side.samples for name, side in zip(results, sides, strict=True)}
-        differences = compare_metrics(sides[0].result, sides[1].result, samples, options.margin)
+        levels = compare_metrics(sides[0].result, sides[1].result, samples, options.margin)
         completions = compare_completions(prompts, *(_records(side) for side in sides))
-        comparison = WrittenComparison(options.margin, differences, completions)
-        levels = tuple(ComparedLoad(load=load, differences=tuple(found)) for load, found in differences.items())
+        comparison = WrittenComparison(options.margin, levels, completions)
         document = ComparisonDocument(margin=options.margin, levels=levels, completions=completions)
         (directory.path / "comparison.json").write_text(document.model_dump_json(indent=1) + "\n", encoding="utf-8")
     for name in (REPORT, SUMMARY):
@@ -198,7 +197,7 @@ def _records(side: ReportSide) -> list[Record]:
 def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison | None) -> str:
     from jinja2 import Environment, StrictUndefined, select_autoescape
 
-    differences = comparison.differences if comparison else {}
+    levels = comparison.levels if comparison else ()
 
     def known(metric: MetricDefinition) -> bool:
         return any(metric.name in level.metrics for side in sides for level in side.result.levels)
@@ -209,7 +208,7 @@ def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison 
     environment = Environment(
         autoescape=select_autoescape(default_for_string=is_html), undefined=StrictUndefined, keep_trailing_newline=True
     )
-    environment.filters.update(readable=readable, signed=signed, cell=_cell)
+    environment.filters.update(readable=readable, signed=signed, requests_needed=requests_needed, cell=_cell)
     template = (_TEMPLATES / f"{name}.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         started=sides[0].result.started.strftime("%d %B %Y, %H:%M %Z").lstrip("0"),
@@ -229,7 +228,8 @@ def _page(name: str, sides: Sequence[ReportSide], comparison: WrittenComparison 
         ],
         loads=list(dict.fromkeys(level.load for side in sides for level in side.result.levels)),
         comparison=comparison,
-        differences={load: {each.name: each for each in found} for load, found in differences.items()},
+        differences={level.load: {each.name: each for each in level.differences} for level in levels},
+        unpaired=[level.load for level in levels if not level.paired],
         plots={title: base64.b64encode(svg.encode()).decode() for title, svg in _plots(sides)} if is_html else {},
         has_plots=HAS_PLOTS,
         without_prices=[side.label for side in sides if side.result.price is None],
@@ -252,6 +252,13 @@ def signed(change: float | None) -> str:
     if abs(change) < 0.0005:
         return "±0%"
     return f"{change:+.0%}" if abs(change) >= 0.0995 else f"{change:+.1%}"
+
+
+def requests_needed(difference: Difference) -> str:
+    """How many requests would decide it, or at least give it an interval; empty where they do not."""
+    if difference.requests is None:
+        return ""
+    return ("" if difference.low is not None else "at least ") + readable(difference.requests)
 
 
 class Curve(NamedTuple):

@@ -23,6 +23,8 @@ from .load import MeasuredLevel
 from .streaming import Record
 
 _BATCH = 5
+# The shortest warm-up whose error is nearly the least: the least itself often leaves out several times as much.
+_NEARLY = 1.05
 # What is left out differs from the rest by so many standard errors, and by this share of the mean.
 _STANDARD_ERRORS, _LEAST_DIFFERENCE = 4.0, 0.1
 _LATENCIES = ("time_to_first_token", "inter_token_latency", "client_latency")
@@ -44,15 +46,12 @@ class Drift(NamedTuple):
 
 
 def leave_out_warm_up(level: MeasuredLevel) -> int:
-    """Leave out of the count the requests that were sent before the endpoint was warm; returns how many."""
-    left_out = 0
-    for number in level.windows:
-        records = _in_order(level, number)
-        cold = max(warm_up_length(_values(records, name)) for name in _LATENCIES)
-        for record in records[:cold]:
-            record.counted = False
-        left_out += cold
-    return left_out
+    """Leave out of the count the last segment's requests that met a cold endpoint; returns how many."""
+    records = _in_order(level, max(record.segment for record in level.records))
+    cold = max(warm_up_length(_values(records, name)) for name in _LATENCIES)
+    for record in records[:cold]:
+        record.counted = False
+    return cold
 
 
 def warm_up_length(values: Sequence[float]) -> int:
@@ -60,8 +59,8 @@ def warm_up_length(values: Sequence[float]) -> int:
     means = [math.fsum(values[first : first + _BATCH]) / _BATCH for first in range(0, len(values) - _BATCH + 1, _BATCH)]
     if len(means) < 2 * FEWEST_BLOCKS:
         return 0
-    candidates = [(_spread(means[cut:]) / (len(means) - cut), cut) for cut in range(len(means) // 2)]
-    cut = min(candidates)[1]
+    candidates = [_spread(means[cut:]) / (len(means) - cut) for cut in range(len(means) // 2)]
+    cut = next(place for place, error in enumerate(candidates) if error <= min(candidates) * _NEARLY)
     if cut == 0:
         return 0
     cold, warm = math.fsum(means[:cut]) / cut, math.fsum(means[cut:]) / (len(means) - cut)

@@ -30,6 +30,7 @@ from constructs_optim.runtime.evaluation.samples import Observation, Sample
 from .load import MeasuredLevel
 from .options import ClosedLoop, Load, OpenLoop
 from .requests import Request, errors_by_kind
+from .streaming import Record
 
 _DIGITS = 6
 
@@ -48,6 +49,7 @@ def summarize_level(
         concurrency=concurrency,
         request_rate=None if isinstance(load, ClosedLoop) else load.request_rate,
         end_rate=load.end_rate if isinstance(load, OpenLoop) else None,
+        turns=load.turns if isinstance(load, OpenLoop) else 1.0,
         seconds=round(level.seconds, 3),
         metrics={name: round(value, _DIGITS) for name, value in metrics.items()},
         intervals={
@@ -112,7 +114,7 @@ def observation_of(
     """What was observed of a request, in a window that follows ``passed`` seconds of others."""
     observed = Observation(
         request.start,
-        prompt=getattr(request, "prompt", None),
+        prompt=f"{request.prompt}, turn {request.turn}" if isinstance(request, Record) else None,
         meets_objectives=False if objectives is not None else None,
     )
     if request.is_measured:

@@ -156,6 +156,7 @@ def test_ctrl_c_keeps_the_measurements_and_resume_completes_them(
     (level,) = partial.levels
     kept = int(level.metrics["client_invocations"])
     assert 0 < kept < 24
+    assert partial.missing == ("2 users",)
 
     before = server.timing.requests
     server.timing.first_token = 0.01
@@ -163,6 +164,7 @@ def test_ctrl_c_keeps_the_measurements_and_resume_completes_them(
     assert ran.exit_code == 0, ran.output
     resumed = result_of(out)
     assert resumed.complete
+    assert resumed.missing == ()
     assert [level.metrics["client_invocations"] for level in resumed.levels] == [24, 24]
     assert "At 1 user, the evaluation was interrupted and resumed." in resumed.notes
     # One to find the format out, and warm-ups of one and two users; of two, one goes on until both are warm, and both
@@ -383,6 +385,15 @@ def test_traffic_is_replayed_at_several_speeds(server: ModelServer, tmp_path: Pa
     assert [level.metrics["client_invocations"] for level in result.levels] == [12, 12]
     assert result.levels[0].seconds == pytest.approx(1.1 / 2, abs=0.1)
     assert {body["body"]["max_tokens"] for body in server.timing.bodies[1:]} == {4}
+
+
+def test_a_rate_of_conversations_is_named_after_them(server: ModelServer, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = run(server.url, "--turns", 4, "--output-tokens", "4", "--rate", 10, "--requests", 80, "--output", out)
+    assert ran.exit_code == 0, ran.output
+    (level,) = result_of(out).levels
+    assert level.load == "10 conversations/s"
+    assert level.metrics["requests_per_second"] > 15
 
 
 def test_conversations_of_random_words_share_their_system_prompt(server: ModelServer, tmp_path: Path) -> None:

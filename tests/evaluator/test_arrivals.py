@@ -38,6 +38,13 @@ def test_a_load_has_the_same_arrivals_each_time_and_another_load_has_others() ->
     assert due(OpenLoop(request_rate=6), 100) != pytest.approx(faster)
 
 
+def test_a_rate_of_conversations_counts_their_turns() -> None:
+    load = OpenLoop(request_rate=1, end_rate=20, turns=4, requests=840)
+    assert load.label == "1 to 20 conversations/s"
+    assert load.ramp_seconds == pytest.approx(20), "210 conversations, at 10.5 a second on average"
+    assert OpenLoop(request_rate=5, turns=4).default_total == 30 * 5 * 4
+
+
 @pytest.mark.parametrize(("start", "end"), [(1, 20), (20, 1), (5, 5)])
 def test_a_ramp_changes_its_rate_linearly(start: float, end: float) -> None:
     load = OpenLoop(request_rate=start, end_rate=end, arrivals=Arrivals.CONSTANT, seconds=100)

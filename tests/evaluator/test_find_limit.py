@@ -10,6 +10,7 @@ from constructs_optim.evaluator.find_limit import (
     described,
     fewest_requests,
     limit_of,
+    misses_alone,
     next_load,
 )
 from constructs_optim.evaluator.load import MeasuredLevel, Segment
@@ -58,6 +59,16 @@ def test_an_objective_that_cannot_be_measured_decides_nothing() -> None:
     both = LatencyObjectives(time_to_first_token=500, inter_token_latency=1000)
     assert attainment(level, both) == "undecided"
     assert attainment(level, OBJECTIVES) == "meets"
+
+
+def test_where_single_requests_miss_the_objectives_no_lower_rate_meets_them() -> None:
+    """Each request takes a second, and one is sent each second, or each half."""
+    assert misses_alone(level_of([0.2] * 40), OBJECTIVES)
+    assert not misses_alone(level_of([0.95] * 40), OBJECTIVES)
+    crowded = level_of([0.2] * 40)
+    for record in crowded.records:
+        record.end += 1
+    assert not misses_alone(crowded, OBJECTIVES), "they may have waited for each other"
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.99, 0.999])

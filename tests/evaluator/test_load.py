@@ -311,6 +311,13 @@ def test_who_waits_for_a_connection_waits_for_the_endpoint(
     assert 740 < level.segments[0].late_p99 < 2000
 
 
+def test_an_endpoint_that_throttles_gets_time_to_recover(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("constructs_optim.evaluator.load._THROTTLED_SECONDS", 0.4)
+    records, segment = sent(sender(server, asked("fault:429")), ClosedLoop(concurrency=2, seconds=60, warm_up=0))
+    assert "requests all failed: status 429" in segment.abandoned
+    assert 0.4 <= max(record.end for record in records) < 5
+
+
 def test_an_open_loop_of_a_failing_endpoint_is_abandoned(server: ModelServer) -> None:
     load = OpenLoop(request_rate=500, seconds=60)
     level = run(server, asked("fault:500"), load, response_seconds=5)
@@ -411,6 +418,10 @@ def test_unique_prompts_share_no_prefix(server: ModelServer) -> None:
     asked_for = asked_of(server)
     assert len(set(asked_for)) == len(asked_for) >= 10
     assert all(text.startswith("run-") and text.endswith(("the same", "the other")) for text in asked_for)
+    resumed = MeasuredLevel()
+    asyncio.run(to.run(ClosedLoop(concurrency=1, requests=4), resumed))
+    asyncio.run(to.run(ClosedLoop(concurrency=1, requests=8), resumed))
+    assert len(set(asked_of(server))) == len(asked_of(server)), "at another load, and in another part of it"
 
 
 def test_a_pause_within_a_response_is_seen(server: ModelServer) -> None:

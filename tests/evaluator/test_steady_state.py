@@ -50,6 +50,16 @@ def test_what_is_left_out_no_longer_counts() -> None:
     assert not any(record.counted for record in level.records[:left_out])
 
 
+def test_each_segment_is_looked_at_once() -> None:
+    values = lognormal(1)
+    level = level_of([*(4 * each for each in values[:30]), *values[30:]])
+    for record in level_of(lognormal(2)).records:
+        record.segment = 1
+        level.records.append(record)
+    assert leave_out_warm_up(level) == 0
+    assert len(level.counted) == 800
+
+
 @pytest.mark.parametrize(("growth", "sigma"), [(0.6, 0.3), (2.0, 0.8), (-0.5, 0.2)])
 def test_a_queue_that_grows_is_no_steady_state(growth: float, sigma: float) -> None:
     found = 0

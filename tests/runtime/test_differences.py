@@ -23,6 +23,7 @@ from constructs_optim.runtime.evaluation.differences import (
     intervals,
 )
 from constructs_optim.runtime.evaluation.samples import (
+    ALL_TOKENS,
     LATENCIES,
     PERCENTILES,
     Observation,
@@ -93,11 +94,11 @@ def sent(server: str, seed: str, requests: int, *, slower: float = 1.0) -> list[
 
 
 def measured(requests: list[Request]) -> Measured:
-    sample = Sample([observed(each, number) for number, each in enumerate(requests)], seconds_of(requests))
+    sample = Sample([observation(each, number) for number, each in enumerate(requests)], seconds_of(requests))
     return Measured(summarized(requests, seconds_of(requests), USERS, instance_price_per_hour=PRICE), sample)
 
 
-def observed(request: Request, prompt: int | None) -> Observation:
+def observation(request: Request, prompt: int | None) -> Observation:
     known = request if request.is_measured else Request(request.start, request.end)
     return Observation(
         request.start,
@@ -157,6 +158,7 @@ def test_a_whole_sample_has_the_published_metrics() -> None:
     side = measured(sent("lognormal", "seed", 300))
     assert side.sample is not None
     drawn = side.sample.drawn()
+    assert drawn.pop(ALL_TOKENS) == drawn["input_tokens_per_second"] + drawn["output_tokens_per_second"]
     assert drawn.keys() == frozenset(DIRECTIONS).difference(
         ("client_invocation_errors", "empty_inference_response", "tokenizer_failed", "total_throughput"),
         (name for name in SAMPLED if name.startswith(("price_", "blended_"))),
@@ -188,7 +190,8 @@ def test_samples_are_stored_and_read_without_loss() -> None:
     [(users, sample)] = samples_of(document)
     assert users == USERS
     for name, value in sample.drawn().items():
-        assert value == pytest.approx(side.metrics[name], rel=1e-4), name
+        if name != ALL_TOKENS:
+            assert value == pytest.approx(side.metrics[name], rel=1e-4), name
 
 
 def _rate_of_false_calls(server: str, seeds: int) -> float:
@@ -278,6 +281,31 @@ def test_the_same_prompts_on_both_sides_narrow_the_interval() -> None:
     assert apart.verdict == "undecided"
 
 
+@pytest.mark.parametrize("users", [4, 16])
+def test_prompts_are_paired_whatever_order_the_users_took_them_in(users: int) -> None:
+    """Each side has the same prompts, of 10 or 400 tokens: the next free user takes the next one."""
+    drawn = random.Random(5)
+    tokens = [drawn.choice([10, 400]) for _ in range(200)]
+    sides: list[Measured] = []
+    for _ in range(2):
+        free, requests, observed = [0.0] * users, list[Request](), list[Observation]()
+        taken = list(enumerate(tokens))
+        while taken:
+            # Users are ready in another order each time.
+            place, count = taken.pop(min(drawn.randrange(users), len(taken) - 1))
+            start = min(free)
+            end = start + 0.2 + count * 0.01 * drawn.lognormvariate(0, 0.02)
+            free[free.index(start)] = end
+            requests.append(Request(start, end, start + 0.2, end, 100, count))
+            observed.append(observation(requests[-1], place))
+        sample = Sample(observed, seconds_of(requests))
+        sides.append(Measured(sample.drawn(), sample))
+    comparison = Comparison({"client_latency": -1})
+    (paired,) = comparison.differences(*sides)
+    (apart,) = comparison.differences(unpaired(sides[0]), sides[1])
+    assert (paired.verdict, apart.verdict) == ("same", "undecided")
+
+
 def test_what_follows_from_another_metric_has_its_interval() -> None:
     found = {each.name: each for each in differences("lognormal", 7, 400, slower=1.2)}
     throughput, price = found["output_tokens_per_second"], found["price_per_million_output_tokens"]
@@ -286,6 +314,16 @@ def test_what_follows_from_another_metric_has_its_interval() -> None:
     assert price.change is not None
     assert (1 + throughput.change) * (1 + price.change) == pytest.approx(1)
     assert (throughput.verdict, price.verdict) in (("worse", "worse"), ("undecided", "undecided"))
+
+
+def test_the_price_of_all_tokens_is_as_sure_as_their_rate() -> None:
+    """Prompts differ much more than responses do, and are nearly all of the tokens."""
+    drawn = random.Random(2)
+    requests = [Request(at, at + 0.9, at + 0.2, at + 0.9, drawn.choice([100, 3000]), 10) for at in range(200)]
+    sides = [unpaired(measured(requests)) for _ in range(2)]
+    found = {each.name: each.detectable or 0 for each in Comparison(DIRECTIONS).differences(*sides)}
+    assert found["price_per_million_tokens"] == pytest.approx(found["input_tokens_per_second"], rel=0.05)
+    assert found["price_per_million_tokens"] > 0.1 > found["output_tokens_per_second"]
 
 
 def latencies_of(values: Iterable[float]) -> Measured:
@@ -411,6 +449,31 @@ def test_the_requests_that_shares_of_no_failures_ask_for_are_enough(sent: int) -
     assert first.requests < 500
     [again] = comparison.differences(side(first.requests), side(first.requests))
     assert again.verdict == "same"
+
+
+@pytest.mark.parametrize("share", [0.005, 0.02])
+def test_few_good_requests_on_one_side_alone_are_seldom_called_a_difference(share: float) -> None:
+    def side(drawn: random.Random) -> Measured:
+        observed = [
+            Observation(place, client_latency=500.0, meets_objectives=drawn.random() < share) for place in range(100)
+        ]
+        sample = Sample(observed, 100)
+        return Measured(sample.drawn(), sample)
+
+    comparison, drawn = Comparison({"goodput": 1}), random.Random(1)
+    found = [next(comparison.differences(side(drawn), side(drawn))) for _ in range(100)]
+    assert sum(each.verdict in ("better", "worse") for each in found) <= 5
+    assert all((each.requests or 0) > 100 for each in found if each.verdict == "undecided" and each.change != 0)
+
+
+def test_what_is_known_of_some_requests_alone_has_no_rate() -> None:
+    observed = [
+        Observation(place, client_latency=500.0, meets_objectives=None if place % 2 else True, output_tokens=7)
+        for place in range(100)
+    ]
+    drawn = Sample(observed, 100).drawn()
+    assert "goodput" not in drawn
+    assert drawn["output_tokens_per_second"] == pytest.approx(7)
 
 
 def test_a_rate_that_falls_to_nothing_is_worse() -> None:

@@ -28,13 +28,16 @@ from .objectives import LatencyObjectives
 _METRICS = frozenset(metric.name for metric in EVALUATION)
 
 
-def load_label(concurrency: int | None, request_rate: float | None, end_rate: float | None = None) -> str:
-    """The name of a load in reports: its users, or its requests per second."""
+def load_label(
+    concurrency: int | None, request_rate: float | None, end_rate: float | None = None, turns: float = 1.0
+) -> str:
+    """The name of a load in reports: its users, or its requests or conversations per second."""
     if concurrency is not None:
         return f"{concurrency} user" if concurrency == 1 else f"{concurrency} users"
+    unit = "request" if turns == 1 else "conversation"
     if end_rate is not None:
-        return f"{request_rate:g} to {end_rate:g} requests/s"
-    return f"{request_rate:g} request/s" if request_rate == 1 else f"{request_rate:g} requests/s"
+        return f"{request_rate:g} to {end_rate:g} {unit}s/s"
+    return f"{request_rate:g} {unit}/s" if request_rate == 1 else f"{request_rate:g} {unit}s/s"
 
 
 class _Part(BaseModel):
@@ -92,7 +95,8 @@ class Workload(_Part):
 class Level(_Part):
     """The measurements at one ``concurrency``, the number of users, or at one ``request_rate``, in requests per second.
 
-    A rate may have changed linearly to ``end_rate``. ``intervals`` are of metrics, each by itself, with a probability
+    A rate may have changed linearly to ``end_rate``; with several ``turns``, the requests of a conversation on average,
+    it is one of conversations. ``intervals`` are of metrics, each by itself, with a probability
     of 95 %. ``errors`` counts by ``ErrorKind``. An interrupted level is not ``complete``, and keeps its measurements.
     ``retries`` were sent a second time, because the server had closed the idle connection.
     """
@@ -100,6 +104,7 @@ class Level(_Part):
     concurrency: PositiveInt | None = None
     request_rate: PositiveFloat | None = None
     end_rate: PositiveFloat | None = None
+    turns: PositiveFloat = 1.0
     seconds: float = Field(ge=0)
     metrics: dict[str, float]
     intervals: dict[str, tuple[float, float]] = Field(default_factory=dict)
@@ -116,7 +121,7 @@ class Level(_Part):
     @property
     def load(self) -> str:
         """The name of its load in reports."""
-        return load_label(self.concurrency, self.request_rate, self.end_rate)
+        return load_label(self.concurrency, self.request_rate, self.end_rate, self.turns)
 
     @field_validator("metrics")
     @classmethod
@@ -148,7 +153,8 @@ class RateLimit(_Part):
 class EvaluationResult(_Part):
     """One subject's evaluation, by rising concurrency or rate.
 
-    ``notes`` are what a reader must know to judge the values. ``limit`` is the highest rate that meets the
+    ``notes`` are what a reader must know to judge the values. ``missing`` loads were to be measured as well, and were
+    not when the evaluation ended. ``limit`` is the highest rate that meets the
     ``objectives``, where it was searched for. ``price`` is None where it is not known, with the reason in ``notes``.
     """
 
@@ -158,6 +164,7 @@ class EvaluationResult(_Part):
     workload: Workload
     started: dt.datetime
     levels: tuple[Level, ...]
+    missing: tuple[str, ...] = ()
     price: Price | None = None
     objectives: LatencyObjectives | None = None
     limit: RateLimit | None = None
@@ -175,4 +182,4 @@ class EvaluationResult(_Part):
     @property
     def complete(self) -> bool:
         """Whether nothing was interrupted."""
-        return all(level.complete for level in self.levels)
+        return not self.missing and all(level.complete for level in self.levels)

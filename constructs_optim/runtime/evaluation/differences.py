@@ -1,9 +1,9 @@
 """Whether two sides differ, or only seem to: the change of each metric with its interval, and a verdict.
 
 A change is the ratio of a metric after and before. Its logarithm is about normal, with the standard error of the block
-bootstrap (:mod:`samples`); where both sides were sent the same prompts in the same order, the same blocks are drawn of
-both, so that what the prompts have in common cancels out. Intervals hold for all comparisons at once (Bonferroni): that
-one of them misses its true value has a probability of 5 % at most.
+bootstrap (:mod:`samples`); where both sides were sent the same prompts, the same ones are drawn of both, so that what
+they have in common cancels out. Intervals hold for all comparisons at once (Bonferroni): that one of them misses its
+true value has a probability of 5 % at most.
 
 Verdicts follow from the interval and a margin, the largest change that does not matter (two one-sided tests:
 Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680):
@@ -16,16 +16,18 @@ Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
 from .samples import (
+    ALL_TOKENS,
     FEWEST_BEYOND,
     FEWEST_BLOCKS,
     LATENCIES,
     PERCENTILES,
+    Observation,
     Sample,
     blocks_of,
     degrees_of_freedom,
@@ -51,8 +53,7 @@ _SOURCES = {
     "blended_price_per_million_tokens": "inter_token_latency_p50",
     "price_per_million_input_tokens": "input_tokens_per_second",
     "price_per_million_output_tokens": "output_tokens_per_second",
-    # Of a load's mix, which both sides have.
-    "price_per_million_tokens": "output_tokens_per_second",
+    "price_per_million_tokens": ALL_TOKENS,
     "price_per_thousand_requests": "requests_per_second",
     "price_per_thousand_good_requests": "goodput",
 }
@@ -72,6 +73,8 @@ _NORMAL = NormalDist()
 _LARGEST_ERROR = 0.5
 # Of requests, from one guess of how many are needed to the next.
 _GROWTH = 1.1
+# As many as there were, where no request that counts tells the sides apart.
+_MOST_TIMES = 1000.0
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,8 @@ class Difference:
         low, high: the ends of the change's interval, which holds for all comparisons at once; None without one.
         detectable: the smallest change that so many requests show with a probability of 90 %; None without an interval.
         verdict: ``undecided`` where there is no interval.
-        requests: how many requests on each side would decide it; None where it is decided, or where requests do not.
+        requests: how many requests on each side would decide it, or without an interval, give it one; None where it
+            is decided, or where requests do not.
     """
 
     name: str
@@ -136,11 +140,8 @@ class Comparison:
             old, new = before.metrics[name], after.metrics[name]
             if name in COUNTS:
                 yield self._of_shares(name, before, after)
-            elif (old <= 0) != (new <= 0) and name in SAMPLED and are_known:
-                # A rate that is zero on one side alone has no ratio, and leaves no doubt.
-                rose = new > 0
-                verdict: Verdict = "better" if rose == (self.directions[name] > 0) else "worse"
-                yield Difference(name, old, new, None if rose else -1.0, verdict=verdict)
+            elif name == "goodput" and (old <= 0) != (new <= 0) and are_known:
+                yield self._of_none(old, new, samples)
             elif old <= 0 or new <= 0:
                 yield Difference(name, old, new, 0.0 if old == new else None)
             elif (error := errors.get(_SOURCES.get(name, name))) is not None:
@@ -187,8 +188,8 @@ class Comparison:
         if not all(sent):
             return Difference(name, old, new, None)
         shares = old / sent[0], new / sent[1]
-        # Of both, as a side without failures says nothing about how they come.
-        effect = max(side.sample.design_effect if side.sample is not None else 1.0 for side in (before, after))
+        samples = [side.sample for side in (before, after) if side.sample is not None]
+        effect = _design_effect(samples, lambda each: each.client_latency is None)
         critical = _NORMAL.inv_cdf(1 - self.critical_level / 2)
 
         def interval(times: float) -> tuple[float, float]:
@@ -197,7 +198,7 @@ class Comparison:
         change, (low, high) = shares[1] - shares[0], interval(1.0)
         verdict = _verdict(low, high, ALLOWED_SHARE, self.directions[name])
         times = 1.0
-        while verdict == "undecided" and _verdict(*interval(times), ALLOWED_SHARE, self.directions[name]) == verdict:
+        while _verdict(*interval(times), ALLOWED_SHARE, self.directions[name]) == "undecided":
             times *= _GROWTH
         return Difference(
             name,
@@ -210,6 +211,23 @@ class Comparison:
             verdict,
             max(int(min(sent)) + 1, math.ceil(min(sent) * times)) if verdict == "undecided" else None,
         )
+
+    def _of_none(self, old: float, new: float, samples: Sequence[Sample]) -> Difference:
+        """Goodput that is zero on one side has no ratio: the shares of good requests are compared."""
+        counts = [len(sample) for sample in samples]
+        good = [sum(bool(each.meets_objectives) for each in sample.observations) for sample in samples]
+        shares = good[0] / counts[0], good[1] / counts[1]
+        effect = _design_effect(samples, lambda each: each.meets_objectives)
+        critical = _NORMAL.inv_cdf(1 - self.critical_level / 2)
+
+        def verdict(times: float) -> Verdict:
+            return _verdict(*_newcombe(shares, [each * times / effect for each in counts], critical), 0.0, 1)
+
+        found, times = verdict(1.0), 1.0
+        while verdict(times) == "undecided" and times < _MOST_TIMES:
+            times *= _GROWTH
+        requests = math.ceil(min(counts) * times) if times > 1 else None
+        return Difference("goodput", old, new, None if new > 0 else -1.0, verdict=found, requests=requests)
 
 
 @dataclass(frozen=True)
@@ -246,6 +264,11 @@ class _StandardError:
     def arm(self, level: float) -> float:
         """Half the width of the interval at a level."""
         return student_quantile(1 - level / 2, degrees_of_freedom(self.blocks, self.dependence)) * self.value
+
+
+def _design_effect(samples: Sequence[Sample], happens: Callable[[Observation], object]) -> float:
+    """Of all, as a side on which it never happens says nothing about how it comes."""
+    return max((sample.design_effect(happens) for sample in samples), default=1.0)
 
 
 def _newcombe(shares: tuple[float, float], counts: Sequence[float], critical: float) -> tuple[float, float]:
@@ -293,12 +316,13 @@ def intervals(measured: Measured) -> dict[str, tuple[float, float]]:
 
 def _ratio_errors(before: Sample, after: Sample) -> dict[str, _StandardError]:
     """Those of the logarithms of the ratios, by metric."""
-    others = after.replicates(0 if before.is_paired_with(after) else 1)
+    paired = after.paired_with(before)
+    others = paired.replicates() if paired is not None else after.replicates(1)
     ratios = [
         {name: new[name] / value if value else 0.0 for name, value in old.items() if name in new}
         for old, new in zip(before.replicates(), others, strict=True)
     ]
-    return _standard_errors([before, after], ratios)
+    return _standard_errors([before, paired or after], ratios)
 
 
 def _standard_errors(samples: Sequence[Sample], drawn: Sequence[Mapping[str, float]]) -> dict[str, _StandardError]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 MOST_BLOCKS = 20
 """How many blocks a sample has at most: enough for a standard error, and each long enough to hold what is alike."""
@@ -37,6 +37,8 @@ LATENCIES = (
 _SEED = 20
 # From so many values on, three digits are left of each: few hundred values to draw instead of many thousand.
 _MANY = 5000
+ALL_TOKENS = "total_tokens_per_second"
+"""No published metric: what the price of all tokens follows from."""
 # The metric of each rate, by what is counted.
 _RATES = {
     "input_tokens": "input_tokens_per_second",
@@ -46,6 +48,8 @@ _RATES = {
 }
 # Beyond it, the few blocks tell nothing of how far apart two independent ones are.
 _MOST_CORRELATION = 0.9
+# What differs by this share alone does not differ.
+_ROUNDING = 1e-9
 # The fewest degrees of freedom: with fewer, an interval tells nothing.
 _LEAST_FREEDOM = 3
 
@@ -111,13 +115,23 @@ class Sample:
     def __len__(self) -> int:
         return len(self.observations)
 
-    def is_paired_with(self, other: Sample) -> bool:
-        """Whether both sides were sent the same prompts in the same order, so that their blocks belong together."""
-        mine, theirs = ([each.prompt for each in side.observations] for side in (self, other))
-        return 0 < len(mine) == len(theirs) and all(
-            None not in mine[first:last] and sorted(map(str, mine[first:last])) == sorted(map(str, theirs[first:last]))
-            for first, last in self._cuts
-        )
+    def paired_with(self, other: Sample) -> Sample | None:
+        """The same sample, whose blocks have the prompts of the other's; None where they were not sent the same.
+
+        Several users are sent prompts in an order that depends a little on how long each response takes.
+        """
+        waiting: dict[int | str | None, deque[Observation]] = defaultdict(deque)
+        for each in self.observations:
+            waiting[each.prompt].append(each)
+        if None in waiting or not 0 < len(self) == len(other):
+            return None
+        paired = Sample((), self.seconds, self._around)
+        paired.blocks = other.blocks
+        for each in other.observations:
+            if not waiting[each.prompt]:
+                return None
+            paired.observations.append(waiting[each.prompt].popleft())
+        return paired
 
     def drawn(self, weights: Sequence[int] | None = None, *, coarse: bool = False) -> dict[str, float]:
         """The metrics, where each block counts as often as its weight says; once by default.
@@ -130,13 +144,15 @@ class Sample:
             values |= ordered.drawn(name, weights)
         seconds = self.seconds * sum(weights) / len(weights) if weights else 0.0
         for kind, blocks in self._amounts.items():
-            tokens, waited, in_time = (
-                sum(weight * each for weight, each in zip(weights, column, strict=True)) for column in blocks
-            )
-            if seconds > 0 and (in_time or kind == "goodput"):
+            tokens, waited, in_time = (sum(map(mul, weights, column)) for column in blocks)
+            # Of good requests alone, there may truly be none.
+            if seconds > 0 and blocks.in_time and (in_time or kind == "goodput"):
                 values[_RATES[kind]] = in_time / seconds
             if tokens and waited > 0 and kind.endswith("_tokens"):
                 values[f"{kind}_per_second_per_request"] = tokens * 1000 / waited
+        rates = [values.get(_RATES[kind]) for kind in ("input_tokens", "output_tokens")]
+        if None not in rates:
+            values[ALL_TOKENS] = sum(rate or 0.0 for rate in rates)
         return values
 
     @property
@@ -174,13 +190,12 @@ class Sample:
         means = [total / count for _, (total, count) in sorted(totals.items())]
         return variance_inflation(means)
 
-    @cached_property
-    def design_effect(self) -> float:
-        """By which factor the share of failed requests varies more because they come together; 1 where they do not."""
-        failed = [float(each.client_latency is None) for each in self.observations]
-        if self.blocks < FEWEST_BLOCKS or not 0 < sum(failed) < len(self):
+    def design_effect(self, happens: Callable[[Observation], object]) -> float:
+        """By which factor a share of the requests varies more because they come together; 1 where they do not."""
+        counted = [float(bool(happens(each))) for each in self.observations]
+        if self.blocks < FEWEST_BLOCKS or not 0 < sum(counted) < len(self):
             return 1.0
-        share, size, means = sum(failed) / len(self), len(self) / self.blocks, block_means(failed)
+        share, size, means = sum(counted) / len(self), len(self) / self.blocks, block_means(counted)
         spread = math.fsum((mean - share) ** 2 for mean in means) / (len(means) - 1)
         return max(1.0, spread * size / (share * (1 - share))) * variance_inflation(means)
 
@@ -210,13 +225,13 @@ class Sample:
         }
 
     @cached_property
-    def _amounts(self) -> dict[str, tuple[list[float], list[float], list[float]]]:
-        """For each block: its tokens, the milliseconds of their requests, and the tokens of as long a span of time.
+    def _amounts(self) -> dict[str, _Amounts]:
+        """What each kind of tokens, and of requests, adds up to in each block.
 
         Users whose responses end together would fill one span and leave the next one empty, so that a request's tokens
         are spread over the time that it took. Requests are counted like tokens.
         """
-        found: dict[str, tuple[list[float], list[float], list[float]]] = {}
+        found: dict[str, _Amounts] = {}
         span = self.seconds / self.blocks if self.blocks else 0.0
         completed = [each for each in (*self.observations, *self._around) if each.client_latency is not None]
         for kind in _RATES:
@@ -226,18 +241,29 @@ class Sample:
             ]
             if not any(known):
                 continue
-            in_time = [0.0] * self.blocks
             amounts = [each.amount(kind) for each in completed]
             # Of some requests alone, a rate would be too low.
-            for each, amount in zip(completed, amounts, strict=True) if None not in amounts else ():
+            in_time = [] if None in amounts else [0.0] * self.blocks
+            for each, amount in zip(completed, amounts, strict=True) if in_time else ():
                 for block, share in _shares(each, span, self.blocks):
                     in_time[block] += share * (amount or 0.0)
-            found[kind] = (
+            found[kind] = _Amounts(
                 [sum(each.amount(kind) or 0.0 for each in block) for block in known],
                 [sum(each.client_latency or 0.0 for each in block) for block in known],
                 in_time,
             )
         return found
+
+
+class _Amounts(NamedTuple):
+    """Of each block: its tokens, the milliseconds of their requests, and the tokens of as long a span of time.
+
+    ``in_time`` is empty where the tokens of some requests are not known.
+    """
+
+    tokens: list[float]
+    waited: list[float]
+    in_time: list[float]
 
 
 def _shares(observation: Observation, span: float, spans: int) -> Iterator[tuple[int, float]]:
@@ -311,10 +337,12 @@ def variance_inflation(means: Sequence[float]) -> float:
         return 1.0
     _, rest = trend(means)
     spread = math.fsum(each**2 for each in rest)
+    if spread <= (_ROUNDING * math.fsum(means)) ** 2:
+        return 1.0
     shared = math.fsum(first * second for first, second in pairwise(rest))
     # The mean, the slope and the correlation itself are estimated from the same few blocks: each lowers it by about
     # one in their number.
-    correlation = (shared / spread if spread > 0 else 0.0) + 3 / len(means)
+    correlation = shared / spread + 3 / len(means)
     correlation = min(_MOST_CORRELATION, max(0.0, correlation))
     return (1 + correlation) / (1 - correlation)
 
