@@ -121,6 +121,7 @@ def test_a_benchmark_job_completes_and_writes_the_output_files_of_aiperf(
     records = [json.loads(line) for line in files["profile_export.jsonl"].splitlines()]
     conversations = {item["session_id"] for item in json.loads(files["inputs.json"])["data"]}
     assert {record["metadata"]["conversation_id"] for record in records} == conversations
+    assert "session_000000" in conversations
     assert len(records) == found["request_count"]["avg"] == 20
     assert b"Time to First Token (ms)" in files["profile_export_aiperf.csv"]
 

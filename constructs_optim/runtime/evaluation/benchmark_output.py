@@ -171,6 +171,9 @@ def _observations(lines: IO[bytes]) -> Iterator[Observation]:
             continue
         first = start if first is None else first
         known = {} if record.get("error") is not None else values
+        # With a seed, which every workload has, equal ids stand for equal prompts (aiperf 0.13,
+        # common/session_id_generator.py).
+        conversation, turn = metadata.get("conversation_id"), metadata.get("turn_index") or 0
         yield Observation(
             (start - first) / 1e9,
             known.get("time_to_first_token"),
@@ -178,6 +181,7 @@ def _observations(lines: IO[bytes]) -> Iterator[Observation]:
             known.get("request_latency"),
             known.get("input_sequence_length"),
             known.get("output_sequence_length"),
+            f"{conversation}, turn {turn}" if isinstance(conversation, str) else None,
         )
 
 

@@ -109,6 +109,7 @@ class Sample:
         self.observations = sorted(observations, key=lambda each: each.start)
         self.seconds = seconds
         self.blocks = blocks_of(len(observations))
+        self.cuts = cuts(len(observations), self.blocks)
         self._around = around
         self._replicates: dict[int, list[dict[str, float]]] = {}
 
@@ -116,21 +117,29 @@ class Sample:
         return len(self.observations)
 
     def paired_with(self, other: Sample) -> Sample | None:
-        """The same sample, whose blocks have the prompts of the other's; None where they were not sent the same.
+        """The same sample, whose blocks have the prompts of the other's; None where they hardly had the same prompts.
 
-        Several users are sent prompts in an order that depends a little on how long each response takes.
+        Users are sent prompts in an order that depends a little on how long each response takes, and what one side
+        leaves out, as at its beginning, the other one may not.
         """
-        waiting: dict[int | str | None, deque[Observation]] = defaultdict(deque)
-        for each in self.observations:
-            waiting[each.prompt].append(each)
-        if None in waiting or not 0 < len(self) == len(other):
+        blocks: list[list[Observation]] = [[] for _ in range(other.blocks)]
+        places: dict[int | str | None, deque[int]] = defaultdict(deque)
+        for block, (first, last) in enumerate(other.cuts):
+            for each in other.observations[first:last]:
+                places[each.prompt].append(block)
+        places.pop(None, None)
+        shared = 0
+        for position, each in enumerate(self.observations):
+            if places.get(each.prompt):
+                shared += 1
+                blocks[places[each.prompt].popleft()].append(each)
+            elif blocks:
+                blocks[position * other.blocks // len(self)].append(each)
+        if not shared or shared < max(len(self), len(other)) / 2:
             return None
         paired = Sample((), self.seconds, self._around)
-        paired.blocks = other.blocks
-        for each in other.observations:
-            if not waiting[each.prompt]:
-                return None
-            paired.observations.append(waiting[each.prompt].popleft())
+        paired.observations = [each for block in blocks for each in block]
+        paired.blocks, paired.cuts = other.blocks, list(pairwise(accumulate(map(len, blocks), initial=0)))
         return paired
 
     def drawn(self, weights: Sequence[int] | None = None, *, coarse: bool = False) -> dict[str, float]:
@@ -200,16 +209,12 @@ class Sample:
         return max(1.0, spread * size / (share * (1 - share))) * variance_inflation(means)
 
     @cached_property
-    def _cuts(self) -> list[tuple[int, int]]:
-        return cuts(len(self.observations), self.blocks)
-
-    @cached_property
     def _ordered(self) -> dict[str, _Ordered]:
         """The values of each latency."""
         return {
             name: _Ordered.of(
                 (value, block)
-                for block, (first, last) in enumerate(self._cuts)
+                for block, (first, last) in enumerate(self.cuts)
                 for each in self.observations[first:last]
                 for value in each.latencies(name)
             )
@@ -237,7 +242,7 @@ class Sample:
         for kind in _RATES:
             known = [
                 [each for each in self.observations[first:last] if each.amount(kind) is not None]
-                for first, last in self._cuts
+                for first, last in self.cuts
             ]
             if not any(known):
                 continue
@@ -427,6 +432,7 @@ _STORED = (
     "client_latency",
     "input_tokens",
     "output_tokens",
+    "prompt",
 )
 
 
@@ -439,7 +445,7 @@ def stored(samples: Mapping[int, tuple[Sequence[Observation], float]]) -> dict[s
                 "concurrency": concurrency,
                 "seconds": seconds,
                 "requests": [
-                    [None if (value := getattr(each, name)) is None else round(value, 6) for name in _STORED]
+                    [round(value, 6) if isinstance(value := getattr(each, name), float) else value for name in _STORED]
                     for each in observations
                 ],
             }

@@ -231,7 +231,8 @@ def _input(workload: Workload, request: Request, model: str) -> dict[str, Any]:
 
 
 def _conversation(request: Request) -> str:
-    return _id("conversation", request.number)
+    """As aiperf 0.13 names them with a seed (``common/session_id_generator.py``)."""
+    return f"session_{request.number:06d}"
 
 
 def _statistics(unit: str, values: Sequence[float]) -> dict[str, Any]:
