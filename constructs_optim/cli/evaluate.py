@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import importlib.util
 import json
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,16 @@ _MAX_TOKENS = 256
 _MOST_RANDOM_PROMPTS, _RANDOM_PROMPTS_FOR_SECONDS = 2000, 500
 _EXTRA = ("httptools", "jinja2", "tokenizers")
 _SETTINGS = [name for name in SideOptions.model_fields if name not in ("name", "endpoint_name", "url")]
+_OF_ENDPOINTS = {"variant", "inference_component", "savings_plan", "api"}
+# Options that do nothing without any of others.
+_NEEDED = {
+    "prefixes": ("prefix_tokens",),
+    "arrivals": ("rate", "find_limit"),
+    "burstiness": ("rate", "find_limit"),
+    "speed": ("replay",),
+    "attainment": ("ttft", "itl", "latency"),
+    "margin": ("compare",),
+}
 _COLUMNS = {
     "time_to_first_token_p50": "TTFT (ms)",
     "inter_token_latency_p50": "ITL (ms)",
@@ -61,7 +72,14 @@ _COLUMNS = {
 }
 
 
+def _finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no finite number")
+    return value
+
+
 def evaluate_command(
+    context: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -124,7 +142,8 @@ def evaluate_command(
         ),
     ] = None,
     temperature: Annotated[
-        float, typer.Option(min=0, help="0 makes completions comparable.", rich_help_panel="Prompts")
+        float,
+        typer.Option(min=0, callback=_finite, help="0 makes completions comparable.", rich_help_panel="Prompts"),
     ] = 0,
     parameter: Annotated[
         list[str] | None,
@@ -159,7 +178,9 @@ def evaluate_command(
     ] = Arrivals.POISSON,
     burstiness: Annotated[
         float,
-        typer.Option(min=0.01, help="Shape of gamma arrivals: small is bursty.", rich_help_panel="Load"),
+        typer.Option(
+            min=0.01, callback=_finite, help="Shape of gamma arrivals: small is bursty.", rich_help_panel="Load"
+        ),
     ] = 0.25,
     replay: Annotated[
         bool,
@@ -184,7 +205,8 @@ def evaluate_command(
         ),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=1, help="Send for so long at each level instead.", rich_help_panel="Load")
+        float | None,
+        typer.Option(min=1, callback=_finite, help="Send for so long at each level instead.", rich_help_panel="Load"),
     ] = None,
     warm_up: Annotated[
         int,
@@ -198,7 +220,11 @@ def evaluate_command(
     timeout: Annotated[
         float,
         typer.Option(
-            min=0.1, metavar="SECONDS", help="Seconds after which a request has failed.", rich_help_panel="Load"
+            min=0.1,
+            callback=_finite,
+            metavar="SECONDS",
+            help="Seconds after which a request has failed.",
+            rich_help_panel="Load",
         ),
     ] = 120,
     ttft: Annotated[
@@ -216,7 +242,11 @@ def evaluate_command(
     attainment: Annotated[
         float,
         typer.Option(
-            min=0.01, max=1, help="The share of requests that have to meet the objectives.", rich_help_panel="Judgement"
+            min=0.01,
+            max=1,
+            callback=_finite,
+            help="The share of requests that have to meet the objectives.",
+            rich_help_panel="Judgement",
         ),
     ] = ATTAINMENT,
     margin: Annotated[
@@ -224,6 +254,7 @@ def evaluate_command(
         typer.Option(
             min=0.001,
             max=1,
+            callback=_finite,
             help="With --compare: the largest change that counts as none.",
             rich_help_panel="Judgement",
         ),
@@ -233,6 +264,7 @@ def evaluate_command(
         typer.Option(
             min=0,
             max=1,
+            callback=_finite,
             help="Exit status 5 if more of a level's requests fail: 0.01 for 1 %.",
             rich_help_panel="Judgement",
         ),
@@ -262,6 +294,7 @@ def evaluate_command(
 
     if requests is not None and seconds is not None:
         raise typer.BadParameter("use --requests or --seconds, not both")
+    _refuse_ignored(context, arrivals)
     if resume is not None:
         directory = RunDirectory(resume)
         _run(directory.options(), directory)
@@ -323,6 +356,31 @@ def evaluate_command(
     _run(options, directory)
 
 
+def _refuse_ignored(context: typer.Context, arrivals: Arrivals) -> None:
+    """Raise BadParameter for options that were typed and would do nothing."""
+    given = [
+        name
+        for name in context.params
+        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    ]
+    if "resume" in given and (others := [_typed(name) for name in given if name != "resume"]):
+        raise typer.BadParameter(
+            f"the evaluation in --resume FOLDER knows its options: leave out {' and '.join(others)}"
+        )
+    for name in given:
+        needed = _NEEDED.get(name, ())
+        if needed and not any(each in given for each in needed):
+            able = " or ".join(map(_typed, needed))
+            raise typer.BadParameter(f"{_typed(name)} does nothing without {able}: add it, or leave out {_typed(name)}")
+    if "burstiness" in given and arrivals is not Arrivals.GAMMA:
+        raise typer.BadParameter("--burstiness is the shape of gamma arrivals: add --arrivals gamma, or leave it out")
+
+
+def _typed(name: str) -> str:
+    """A parameter as it is typed."""
+    return "TARGET" if name == "target" else f"--{name.replace('_', '-')}"
+
+
 def _sides(target: str | None, baseline: str | None) -> tuple[SideOptions, ...]:
     if target is None:
         raise typer.BadParameter("name a TARGET, or use --resume")
@@ -360,6 +418,9 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
         raise typer.BadParameter(f"{parameter}: {describe_errors(error)}") from None
     if (side.endpoint_name is None) == (side.url is None):
         raise typer.BadParameter(f"{parameter}: name an endpoint (endpoint_name) or a server (url)")
+    if side.url is not None and (ignored := [key for key in settings if key in _OF_ENDPOINTS]):
+        named = " and ".join(f"{key.replace('_', '-')}=" for key in ignored)
+        raise typer.BadParameter(f"{parameter}: {side.url} is a server, not an endpoint: leave out {named}")
     return side
 
 
@@ -373,6 +434,10 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
             parameters[name] = json.loads(text)
         except ValueError:
             parameters[name] = text
+        try:
+            json.dumps(parameters[name], allow_nan=False)
+        except ValueError:
+            raise typer.BadParameter(f"--parameter {pair!r}: JSON has finite numbers only") from None
     return parameters
 
 

@@ -114,10 +114,15 @@ class LoadOptions:
 
     def _replays(self, prompts: Sequence[Prompt] | None) -> tuple[Load, ...]:
         times = [prompt.at_seconds for prompt in prompts or () if prompt.at_seconds is not None]
-        if prompts is None or len(times) < max(2, len(prompts)) or times[-1] <= 0:
+        if prompts is None or len(times) < len(prompts):
             raise typer.BadParameter(
                 "--replay needs --prompts FILE with a time for each: captures of SageMaker, a trace of Mooncake, Azure "
                 "or BurstGPT, or at_seconds"
+            )
+        if times[-1] <= 0:
+            raise typer.BadParameter(
+                "--replay needs different times, and those in the file are all the same: send its prompts with "
+                "--concurrency or --rate"
             )
         try:
             speeds = sorted(_NUMBERS.validate_python(self.speed.split(",")))

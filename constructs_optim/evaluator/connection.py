@@ -37,6 +37,8 @@ _CONNECT_SECONDS = 30.0
 # request on a closed connection fails with the server's reset, a round trip after sending: RFC 9112, section 9.3.1,
 # "Retrying Requests".
 _IDLE_SECONDS, _AT_ONCE_SECONDS = 1.0, 0.5
+# Interim responses have lower statuses, and come before the response: RFC 9110, section 15.2.
+_FINAL = 200
 _CREDENTIALS_LAST_SECONDS = 120
 _LONGEST_MESSAGE = 300
 _TOKEN_SECONDS = 900
@@ -303,7 +305,12 @@ def error_message(data: dict[str, Any]) -> str:
     if isinstance(error, dict):
         error = error.get("message") or error
     message = error or data.get("OriginalMessage") or data.get("message") or data.get("Message") or data
-    return message if isinstance(message, str) else json.dumps(message)
+    return well_formed(message) if isinstance(message, str) else json.dumps(message)
+
+
+def well_formed(text: str) -> str:
+    """Text that can be written: JSON may have halves of surrogate pairs. Two that belong together become one."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 async def _opened(server: Server) -> _Wire:
@@ -403,7 +410,11 @@ class _Wire(asyncio.Protocol):
         self._exchange.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        self._exchange.status = self._parser.get_status_code()
+        status = self._parser.get_status_code()
+        if status < _FINAL:
+            self._exchange.headers.clear()
+            return
+        self._exchange.status = status
         if self._tunnel and self._exchange.status == 200:
             self._complete()
 
@@ -411,6 +422,8 @@ class _Wire(asyncio.Protocol):
         self._exchange.pieces.append((self._now, body))
 
     def on_message_complete(self) -> None:
+        if self._parser.get_status_code() < _FINAL:
+            return
         self._complete()
         if not self._parser.should_keep_alive():
             self.close()

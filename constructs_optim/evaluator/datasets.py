@@ -41,8 +41,8 @@ _LIMITS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
 class _Line(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore")
 
-    def prompt(self) -> Prompt:
-        """As this library writes it."""
+    def prompt(self) -> Prompt | None:
+        """As this library writes it; None where nothing is asked."""
         raise NotImplementedError
 
 
@@ -52,12 +52,13 @@ class _Said(BaseModel):
 
 
 class _ShareGpt(_Line):
-    conversations: tuple[_Said, ...] = Field(min_length=1)
+    conversations: tuple[_Said, ...]
 
-    def prompt(self) -> Prompt:
+    def prompt(self) -> Prompt | None:
         asked = [said.value for said in self.conversations if said.speaker in ("human", "user")]
         if not asked:
-            raise ValueError("the conversation has nothing that a user says (from: human)")
+            # Files of such conversations have empty ones among them, and ends of longer ones.
+            return None
         if len(asked) == 1:
             return Prompt(prompt=asked[0])
         return Prompt(turns=tuple(Turn(prompt=text) for text in asked))
@@ -119,7 +120,7 @@ _TRACES: Sequence[Mapping[str, str]] = (
 
 
 def read_prompts(path: Path) -> list[Prompt]:
-    """The prompts of a file, of whichever format; empty lines are skipped.
+    """The prompts of a file, of whichever format; empty lines are skipped, and conversations in which no user speaks.
 
     Times of recorded traffic are in seconds from the first request. Raises EvaluationError, with all faulty lines.
     """
@@ -129,9 +130,13 @@ def read_prompts(path: Path) -> list[Prompt]:
         raise EvaluationError(f"the prompts cannot be read from {path}: {error}") from None
     prompts: list[Prompt] = []
     faults: list[str] = []
+    silent = 0
     for number, entry in _entries(path, content):
         try:
             prompt = _prompt_of(entry)
+            if prompt is None:
+                silent += 1
+                continue
             # What cannot be written cannot be sent: half of a surrogate pair.
             prompt.model_dump_json()
             prompts.append(prompt)
@@ -143,6 +148,8 @@ def read_prompts(path: Path) -> list[Prompt]:
         more = [f"  and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
         listed = "\n".join([*faults[:_MOST_FAULTS], *more])
         raise EvaluationError(f"{path} has {len(faults)} faulty line{'s' if len(faults) > 1 else ''}:\n{listed}")
+    if silent and not prompts:
+        raise EvaluationError(f"{path} holds no prompts: in none of its conversations a user speaks (from: human)")
     if not prompts:
         raise EvaluationError(
             f'{path} holds no prompts: write one JSON object a line, for instance {{"prompt": "Hello"}}'
@@ -180,7 +187,7 @@ def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, st
     yield from ((number, line) for number, line in enumerate(content.split("\n"), start=1) if line.strip())
 
 
-def _prompt_of(entry: str | dict[str, str]) -> Prompt:
+def _prompt_of(entry: str | dict[str, str]) -> Prompt | None:
     if isinstance(entry, dict):
         columns = next((columns for columns in _TRACES if columns.keys() <= entry.keys()), None)
         if columns is None:

@@ -10,6 +10,7 @@ import asyncio
 import re
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException
 from urllib.parse import urlsplit
 
 _SAMPLE = re.compile(r"^vllm:spec_decode_num_(drafts|accepted_tokens)_total(?:\{[^\n]*\})? ([0-9.e+]+)$", re.MULTILINE)
@@ -37,7 +38,7 @@ async def count_drafts(url: str | None) -> Drafts:
     parts = urlsplit(url)
     try:
         page = await asyncio.to_thread(_read, f"{parts.scheme}://{parts.netloc}/metrics")
-    except (OSError, ValueError):
+    except (OSError, ValueError, HTTPException):
         return Drafts()
     counts = {"drafts": 0.0, "accepted_tokens": 0.0}
     for name, value in _SAMPLE.findall(page):

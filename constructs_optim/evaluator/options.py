@@ -202,7 +202,7 @@ class SideOptions(_Options):
     # Whose rate is the price of an instance, instead of the price on demand.
     savings_plan: SavingsPlan | None = None
     # By default the AWS Price List's, for an endpoint.
-    instance_price_per_hour: PositiveFloat | None = None
+    instance_price_per_hour: Annotated[PositiveFloat, Field(allow_inf_nan=False)] | None = None
     discount: float = Field(default=0.0, ge=0, lt=1)
 
     @property

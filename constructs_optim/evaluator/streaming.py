@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from botocore.eventstream import EventStreamBuffer, ParserError
 
-from .connection import Exchange, error_message
+from .connection import Exchange, error_message, well_formed
 from .options import FormatName, Generation
 from .prompts import Prompt
 from .requests import ErrorKind, Request
@@ -63,13 +63,14 @@ class Record(Request):
     def fail(self, error: ErrorKind, message: str) -> None:
         """Record an error; the first one counts."""
         if self.error is None:
-            self.error, self.message = error, message[:_LONGEST_MESSAGE]
+            self.error, self.message = error, well_formed(message[:_LONGEST_MESSAGE])
 
 
 class Format:
     """A schema of requests and completions; an instance reads one response into its ``record``.
 
-    Responses are server-sent events or JSON lines, with or without AWS's frames; subclasses read one JSON object.
+    Responses are server-sent events or JSON lines, with or without AWS's frames, or one JSON object in several lines;
+    subclasses read one JSON object.
     Objects of another schema (a ping, a count, additions of a later version) are ignored, as by OpenAI's own client; a
     response of only such objects is malformed.
     """
@@ -85,6 +86,7 @@ class Format:
         self._frames: Any = EventStreamBuffer() if framed else None
         self._rest = self._data = b""
         self._event = self._unknown = ""
+        self._unread: list[bytes] = []
         self._finished = False
 
     @classmethod
@@ -108,15 +110,23 @@ class Format:
         exchange, record = self._exchange, self.record
         if exchange.error is not None:
             record.fail(exchange.error, exchange.message)
-            return record
+        else:
+            self._end()
+        # Now that both halves of a surrogate pair are here, which a server may send in two pieces.
+        record.text, record.reasoning = well_formed(record.text), well_formed(record.reasoning)
+        return record
+
+    def _end(self) -> None:
+        exchange, record = self._exchange, self.record
         if self._rest.strip():
             self._line(exchange.end, self._rest)
         self._line(exchange.end, b"")
+        if self._unread and not self._read_json(exchange.end, unread := b"\n".join(self._unread)):
+            self._fail_malformed(unread)
         if self._unknown and record.first_token is None:
             record.fail(ErrorKind.MALFORMED_RESPONSE, f"not of this format: {self._unknown}")
         elif not self._finished and exchange.pieces:
             record.fail(ErrorKind.CUT_STREAM, "the response ended before the completion was finished")
-        return record
 
     def _payloads(self, piece: bytes) -> Iterator[bytes]:
         self._frames.add_data(piece)
@@ -143,8 +153,8 @@ class Format:
             if self._data and self._event in ("", "message", "error"):
                 self._fail_malformed(self._data)
             self._data, self._event = b"", ""
-        elif not line.startswith((b":", b"id:", b"retry:")) and not self._read_json(at, line):
-            self._fail_malformed(line)
+        elif not line.startswith((b":", b"id:", b"retry:")) and (self._unread or not self._read_json(at, line)):
+            self._unread.append(line)
 
     def _fail_malformed(self, line: bytes) -> None:
         message = f"no JSON object: {line[:80].decode(errors='replace')}"
@@ -210,7 +220,8 @@ class ChatFormat(Format):
                 self._finished = True
         usage = data.get("usage")
         if usage:
-            self.record.server_input_tokens = _token_count(usage.get("prompt_tokens"))
+            # A prompt is never empty: 0 is no count.
+            self.record.server_input_tokens = _token_count(usage.get("prompt_tokens")) or None
             if isinstance(details := usage.get("prompt_tokens_details"), dict):
                 self.record.cached_tokens = _token_count(details.get("cached_tokens"))
             self.record.server_output_tokens = _token_count(usage.get("completion_tokens"))

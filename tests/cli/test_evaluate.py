@@ -501,6 +501,22 @@ def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
         (("http://x", "--find-limit", "--ttft", "1s", "--attainment", "1"), "no number of requests decides"),
         (("http://x", "--rate", "20,20"), "more than one level of 20 requests/s"),
         (("http://x", "--rate", "inf"), "use requests per second, as 0.5,1,2"),
+        (("http://x,instance-price-per-hour=inf",), "instance_price_per_hour: Input should be a finite number"),
+        (("http://x", "--seconds", "inf"), "inf is no finite number"),
+        (("http://x", "--timeout", "inf"), "inf is no finite number"),
+        (("http://x", "--temperature", "inf"), "inf is no finite number"),
+        (("http://x", "--rate", "1", "--burstiness", "inf"), "inf is no finite number"),
+        (("http://x", "--parameter", "top_p=NaN"), "'top_p=NaN': JSON has finite numbers only"),
+        (("http://x", "--speed", "1"), "--speed does nothing without --replay"),
+        (("http://x", "--arrivals", "gamma"), "--arrivals does nothing without --rate or --find-limit"),
+        (("http://x", "--burstiness", "0.5"), "--burstiness does nothing without --rate or --find-limit"),
+        (("http://x", "--rate", "1", "--burstiness", "0.5"), "add --arrivals gamma, or leave it out"),
+        (("http://x", "--prefixes", "5"), "--prefixes does nothing without --prefix-tokens"),
+        (("http://x", "--attainment", "0.5"), "--attainment does nothing without --ttft or --itl or --latency"),
+        (("http://x", "--margin", "0.1"), "--margin does nothing without --compare"),
+        (("http://x,variant=a,api=openai",), "http://x is a server, not an endpoint: leave out variant= and api="),
+        (("http://x", "--compare", "http://y,savings-plan=1y-no-upfront"), "leave out savings-plan="),
+        (("http://x", "--resume", "y", "--rate", "1"), "knows its options: leave out"),
         (("http://x", "--ttft", "500"), "'500' is no duration: use 500ms or 0.5s"),
         (("http://x", "--input-tokens", "uniform:9,2"), "'uniform:9,2' is no distribution of input tokens"),
     ],
@@ -509,6 +525,14 @@ def test_incompatible_options_are_refused(arguments: tuple[Any, ...], said: str)
     ran = run(*arguments)
     assert ran.exit_code == 2
     assert said in " ".join(ran.output.split())
+
+
+def test_a_replay_of_requests_at_one_time_is_refused(tmp_path: Path) -> None:
+    prompts = tmp_path / "trace.jsonl"
+    prompts.write_text('{"prompt": "a", "at_seconds": 5}\n{"prompt": "b", "at_seconds": 5}\n')
+    ran = run("http://x", "--prompts", prompts, "--replay")
+    assert ran.exit_code == 2
+    assert "--replay needs different times, and those in the file are all the same" in " ".join(ran.output.split())
 
 
 def test_invalid_prompts_are_refused_before_any_request_is_sent(server: ModelServer, tmp_path: Path) -> None:

@@ -179,6 +179,10 @@ def _compressed(*weights: dict[str, Any]) -> dict[str, Any]:
     return {"quantization_config": {"quant_method": "compressed-tensors", "config_groups": groups}}
 
 
+def _quantized(method: str, **members: Any) -> dict[str, Any]:
+    return {"quantization_config": {"quant_method": method, **members}}
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
@@ -203,6 +207,29 @@ def _compressed(*weights: dict[str, Any]) -> dict[str, Any]:
         (_compressed({"num_bits": 8, "type": "float"}), {"precision": "fp8"}),
         (_compressed({"num_bits": 4, "type": "int", "group_size": 128}), {"precision": "int4"}),
         (_compressed({"num_bits": 8, "type": "float"}, {"num_bits": 4, "type": "int"}), {"precision": None}),
+        (_compressed(), {"weight_bits": 16, "precision": None}),
+        (_quantized("bitsandbytes", load_in_4bit=True, load_in_8bit=False), {"weight_bits": 4}),
+        (_quantized("bitsandbytes", load_in_8bit=True), {"weight_bits": 8, "precision": "bitsandbytes"}),
+        (_quantized("eetq"), {"weight_bits": 8, "precision": "eetq"}),
+        (
+            _quantized("hqq", quant_config={"weight_quant_params": {"nbits": 3}}),
+            {"weight_bits": 3, "precision": "hqq"},
+        ),
+        (
+            _quantized("torchao", quant_type={"default": {"_type": "Int8DynamicActivationInt4WeightConfig"}}),
+            {"weight_bits": 4, "precision": "torchao"},
+        ),
+        (_quantized("torchao", quant_type="float8_weight_only"), {"weight_bits": 8}),
+        (_quantized("torchao", quant_type={"default": {"_type": "AutoQuant"}}), {"weight_bits": None}),
+        (
+            _quantized("quark", global_quant_config={"weight": {"dtype": "fp8_e4m3"}}),
+            {"weight_bits": 8, "precision": "quark"},
+        ),
+        (_quantized("quark", global_quant_config={"weight": [{"dtype": "fp8_e4m3"}]}), {"weight_bits": None}),
+        (
+            {**_quantized("new"), **CONFIG, "intermediate_size": 25_600},
+            {"weight_bits": None, "precision": None, "parameters_billion": None, "stored_gb": None},
+        ),
         ({"text_config": CONFIG}, {"layers": 64, "weight_bits": 16}),
         ({**CONFIG, "kv_lora_rank": 512}, {"layers": None, "key_value_heads": None}),
         ({"layer_types": ["full_attention", "sliding_attention"] * 3}, {"full_attention_layers": 3}),

@@ -14,11 +14,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from constructs_optim.evaluator.connection import UrlTarget, proxy_for
+from constructs_optim.evaluator.connection import Connection, Exchange, UrlTarget, proxy_for
 from constructs_optim.evaluator.options import ClosedLoop, EvaluationError
 from constructs_optim.evaluator.requests import ErrorKind
 
-from ..support.model_server import ModelServer, asked, sender, sent
+from ..support.model_server import ModelServer, answering, asked, sender, sent
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +127,19 @@ def test_a_proxy_that_refuses_the_tunnel_is_reported(secure: ModelServer, monkey
     proxy.stop()
     assert records[0].error is ErrorKind.CONNECTION
     assert "opens no tunnel to 127.0.0.1: status 407" in records[0].message
+
+
+@pytest.mark.parametrize("interim", ["100 Continue", "103 Early Hints\r\nLink: </style.css>"])
+def test_interim_responses_are_skipped(interim: str) -> None:
+    async def exchanged() -> Exchange:
+        final = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nHi"
+        async with answering(f"HTTP/1.1 {interim}\r\n\r\n".encode(), final) as url:
+            to = UrlTarget(url)
+            return await Connection(to.server).send(await to.request(b"{}", "/chat/completions"), 10)
+
+    exchange = asyncio.run(exchanged())
+    assert (exchange.status, exchange.headers, exchange.error) == (200, {"content-length": "2"}, None)
+    assert b"".join(piece for _, piece in exchange.pieces) == b"Hi"
 
 
 def test_no_proxy_bypasses_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

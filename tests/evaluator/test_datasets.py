@@ -38,6 +38,15 @@ def test_sharegpt_is_read_as_an_array_or_line_by_line(tmp_path: Path) -> None:
     assert array == lines == [Prompt(prompt="Hi"), Prompt(turns=(Turn(prompt="One"), Turn(prompt="Two")))]
 
 
+def test_conversations_in_which_no_user_speaks_are_skipped(tmp_path: Path) -> None:
+    empty: dict[str, Any] = {"conversations": []}
+    answer = {"conversations": [{"from": "gpt", "value": "Hello"}]}
+    asked = {"conversations": [{"from": "human", "value": "Hi"}]}
+    assert read_prompts(written(tmp_path, empty, asked, answer)) == [Prompt(prompt="Hi")]
+    with pytest.raises(EvaluationError, match=r"in none of its conversations a user speaks"):
+        read_prompts(written(tmp_path, empty, answer))
+
+
 def test_aiperf_files_are_read_with_their_times_and_delays(tmp_path: Path) -> None:
     lines = (
         {"text": "later", "timestamp": 2500},
@@ -140,7 +149,6 @@ def test_a_traced_request_that_failed_has_no_limit_and_times_keep_their_offsets(
         ('{"prompt": "a", "at_seconds": NaN}', "at_seconds: Input should be a finite number"),
         ('{"prompt": "a", "at_seconds": 1e300}', "at_seconds: Input should be less than or equal to"),
         ('{"text": "a", "timestamp": Infinity}', "timestamp: Input should be a finite number"),
-        ({"conversations": [{"from": "gpt", "value": "Hello"}]}, "nothing that a user says"),
         ({"turns": [{"text": "a", "delay": -1}]}, "turns.0.delay: Input should be greater than or equal to 0"),
         ({"input_length": 0}, "input_length: Input should be greater than 0"),
         ({"captureData": {}}, "no request that is a JSON object"),

@@ -8,7 +8,7 @@ import pytest
 
 from constructs_optim.evaluator.drafts import Drafts, count_drafts
 
-from ..support.model_server import ModelServer
+from ..support.model_server import ModelServer, answering
 
 
 def test_a_server_that_speculates_is_asked_for_its_counters(server: ModelServer) -> None:
@@ -23,6 +23,17 @@ def test_who_has_no_counters_says_nothing(url: str | None) -> None:
 
 def test_another_page_says_nothing(server: ModelServer) -> None:
     assert asyncio.run(count_drafts(server.url)) == Drafts()
+
+
+@pytest.mark.parametrize(
+    "answered", [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nvllm", b"no HTTP\r\n\r\n"]
+)
+def test_a_broken_page_says_nothing(answered: bytes) -> None:
+    async def asked() -> Drafts:
+        async with answering(answered) as url:
+            return await count_drafts(url)
+
+    assert asyncio.run(asked()) == Drafts()
 
 
 def test_a_server_that_began_anew_counts_from_zero() -> None:

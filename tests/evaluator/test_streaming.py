@@ -82,6 +82,25 @@ def test_a_response_that_is_not_streamed_is_decoded() -> None:
     assert (answer.text, answer.server_output_tokens, answer.error) == ("Hello", 2, None)
 
 
+def test_a_response_that_is_not_streamed_may_have_several_lines() -> None:
+    whole = {"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}], "usage": USAGE["usage"]}
+    written = json.dumps(whole, indent=1).encode()
+    answer = decoded(ChatFormat, written[:30], written[30:])
+    assert (answer.text, answer.server_output_tokens, answer.first_token, answer.error) == ("Hello", 2, 3, None)
+    answer = decoded(ChatFormat, json.dumps({"error": {"message": "no memory"}}, indent=1).encode())
+    assert (answer.error, answer.message) == (ErrorKind.MODEL_ERROR, "no memory")
+
+
+def test_text_that_cannot_be_written_is_replaced_and_a_divided_pair_is_one_character() -> None:
+    """A tokenizer may divide an emoji, and a server write each half as it comes."""
+    answer = decoded(ChatFormat, events(chunk("a\ud83d")), events(chunk("\ude00b\ud800", "stop")))
+    assert (answer.text, answer.error) == ("a😀b�", None)
+    answer = decoded(ChatFormat, events({"choices": [{"delta": {"reasoning": "\ud800."}}]}), error=ErrorKind.TIMEOUT)
+    assert answer.reasoning == "�."
+    answer = decoded(ChatFormat, events({"error": {"message": "ill: \ud800"}}))
+    assert answer.message == "ill: �"
+
+
 def test_a_completion_of_text_is_decoded_as_a_chat_is() -> None:
     def part(text: str, finish: str | None = None) -> dict[str, Any]:
         return {"choices": [{"index": 0, "text": text, "finish_reason": finish}]}
@@ -202,6 +221,12 @@ def test_an_invalid_token_count_is_ignored(count: object) -> None:
     )
 
 
+def test_a_prompt_of_no_tokens_is_not_counted() -> None:
+    usage = {"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0}}
+    answer = decoded(ChatFormat, events(chunk("Hi", "stop"), usage))
+    assert (answer.server_input_tokens, answer.server_output_tokens) == (None, 0)
+
+
 def test_a_line_that_is_nested_too_deeply_is_malformed() -> None:
     answer = decoded(ChatFormat, b"data: " + b"[" * 200_000 + b"\n\n")
     assert answer.error is ErrorKind.MALFORMED_RESPONSE
@@ -252,6 +277,7 @@ def test_the_first_error_of_a_stream_is_the_one_recorded() -> None:
             "no endpoint",
         ),
         (302, {}, b"", ErrorKind.CLIENT_ERROR, "status 302"),
+        (500, {}, b'{"error": "bad \\ud800"}', ErrorKind.SERVER_ERROR, "status 500 bad �"),
         (503, {}, b"<html>", ErrorKind.SERVER_ERROR, "status 503 <html>"),
         (424, {}, b'{"OriginalStatusCode": 400, "OriginalMessage": "bad"}', ErrorKind.CLIENT_ERROR, "status 424 bad"),
         (424, {}, b'{"OriginalStatusCode": 429, "Message": "busy"}', ErrorKind.THROTTLED, "busy"),

@@ -104,9 +104,93 @@ def test_mamba_layers_keep_a_state() -> None:
     assert found["state_bytes"] == 2 * 23 * (64 * 64 * 128 * 4 + 3 * (64 * 64 + 2 * 8 * 128) * 2)
 
 
-@pytest.mark.parametrize("changed", [{"layer_types": ["conv"] * 32}, {"layer_types": ["full_attention"]}, {}])
-def test_a_cache_of_unknown_or_equal_layers_is_not_special(changed: dict[str, Any]) -> None:
-    assert "cache_bytes" not in columns({**LLAMA, **changed})
+# Granite 4, Bamba and, in another form, Jamba: 128 heads of 64 with a state of 128.
+MAMBA = {"mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_n_groups": 1, "mamba_d_conv": 4}
+KINDS = ["mamba", "mamba", "mamba", "attention"] * 8
+
+
+@pytest.mark.parametrize(
+    ("changed", "attention", "state"),
+    [
+        ({**MAMBA, "layer_types": KINDS}, 8, 8192 * 128 + 3 * (8192 + 2 * 128)),
+        ({**MAMBA, "layers_block_type": KINDS}, 8, 8192 * 128 + 3 * (8192 + 2 * 128)),
+        # "auto" is the expanded width, shared by the heads.
+        (
+            {**MAMBA, "mamba_d_head": "auto", "mamba_expand": 2, "attn_layer_indices": [9, 18, 27]},
+            3,
+            8192 * 128 + 3 * (8192 + 2 * 128),
+        ),
+        # Mamba 1: no heads, and no groups.
+        (
+            {
+                "attn_layer_period": 8,
+                "attn_layer_offset": 4,
+                "mamba_d_state": 16,
+                "mamba_d_conv": 4,
+                "mamba_expand": 2,
+            },
+            4,
+            8192 * 16 + 3 * 8192,
+        ),
+    ],
+)
+def test_the_layers_of_each_hybrid_are_told_apart(changed: dict[str, Any], attention: int, state: int) -> None:
+    found = columns({**LLAMA, **changed})
+    assert found["full_attention_layers"] == attention
+    assert found["cache_bytes"] == 4 * attention * 8 * 128
+    assert found["state_bytes"] == 2 * (32 - attention) * 2 * state
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"layer_types": ["conv"] * 32},
+        {"layer_types": ["full_attention"]},
+        {"layer_types": ["full_attention", "sliding_attention"] * 16},
+        {"attn_layer_period": 8, "attn_layer_offset": 4},
+    ],
+)
+def test_a_cache_of_unknown_layers_is_not_known(changed: dict[str, Any]) -> None:
+    assert not columns({**LLAMA, **changed}).keys() & {"layers", "key_value_heads", "cache_bytes"}
+
+
+@pytest.mark.parametrize("changed", [{"layer_types": ["full_attention"] * 32}, {}])
+def test_a_cache_of_equal_layers_is_not_special(changed: dict[str, Any]) -> None:
+    found = columns({**LLAMA, **changed})
+    assert (found["layers"], found["key_value_heads"]) == (32, 8)
+    assert "cache_bytes" not in found
+
+
+@pytest.mark.parametrize(("is_newer", "heads"), [(False, 1), (True, 8)])
+def test_multi_query_attention_has_one_head_of_keys(is_newer: bool, heads: int) -> None:
+    """Falcon 7B, and Falcon 40B, whose newer architecture has groups in spite of the member."""
+    config = {
+        "num_attention_heads": 71,
+        "num_kv_heads": 8,
+        "multi_query": True,
+        "new_decoder_architecture": is_newer,
+        "hidden_size": 4544,
+    }
+    assert columns(config)["key_value_heads"] == heads
+
+
+def test_sparse_attention_keeps_keys_of_its_indexer() -> None:
+    """DeepSeek V3.2: a key of 128 bytes and its scale of 4, whatever the type of the cache."""
+    found = columns({**CONFIGS["deepseek-ai/DeepSeek-V3"], "model_type": "deepseek_v32", "index_head_dim": 128})
+    assert found["cache_bytes"] == 61 * (2 * 576 + 132)
+
+
+def test_a_tied_output_layer_is_not_summed_wherever_it_is_said() -> None:
+    found = columns({"tie_word_embeddings": True, "text_config": LLAMA})
+    assert found["parameters_billion"] == pytest.approx(8.03 - 128_256 * 4096 / 1e9, abs=0.001)
+
+
+@pytest.mark.parametrize("tower", ["vision_config", "audio_config"])
+def test_the_size_of_a_model_that_reads_more_than_text_is_not_derived(tower: str) -> None:
+    assert not columns({"text_config": LLAMA, tower: {"hidden_size": 3200}}).keys() & {
+        "parameters_billion",
+        "stored_gb",
+    }
 
 
 def test_a_recorded_cache_comes_before_the_catalogs() -> None:

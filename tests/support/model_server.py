@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import threading
+from collections.abc import AsyncIterator
 
 from constructs_optim.evaluator.connection import Target, UrlTarget
 from constructs_optim.evaluator.load import MeasuredLevel, Segment, Sender
@@ -36,6 +38,22 @@ class ModelServer:
         self._loop.call_soon_threadsafe(self._server.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=10)
+
+
+@contextlib.asynccontextmanager
+async def answering(*pieces: bytes) -> AsyncIterator[str]:
+    """The URL of a server that answers every connection with these pieces, one after the other, and closes it."""
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(FIRST_TOKEN)
+        writer.close()
+
+    server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
 
 
 def asked(*texts: str) -> list[Prompt]:

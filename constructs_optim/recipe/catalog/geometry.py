@@ -2,7 +2,8 @@
 request.
 
 Sources: transformers, the configurations of its models; vLLM, ``v1/kv_cache_interface.py`` and, for the states of
-linear attention, ``model_executor/layers/mamba/mamba_utils.py``.
+linear attention, ``model_executor/layers/mamba/mamba_utils.py``; for multi-query attention,
+``transformers_utils/model_arch_config_convertor.py``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ _SUMMED = frozenset(
 )
 # What a layer keeps of a request: all tokens, a window of them, a state of one size, or nothing.
 _ALL, _WINDOW, _STATE, _NOTHING = "full_attention", "sliding_attention", "linear_attention", "none"
-_KINDS = {_ALL: _ALL, _WINDOW: _WINDOW, "chunked_attention": _WINDOW, _STATE: _STATE}
+_KINDS = {
+    _ALL: _ALL,
+    "attention": _ALL,
+    _WINDOW: _WINDOW,
+    "chunked_attention": _WINDOW,
+    _STATE: _STATE,
+    "mamba": _STATE,
+}
 # Nemotron-H: attention, Mamba, experts and MLP.
 _LETTERS = {"*": _ALL, "M": _STATE, "E": _NOTHING, "-": _NOTHING}
 # Llama 4: every fourth layer attends to all tokens, the others to a chunk (transformers, configuration_llama4.py).
@@ -35,6 +43,9 @@ _CHUNKED_INTERVAL = 4
 _STATES = 2
 _HALF = 2
 """Bytes of a value of the KV cache in half precision."""
+# Of a key of the indexer that chooses what sparse attention reads, so many values of a byte share a scale of 4 bytes
+# (vLLM 0.30, model_executor/models/deepseek_v2.py, Indexer).
+_INDEXED_GROUP = 128
 
 
 class Geometry(BaseModel):
@@ -46,7 +57,12 @@ class Geometry(BaseModel):
     model_type: str = ""
     num_hidden_layers: int | None = None
     num_attention_heads: int | None = None
-    num_key_value_heads: int | None = None
+    num_key_value_heads: int | None = Field(
+        default=None, validation_alias=AliasChoices("num_key_value_heads", "num_kv_heads")
+    )
+    # Falcon: one head of keys and values, but in its newer architecture.
+    multi_query: bool = False
+    new_decoder_architecture: bool = False
     head_dim: int | None = None
     hidden_size: int | None = None
     vocab_size: int | None = None
@@ -60,7 +76,9 @@ class Geometry(BaseModel):
     n_shared_experts: _Whole = None
     first_k_dense_replace: _Whole = None
     # Windows.
-    layer_types: tuple[str, ...] | None = None
+    layer_types: tuple[str, ...] | None = Field(
+        default=None, validation_alias=AliasChoices("layer_types", "layers_block_type")
+    )
     sliding_window: _Whole = None
     sliding_window_pattern: _Whole = None
     attention_chunk_size: _Whole = None
@@ -72,18 +90,26 @@ class Geometry(BaseModel):
     qk_nope_head_dim: _Whole = None
     qk_rope_head_dim: _Whole = None
     v_head_dim: _Whole = None
-    # Linear attention: Gated DeltaNet and Mamba 2.
-    full_attention_interval: _Whole = None
+    index_head_dim: _Whole = None
+    # Linear attention: Gated DeltaNet, Mamba and Mamba 2.
+    full_attention_interval: _Whole = Field(
+        default=None, validation_alias=AliasChoices("full_attention_interval", "attn_layer_period")
+    )
+    attn_layer_offset: _Whole = None
+    attn_layer_indices: tuple[int, ...] | None = None
     hybrid_override_pattern: str | None = None
     linear_num_key_heads: _Whole = None
     linear_num_value_heads: _Whole = None
     linear_key_head_dim: _Whole = None
     linear_value_head_dim: _Whole = None
-    mamba_num_heads: _Whole = None
-    mamba_head_dim: _Whole = None
-    ssm_state_size: _Whole = None
-    n_groups: _Whole = None
-    convolution: _Whole = Field(default=4, validation_alias=AliasChoices("linear_conv_kernel_dim", "conv_kernel"))
+    mamba_num_heads: _Whole = Field(default=None, validation_alias=AliasChoices("mamba_num_heads", "mamba_n_heads"))
+    mamba_head_dim: _Whole = Field(default=None, validation_alias=AliasChoices("mamba_head_dim", "mamba_d_head"))
+    mamba_expand: _Whole = None
+    ssm_state_size: _Whole = Field(default=None, validation_alias=AliasChoices("ssm_state_size", "mamba_d_state"))
+    n_groups: _Whole = Field(default=None, validation_alias=AliasChoices("n_groups", "mamba_n_groups"))
+    convolution: _Whole = Field(
+        default=4, validation_alias=AliasChoices("linear_conv_kernel_dim", "conv_kernel", "mamba_d_conv")
+    )
     state_dtype: str | None = Field(
         default=None, validation_alias=AliasChoices("mamba_ssm_dtype", "mamba_ssm_cache_dtype")
     )
@@ -91,6 +117,8 @@ class Geometry(BaseModel):
     @property
     def key_value_heads(self) -> int | None:
         """Heads with keys and values of their own: the attention heads where nothing else is said."""
+        if self.multi_query and not self.new_decoder_architecture:
+            return 1
         return self.num_key_value_heads or self.num_attention_heads
 
     @property
@@ -100,25 +128,34 @@ class Geometry(BaseModel):
         return self.head_dim or (hidden // heads if hidden and heads else None)
 
     @property
-    def cache(self) -> dict[str, int]:
-        """Columns of the KV cache in half precision, where layers differ in what they keep, or keep a latent.
+    def full_attention_layers(self) -> int | None:
+        """How many layers keep all tokens, where something is said of each."""
+        return self._kinds.count(_ALL) or None
 
-        Empty where every layer keeps keys and values of every token, and where it is not known. A window without a
-        pattern of layers counts as none, as servers differ in what they make of it.
+    @property
+    def cache(self) -> dict[str, int]:
+        """Columns of the KV cache in half precision; empty where it is not known what a layer keeps.
+
+        A window without a pattern of layers counts as none, as servers differ in what they make of it.
         """
         layers, heads, dimension = self.num_hidden_layers, self.key_value_heads, self.head_dimension
         if self.kv_lora_rank is not None:
             if layers is None or self.qk_rope_head_dim is None:
                 return {}
             # One latent and position for all heads, which every accelerator keeps whole.
-            return {"cache_bytes": _HALF * layers * (self.kv_lora_rank + self.qk_rope_head_dim), "key_value_heads": 1}
+            latent, indexed = _HALF * (self.kv_lora_rank + self.qk_rope_head_dim), self.index_head_dim or 0
+            return {"cache_bytes": layers * (latent + indexed + indexed // _INDEXED_GROUP * 4), "key_value_heads": 1}
         kinds, window, state = Counter(self._kinds), self.sliding_window or self.attention_chunk_size, self._state
-        if layers is None or heads is None or dimension is None or kinds.total() != layers or kinds[_ALL] == layers:
+        if not kinds or kinds[_ALL] == layers:
+            found = {"layers": layers, "key_value_heads": heads}
+            return {name: size for name, size in found.items() if size is not None}
+        if heads is None or dimension is None or None in kinds or kinds.total() != layers:
             return {}
         if (kinds[_WINDOW] and window is None) or (kinds[_STATE] and state is None):
             return {}
         of_all = self.num_global_key_value_heads or heads
         found = {
+            "layers": layers,
             "cache_bytes": 2 * _HALF * kinds[_ALL] * of_all * (self.global_head_dim or dimension),
             "window_bytes": 2 * _HALF * kinds[_WINDOW] * heads * dimension,
             "window": window if kinds[_WINDOW] else None,
@@ -128,20 +165,22 @@ class Geometry(BaseModel):
         return {name: size for name, size in found.items() if size}
 
     @property
-    def _kinds(self) -> list[str]:
-        """What each layer keeps; empty where a layer's kind is unknown, or nothing is said of them."""
+    def _kinds(self) -> list[str | None]:
+        """What each layer keeps, None where that is unknown; empty where nothing is said of them."""
+        layers = range(self.num_hidden_layers or 0)
         if self.hybrid_override_pattern is not None:
-            kinds = [_LETTERS.get(letter) for letter in self.hybrid_override_pattern]
-        elif self.layer_types:
-            kinds = [_KINDS.get(kind) for kind in self.layer_types]
-        else:
-            linear, chunked = self.full_attention_interval, _CHUNKED_INTERVAL if self.attention_chunk_size else None
-            interval = linear or self.sliding_window_pattern or chunked
-            layers = range(1, (self.num_hidden_layers or 0) + 1) if interval else ()
-            other = _STATE if linear else _WINDOW
-            kinds = [_ALL if layer % (interval or 1) == 0 else other for layer in layers]
-        known = [kind for kind in kinds if kind is not None]
-        return known if len(known) == len(kinds) else []
+            return [_LETTERS.get(letter) for letter in self.hybrid_override_pattern]
+        if self.layer_types:
+            return [_KINDS.get(kind) for kind in self.layer_types]
+        if self.attn_layer_indices is not None:
+            return [_ALL if layer in self.attn_layer_indices else _STATE for layer in layers]
+        linear, chunked = self.full_attention_interval, _CHUNKED_INTERVAL if self.attention_chunk_size else None
+        interval = linear or self.sliding_window_pattern or chunked
+        if interval is None:
+            return []
+        # Jamba says which one of so many layers attends; of others, it is the last.
+        which = interval - 1 if self.attn_layer_offset is None else self.attn_layer_offset
+        return [_ALL if layer % interval == which else _STATE if linear else _WINDOW for layer in layers]
 
     @property
     def _state(self) -> int | None:
@@ -152,14 +191,26 @@ class Geometry(BaseModel):
             self.linear_key_head_dim,
             self.linear_value_head_dim,
         )
-        match (*delta, self.mamba_num_heads, self.mamba_head_dim, self.ssm_state_size, self.n_groups):
+        match (*delta, self._mamba_width, self.ssm_state_size):
             case (int(keys), int(values), int(key), int(value), *_):
                 matrix, channels = values * key * value, 2 * keys * key + values * value
-            case (*_, int(heads), int(dimension), int(state), int(groups)):
-                matrix, channels = heads * dimension * state, heads * dimension + 2 * groups * state
+            case (*_, int(width), int(state)):
+                # Mamba 1 has no groups, and convolves its width alone.
+                matrix, channels = width * state, width + 2 * (self.n_groups or 0) * state
             case _:
                 return None
         return matrix * (4 if self.state_dtype == "float32" else 2) + 2 * channels * ((self.convolution or 4) - 1)
+
+    @property
+    def _mamba_width(self) -> int | None:
+        """The width of all heads of a Mamba layer, by themselves or as a multiple of the model's."""
+        match (self.mamba_num_heads, self.mamba_head_dim, self.mamba_expand, self.hidden_size):
+            case (int(heads), int(dimension), *_):
+                return heads * dimension
+            case (*_, int(factor), int(width)):
+                return factor * width
+            case _:
+                return None
 
     @property
     def modules(self) -> dict[str, int]:

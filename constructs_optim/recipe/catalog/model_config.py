@@ -1,21 +1,22 @@
 """What a model's ``config.json`` says of its size: columns of :class:`ModelRow`.
 
-Sources: transformers, ``configuration_utils.py``; compressed-tensors,
+Sources: transformers, ``configuration_utils.py`` and ``utils/quantization_config.py``; compressed-tensors,
 ``quant_config.py``; vLLM, ``model_executor/layers/quantization``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, Field
 
 from .geometry import Geometry
 
 _HALF, _WHOLE = 16, 32
 # Bits of a weight by the method's name, where the configuration has no number.
-_BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4, "fp4": 4, "modelopt_fp4": 4}
+_BITS = {"fp8": 8, "fbgemm_fp8": 8, "mxfp8": 8, "mxfp4": 4, "nvfp4": 4, "fp4": 4, "modelopt_fp4": 4, "eetq": 8}
 # Precisions, by the name of a method or an algorithm, of those methods that have a single one.
 _PRECISIONS = {
     "fp8": "fp8",
@@ -27,6 +28,13 @@ _PRECISIONS = {
     "modelopt_fp4": "nvfp4",
 }
 _INTEGERS = frozenset({"awq", "gptq"})
+_OF_GROUPS = "compressed-tensors"
+# Methods with formats of their own, which have the method's name.
+_OWN_FORMATS = frozenset({"bitsandbytes", "eetq", "hqq", "quark", "torchao"})
+# Bits of a weight in the names of torchao's configurations (Int8DynamicActivationInt4WeightConfig, int4_weight_only)
+# and of Quark's types (fp8_e4m3, uint4).
+_TYPE_BITS = re.compile(r"(?:int|float)(\d+)_?weight|^(?:u?int|fp)(\d+)(?:_e\dm\d)?$", re.IGNORECASE)
+_Text = Annotated[str, BeforeValidator(lambda given: given if isinstance(given, str) else "")]
 # Of weights in 4-bit floating point, by how many share a scale (compressed-tensors, quant_scheme.py).
 _FLOAT4 = {16: "nvfp4", 32: "mxfp4"}
 # Bits of a weight with its share of the scales. NVFP4: 16 weights share 8 bits (compressed-tensors, quant_scheme.py).
@@ -66,40 +74,58 @@ class _Group(BaseModel):
 class _Quantization(BaseModel):
     quant_method: str = ""
     quant_algo: str = ""
-    bits: int | None = None
+    bits: int | None = Field(
+        default=None,
+        validation_alias=AliasChoices("bits", AliasPath("quant_config", "weight_quant_params", "nbits")),
+    )
+    load_in_4bit: bool = False
+    load_in_8bit: bool = False
+    type_name: _Text = Field(
+        default="",
+        validation_alias=AliasChoices(
+            AliasPath("quant_type", "default", "_type"),
+            "quant_type",
+            AliasPath("global_quant_config", "weight", "dtype"),
+        ),
+    )
     group_size: int | None = None
     config_groups: Mapping[str, _Group] = {}
     excepted: tuple[str, ...] | None = Field(
         default=None, validation_alias=AliasChoices("modules_to_not_convert", "ignore")
     )
 
-    def stored_bits(self, module: str) -> float:
-        """Bits of a weight of a kind of module, with its share of the scales."""
+    def stored_bits(self, module: str, bits: int) -> float:
+        """Bits of a weight of a kind of module, with its share of the scales, where a quantized one has ``bits``."""
         is_excepted = any(kind in module and any(kind in name for name in self.excepted or ()) for kind in _EXCEPTED)
         if module in _NEVER or is_excepted:
-            return max(_HALF, self.weight_bits)
+            return max(_HALF, bits)
         sizes = [self.group_size, *(each.weights.group_size for each in self.config_groups.values() if each.weights)]
         least = min((size for size in sizes if size is not None and size > 0), default=_GROUP_SIZE)
-        return bits_with_scales(self.weight_bits, self.precision, least)
+        return bits_with_scales(bits, self.precision, least)
 
     @property
-    def weight_bits(self) -> int:
-        """Bits of a weight, of the layers that have the fewest."""
+    def weight_bits(self) -> int | None:
+        """Bits of a weight, of the layers that have the fewest; None where they are not known."""
         groups = [group.weights.num_bits for group in self.config_groups.values() if group.weights is not None]
         named = [_BITS.get(name.lower()) for name in (self.quant_method, self.quant_algo)]
-        known = [bits for bits in (self.bits, *groups, *named) if bits is not None]
-        return min(known, default=_HALF)
+        loaded = [4 if self.load_in_4bit else 8 if self.load_in_8bit else None]
+        typed = [int(found[1] or found[2]) if (found := _TYPE_BITS.search(self.type_name)) is not None else None]
+        known = [bits for bits in (self.bits, *groups, *named, *loaded, *typed) if bits is not None]
+        # Without groups of weights, only the KV cache is quantized, or weights are sparse.
+        return min(known, default=_HALF if self.quant_method == _OF_GROUPS else None)
 
     @property
     def precision(self) -> str | None:
-        """How the weights are quantized, by the names of the catalog; None where layers differ or it is not known."""
+        """How the weights are quantized, by the names of the catalog, or by the method's where it has a format of its
+        own; None where layers differ or it is not known.
+        """
         groups = {group.weights.precision for group in self.config_groups.values() if group.weights is not None}
         if groups:
             return groups.pop() if len(groups) == 1 else None
         method, algorithm = self.quant_method.lower(), self.quant_algo.lower()
         if method in _INTEGERS and self.bits is not None:
             return f"int{self.bits}"
-        return _PRECISIONS.get(algorithm) or _PRECISIONS.get(method)
+        return _PRECISIONS.get(algorithm) or _PRECISIONS.get(method) or (method if method in _OWN_FORMATS else None)
 
 
 class ModelConfig(Geometry):
@@ -111,35 +137,36 @@ class ModelConfig(Geometry):
         default=None, validation_alias=AliasChoices("quantization_config", "compression_config")
     )
     max_position_embeddings: int | None = None
+    # What reads images or sound, whose parameters are not summed.
+    tower: Any = Field(default=None, validation_alias=AliasChoices("vision_config", "audio_config"))
 
     @property
     def columns(self) -> dict[str, Any]:
         """Columns of a model's row; those of the text part where the model reads more than text.
 
         Models with multi-head latent attention have no geometry of keys and values, but the size of their latent. The
-        size of the weights is there for the architectures of which it is known.
+        size of the weights is there for the architectures of which it is known, where nothing is beside the text part.
         """
-        text, quantization = self.text_config or self, self._quantization
-        is_latent = text.kv_lora_rank is not None
+        text, quantization, bits = self.text_config or self, self._quantization, self._weight_bits
+        # transformers ties those of the text part where the whole model's are.
+        text = text.model_copy(update={"tie_word_embeddings": text.tie_word_embeddings or self.tie_word_embeddings})
         found = {
-            "weight_bits": self._weight_bits,
+            "weight_bits": bits,
             "precision": quantization.precision if quantization is not None else None,
-            "layers": text.num_hidden_layers if not is_latent else None,
-            "key_value_heads": text.key_value_heads if not is_latent else None,
             "head_dimension": text.head_dimension,
             "hidden_size": text.hidden_size,
             "vocabulary_size": text.vocab_size,
-            "tied_embeddings": text.tie_word_embeddings or self.tie_word_embeddings,
+            "tied_embeddings": text.tie_word_embeddings,
             "attention_heads": text.num_attention_heads,
             "max_position": text.max_position_embeddings,
-            "full_attention_layers": (text.layer_types or ()).count("full_attention") or None,
+            "full_attention_layers": text.full_attention_layers,
             **text.cache,
         }
-        if modules := text.modules:
-            bits = sum(count * self._stored_bits(module) for module, count in modules.items())
+        if (modules := text.modules) and bits is not None and self.tower is None:
+            stored = sum(count * self._stored_bits(module, bits) for module, count in modules.items())
             found |= {
                 "parameters_billion": round(sum(modules.values()) / 1e9, 3),
-                "stored_gb": round(bits / 8e9, 3),
+                "stored_gb": round(stored / 8e9, 3),
             }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -148,11 +175,11 @@ class ModelConfig(Geometry):
         return self.quantization_config or (self.text_config.quantization_config if self.text_config else None)
 
     @property
-    def _weight_bits(self) -> int:
+    def _weight_bits(self) -> int | None:
         if self._quantization is not None:
             return self._quantization.weight_bits
         kind = self.dtype or (self.text_config.dtype if self.text_config is not None else None)
         return _WHOLE if kind == "float32" else _HALF
 
-    def _stored_bits(self, module: str) -> float:
-        return self._quantization.stored_bits(module) if self._quantization is not None else self._weight_bits
+    def _stored_bits(self, module: str, bits: int) -> float:
+        return self._quantization.stored_bits(module, bits) if self._quantization is not None else bits
