@@ -17,12 +17,17 @@ from botocore.validate import ParamValidator
 from .error import ApiError, validation_error
 
 
+@functools.cache
+def _service_model(service: str) -> Any:
+    """botocore's, which takes a tenth of a second to read; it is untyped where its shapes are."""
+    return botocore.session.get_session().get_service_model(service)
+
+
 class ApiModel:
     """The model of one service."""
 
     def __init__(self, service: str) -> None:
-        # botocore is untyped where its shapes are.
-        self._model: Any = botocore.session.get_session().get_service_model(service)
+        self._model = _service_model(service)
         self.target_prefix: str = self._model.metadata["targetPrefix"]
 
     def operation(self, name: str) -> OperationModel:

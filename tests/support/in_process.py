@@ -6,6 +6,7 @@ The clients are boto3's own: they check, sign, write and parse as ever, and what
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import hashlib
 import io
 import json
@@ -132,6 +133,12 @@ class MemoryAlarms:
         return next(((at, name) for at, state in states if start < at <= end and state == "ALARM"), None)
 
 
+@functools.cache
+def _session() -> boto3.Session:
+    """One for all: a session reads the services' descriptions anew."""
+    return boto3.Session()
+
+
 class InProcessCloud:
     """What of a local cloud needs no ministack, with the methods of ``LocalCloud`` that tests use."""
 
@@ -173,7 +180,6 @@ class InProcessCloud:
             "pricing": PriceList(self._faults, self._calls),
             "service-quotas": ServiceQuotas(self._quotas, self._faults, self._calls),
         }
-        self._session = boto3.Session(region_name=region)
 
     def client(self, service: str, account: str = ACCOUNT, *, region: str | None = None, **config: Any) -> Any:
         """A boto3 client whose requests are served in this process; for S3 and CloudWatch, a stand-in for one."""
@@ -182,7 +188,7 @@ class InProcessCloud:
         if service == "cloudwatch":
             return self.alarms
         region = region or self.region
-        client: Any = self._session.client(
+        client: Any = _session().client(
             service,
             region_name=region,
             endpoint_url=self.endpoint_url,
