@@ -191,9 +191,13 @@ class Sample:
     def dependence(self, name: str) -> float:
         """By which factor a variance is larger because a block is like the one before it; 1 where it is not.
 
-        That of a first-order autoregression, for the means of the blocks' latencies: those of client latency, where the
-        metric is no latency.
+        That of a first-order autoregression, for what is in the blocks' time where the metric is a rate, and otherwise
+        for the means of their latencies, or client latencies.
         """
+        kinds = [kind for kind, rate in _RATES.items() if rate == name or (name == ALL_TOKENS and "tokens" in kind)]
+        columns = [self._amounts[kind].in_time for kind in kinds if kind in self._amounts]
+        if columns and all(columns):
+            return variance_inflation([math.fsum(amounts) for amounts in zip(*columns, strict=True)])
         latency = next((each for each in LATENCIES if name.startswith(each)), LATENCIES[-1])
         totals = self._ordered[latency].totals
         means = [total / count for _, (total, count) in sorted(totals.items())]
