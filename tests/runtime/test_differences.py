@@ -378,6 +378,21 @@ def test_an_interval_holds_the_true_value_where_requests_are_alike(
     assert sum(low <= 1 <= high for low, high in found) >= holds * len(found)
 
 
+def test_the_interval_of_a_rate_holds_it_where_requests_last_longer_than_a_block() -> None:
+    """Each block has a share of the same long requests as its neighbours: 16 a second, of two seconds."""
+    held = 0
+    for seed in range(60):
+        drawn, starts = random.Random(seed), [-6.0]
+        while sum(start >= 0 for start in starts) < 120:
+            starts.append(starts[-1] + drawn.expovariate(16))
+        inside = [Observation(at, client_latency=2000.0).inside(0, starts[-1]) for at in starts]
+        pairs = list(zip(starts, inside, strict=True))
+        sample = Sample([one for at, one in pairs if at >= 0], starts[-1], [one for at, one in pairs if at < 0])
+        low, high = intervals(Measured(sample.drawn(), sample))["requests_per_second"]
+        held += low <= 16 <= high
+    assert held >= 53
+
+
 def test_a_side_that_falls_further_and_further_behind_is_worse() -> None:
     """An open loop beyond what the server takes: each request waits longer than the one before it."""
     drawn = random.Random(1)
