@@ -584,6 +584,6 @@ def _print_differences(comparison: WrittenComparison) -> None:
     print_table(["load", "metric", "change", "interval", "verdict", "requests needed"], rows)
     say(
         "Interval: where the true change is, with a probability of 95 % for all of them at once. Same: within "
-        f"{comparison.margin:.3g}, whatever chance did. Undecided: so many requests on each side would tell, or at "
-        "least so many would give it an interval."
+        f"{comparison.margin:.3g}, whatever chance did. Undecided: so many requests on each side would "
+        "decide it; where it says at least, so many would give it an interval."
     )

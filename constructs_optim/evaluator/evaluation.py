@@ -288,7 +288,7 @@ def _level_notes(load: Load, level: MeasuredLevel, objectives: LatencyObjectives
             "follow from them, are missing."
         )
     if cold := sum(segment.left_out for segment in level.segments):
-        yield f"the first {cold} requests are left out: they took longer or shorter than those after the warm-up."
+        yield f"the first {cold} requests are left out: their latency differed from that of the later ones."
     if load.is_steady and (drift := drift_of(level)) is not None and not drift.is_steady:
         yield (
             f"latency {'rose' if drift.change > 0 else 'fell'} by {abs(drift.change):.0%} of its mean while it was "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import accumulate, groupby
 from statistics import NormalDist
 from typing import Literal
 
@@ -24,6 +25,7 @@ from .steady_state import drift_of
 Attainment = Literal["meets", "misses", "undecided"]
 
 _LEVEL = 0.01
+_CRITICAL = NormalDist().inv_cdf(1 - _LEVEL / 2)
 # The search ends where the rate that misses is at most this many times the one that meets.
 _RESOLUTION = 1.05
 _FARTHEST = 2.0**10
@@ -48,7 +50,7 @@ def attainment(level: MeasuredLevel, objectives: LatencyObjectives) -> Attainmen
         return "undecided"
     met = [float(verdict is True) for verdict in verdicts]
     share, independent = sum(met) / len(met), len(met) / variance_inflation(block_means(met))
-    low, high = wilson(share, independent, NormalDist().inv_cdf(1 - _LEVEL / 2))
+    low, high = wilson(share, independent, _CRITICAL)
     if high < objectives.attainment:
         return "misses"
     drift = drift_of(level)
@@ -61,23 +63,24 @@ def misses_alone(level: MeasuredLevel, objectives: LatencyObjectives) -> bool:
     """Whether requests that had the endpoint to themselves miss the objectives: no lower rate would meet them."""
     records = sorted(level.records, key=lambda record: (record.segment, record.start))
     alone: list[bool] = []
-    busy_until = -math.inf
-    for record, following in zip(records, [*records[1:], None], strict=True):
-        others_follow = following is not None and following.segment == record.segment and following.start < record.end
-        if busy_until <= record.start and not others_follow and record.is_measured:
-            alone.append(objectives.are_met(record) is not False)
-        is_last = following is None or following.segment != record.segment
-        busy_until = -math.inf if is_last else max(busy_until, record.end)
+    for _, found in groupby(records, lambda record: record.segment):
+        together = list(found)
+        busy_until = accumulate((record.end for record in together), max, initial=-math.inf)
+        following = [*(record.start for record in together[1:]), math.inf]
+        alone += [
+            objectives.are_met(record) is not False
+            for record, busy, after in zip(together, busy_until, following, strict=False)
+            if record.is_measured and busy <= record.start and record.end <= after
+        ]
     if not alone:
         return False
-    _, high = wilson(sum(alone) / len(alone), len(alone), NormalDist().inv_cdf(1 - _LEVEL / 2))
+    _, high = wilson(sum(alone) / len(alone), len(alone), _CRITICAL)
     return high < objectives.attainment
 
 
 def fewest_requests(objectives: LatencyObjectives) -> int:
     """How many requests decide that a rate meets the objectives, where all of them do."""
-    critical = NormalDist().inv_cdf(1 - _LEVEL / 2)
-    return math.ceil(critical**2 * objectives.attainment / (1 - objectives.attainment) * _SPARE)
+    return math.ceil(_CRITICAL**2 * objectives.attainment / (1 - objectives.attainment) * _SPARE)
 
 
 def next_load(found: Mapping[float, Attainment], sent: Mapping[float, OpenLoop], like: OpenLoop) -> OpenLoop | None:

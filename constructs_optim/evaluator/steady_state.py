@@ -79,7 +79,7 @@ def drift_of(level: MeasuredLevel) -> Drift | None:
         return None
     slope, rest = trend(means)
     spread = (blocks**3 - blocks) / 12
-    error = math.sqrt(math.fsum(each * each for each in rest) / (blocks - 2) / spread * variance_inflation(rest))
+    error = math.sqrt(math.fsum(each * each for each in rest) / (blocks - 2) / spread * variance_inflation(means))
     center = math.fsum(means) / blocks
     arm = student_quantile(1 - _LEVEL / 2, blocks - 2) * error
     return Drift(*((slope + way * arm) * (blocks - 1) / center for way in (0, -1, 1)))

@@ -95,8 +95,8 @@ class Workload(_Part):
 class Level(_Part):
     """The measurements at one ``concurrency``, the number of users, or at one ``request_rate``, in requests per second.
 
-    A rate may have changed linearly to ``end_rate``; with several ``turns``, the requests of a conversation on average,
-    it is one of conversations. ``intervals`` are of metrics, each by itself, with a probability
+    A rate may have changed linearly to ``end_rate``. ``turns`` are the requests of a conversation on average; where
+    there are several, the rate counts conversations. ``intervals`` are of metrics, each by itself, with a probability
     of 95 %. ``errors`` counts by ``ErrorKind``. An interrupted level is not ``complete``, and keeps its measurements.
     ``retries`` were sent a second time, because the server had closed the idle connection.
     """
@@ -153,9 +153,9 @@ class RateLimit(_Part):
 class EvaluationResult(_Part):
     """One subject's evaluation, by rising concurrency or rate.
 
-    ``notes`` are what a reader must know to judge the values. ``missing`` loads were to be measured as well, and were
-    not when the evaluation ended. ``limit`` is the highest rate that meets the
-    ``objectives``, where it was searched for. ``price`` is None where it is not known, with the reason in ``notes``.
+    ``notes`` are what a reader must know to judge the values. ``missing`` loads had not been measured when the
+    evaluation ended. ``limit`` is the highest rate that meets the ``objectives``, where it was searched for. ``price``
+    is None where it is not known, with the reason in ``notes``.
     """
 
     # Raised when older documents could be misread; not for an added field.

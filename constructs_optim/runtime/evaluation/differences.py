@@ -73,7 +73,7 @@ _NORMAL = NormalDist()
 _LARGEST_ERROR = 0.5
 # Of requests, from one guess of how many are needed to the next.
 _GROWTH = 1.1
-# As many as there were, where no request that counts tells the sides apart.
+# Of the requests that were sent: no more are asked for where none of them tells the sides apart.
 _MOST_TIMES = 1000.0
 
 
@@ -139,7 +139,7 @@ class Comparison:
         for name in names:
             old, new = before.metrics[name], after.metrics[name]
             if name in COUNTS:
-                yield self._of_shares(name, before, after)
+                yield self._of_shares(name, before, after, samples)
             elif name == "goodput" and (old <= 0) != (new <= 0) and are_known:
                 yield self._of_none(old, new, samples)
             elif old <= 0 or new <= 0:
@@ -178,7 +178,7 @@ class Comparison:
             more = more.of_more(_GROWTH)
         return max(int(error.requests) + 1, math.ceil(more.requests))
 
-    def _of_shares(self, name: str, before: Measured, after: Measured) -> Difference:
+    def _of_shares(self, name: str, before: Measured, after: Measured, samples: Sequence[Sample]) -> Difference:
         """Newcombe's interval (Statistics in Medicine 17 (1998), 873-890, method 10): exact shares may be zero.
 
         Failures come together, so that requests count as fewer (design effect: Kish, Survey Sampling (1965)).
@@ -188,7 +188,6 @@ class Comparison:
         if not all(sent):
             return Difference(name, old, new, None)
         shares = old / sent[0], new / sent[1]
-        samples = [side.sample for side in (before, after) if side.sample is not None]
         effect = _design_effect(samples, lambda each: each.client_latency is None)
         critical = _NORMAL.inv_cdf(1 - self.critical_level / 2)
 
@@ -196,10 +195,7 @@ class Comparison:
             return _newcombe(shares, [count * times / effect for count in sent], critical)
 
         change, (low, high) = shares[1] - shares[0], interval(1.0)
-        verdict = _verdict(low, high, ALLOWED_SHARE, self.directions[name])
-        times = 1.0
-        while _verdict(*interval(times), ALLOWED_SHARE, self.directions[name]) == "undecided":
-            times *= _GROWTH
+        verdict, times = _decided(interval, ALLOWED_SHARE, self.directions[name])
         return Difference(
             name,
             old,
@@ -220,14 +216,12 @@ class Comparison:
         effect = _design_effect(samples, lambda each: each.meets_objectives)
         critical = _NORMAL.inv_cdf(1 - self.critical_level / 2)
 
-        def verdict(times: float) -> Verdict:
-            return _verdict(*_newcombe(shares, [each * times / effect for each in counts], critical), 0.0, 1)
+        def interval(times: float) -> tuple[float, float]:
+            return _newcombe(shares, [count * times / effect for count in counts], critical)
 
-        found, times = verdict(1.0), 1.0
-        while verdict(times) == "undecided" and times < _MOST_TIMES:
-            times *= _GROWTH
-        requests = math.ceil(min(counts) * times) if times > 1 else None
-        return Difference("goodput", old, new, None if new > 0 else -1.0, verdict=found, requests=requests)
+        verdict, times = _decided(interval, 0.0, self.directions["goodput"], _MOST_TIMES)
+        requests = math.ceil(min(counts) * times) if verdict == "undecided" else None
+        return Difference("goodput", old, new, None if new > 0 else -1.0, verdict=verdict, requests=requests)
 
 
 @dataclass(frozen=True)
@@ -286,6 +280,16 @@ def _verdict(low: float, high: float, allowed: float, direction: int) -> Verdict
     if low > 0 or high < 0:
         return "better" if (low > 0) == (direction > 0) else "worse"
     return "undecided"
+
+
+def _decided(
+    interval: Callable[[float], tuple[float, float]], allowed: float, direction: int, most: float = math.inf
+) -> tuple[Verdict, float]:
+    """The verdict, and how many times as many requests, up to ``most``, give an interval that decides."""
+    times = 1.0
+    while _verdict(*interval(times), allowed, direction) == "undecided" and times < most:
+        times *= _GROWTH
+    return _verdict(*interval(1.0), allowed, direction), times
 
 
 def wilson(share: float, count: float, critical: float) -> tuple[float, float]:
