@@ -66,6 +66,7 @@ from .recipe import (
 from .recipe.evaluation.recommendation import Recommendation as Recommendation
 from .recipe.evaluation.requirements import QualityRequirement as QualityRequirement
 from .recipe.evaluation.workload import Workload as Workload
+from .recipe.objectives import Objectives as Objectives
 from .recipe.hosting.alarms import (
     AlarmSettings as AlarmSettings,
     Alarms as Alarms,

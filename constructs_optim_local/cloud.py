@@ -231,8 +231,9 @@ class LocalCloud:
     def advance(self, seconds: float) -> None:
         """Let so many seconds pass at once, for all that this package adds to ministack.
 
-        Jobs, deployments, cooldowns, schedules and limits of time go on as if they had passed. The processes of
-        functions and training jobs, the waits of state machines and the periods of alarms keep the machine's time.
+        Jobs, deployments, cooldowns, schedules and limits of time go on as if they had passed, and alarms count the
+        periods of datapoints with such times. The processes of functions and training jobs and the waits of state
+        machines keep the machine's time.
         """
         self._control("POST", "clock", {"seconds": seconds})
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from pydantic import Field, TypeAdapter, ValidationError
 from rich.console import Console
 
-from constructs_optim.evaluator.prompts import describe_errors
-from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
+from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, is_chosen, read_assembly
 from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.jobs import JobKind, PastJob, Prices, StackEvidence, StoreContents, StoredArtifact
 from constructs_optim.explanation.text import markdown, text_lines
@@ -23,15 +19,11 @@ from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
 
-from .aws import Account, Profile, Region, bucket_name
+from .aws import Account, Profile, Region, bucket_name, failed
+from .prices import LISTED, PRICES_HELP, stated_prices
 
 DEPLOYED = "deployed"
-LISTED = "aws"
-PRICES_HELP = 'A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}'
 Event = StrEnum("Event", ["change", "interruption", "job", "permissions"])
-_USES = ("hosting", "training", "optimization")
-_Dollars = Annotated[float, Field(gt=0, strict=True)]
-_PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
 
 
 def _store(value: str | None) -> str | None:
@@ -59,6 +51,12 @@ def explain_command(
             help="Exit status 1 on a `change`; on an `interruption` of an endpoint or component; where a `job` may "
             "run; where `permissions` grow. Repeatable.",
             metavar="EVENT",
+        ),
+    ] = None,
+    traffic: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Recorded traffic: what it would have cost, as `replay` says. With --against."
         ),
     ] = None,
     region: Region = None,
@@ -89,13 +87,16 @@ def explain_command(
         )
         for template in [*(before or ()), *after]
     }
+    notes = list(dict.fromkeys(aws.notes)) if aws is not None else []
+    if traffic is not None:
+        notes += _replayed(traffic, before or (), after, evidence)
     report = explain(
         after,
         before,
         against=name,
         deployed=against == DEPLOYED,
         evidence_of=lambda template: evidence[template.path],
-        notes=dict.fromkeys(aws.notes) if aws is not None else (),
+        notes=notes,
     )
     match format:
         case "json":
@@ -115,6 +116,21 @@ def explain_command(
         raise typer.Exit(1)
 
 
+def _replayed(
+    traffic: Path,
+    before: Sequence[StackTemplate],
+    after: Sequence[StackTemplate],
+    evidence: Mapping[str, StackEvidence],
+) -> list[str]:
+    """A line for each endpoint: what recorded traffic would have cost after the change, and before it."""
+    try:
+        from .replay import replayed_lines
+    except ModuleNotFoundError:
+        raise failed('Replaying traffic is an extra: pip install "constructs-optim[local]"') from None
+    prices = {path: each.prices.hosting for path, each in evidence.items()}
+    return list(replayed_lines(traffic, before, after, prices))
+
+
 def is_elsewhere(stack: StackTemplate, account: Account) -> bool:
     """Whether a stack is of another account."""
     return stack.account is not None and stack.account != account.id
@@ -132,32 +148,6 @@ def refuse_other_accounts(stacks: Sequence[StackTemplate], account: Account) -> 
             f"the credentials are of account {account.id}, and these stacks are of other accounts: {names}. "
             "Choose stacks of one account with --stack, and its credentials with --profile"
         )
-
-
-def is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:
-    """Whether a stack, or the outermost one it is nested in, matches one of the patterns, if there are any."""
-    outermost = stack.path
-    for _ in stack.parents:
-        outermost = outermost.rpartition("/")[0]
-    return not patterns or any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))
-
-
-def stated_prices(path: Path) -> Prices:
-    """The prices of a file: ``{"ml.g5.12xlarge": 7.09}``, or such objects under hosting, training and optimization."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
-        prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        raise typer.BadParameter(
-            f'{path} has to be an object of dollars an hour, {{"ml.g5.12xlarge": 7.09}}, or one of such objects under '
-            f"{', '.join(_USES)}: {describe_errors(error)}"
-        ) from None
-    except ValueError as error:
-        raise typer.BadParameter(f"{path} is not JSON: {error}") from None
-    return Prices(**prices, source=f"prices of {path.name}")
 
 
 class _Lookup:

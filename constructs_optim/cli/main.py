@@ -56,15 +56,21 @@ app.add_typer(dashboard_app, name="dashboard", help="Preview a synthesized app's
 app.add_typer(endpoint_app, name="endpoint", help="Show, stop and start an endpoint's capacity.")
 app.add_typer(medusa_app, name="medusa", help="Verify Medusa heads.")
 _LOCAL = "Run a local cloud, without an AWS account."
+_REPLAY = "Tell what recorded traffic would have cost."
 _LOCAL_EXTRA = ("constructs_optim_local", "ministack", "moto", "cfnlint", "yaml", "werkzeug", "boto3")
 try:
     from .local import local_app
+    from .replay import replay_command
 except ModuleNotFoundError as missing:
     if not (missing.name or "").startswith(_LOCAL_EXTRA):
         raise
 
-    @app.command("local", help=_LOCAL, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+    _ANY: dict[str, bool] = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+    @app.command("replay", help=_REPLAY, context_settings=_ANY)
+    @app.command("local", help=_LOCAL, context_settings=_ANY)
     def _not_installed() -> None:
         raise failed('The local cloud is an extra: pip install "constructs-optim[local]"')
 else:
+    app.command("replay", short_help=_REPLAY)(replay_command)
     app.add_typer(local_app, name="local", help=_LOCAL)

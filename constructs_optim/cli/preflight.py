@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, read_assembly
+from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, is_chosen, read_assembly
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.operations.preflight import StackPreflight
 from constructs_optim.operations.stacks import DeployedTemplates
@@ -17,7 +17,7 @@ from constructs_optim.templates.resource_types import PREFLIGHT
 from constructs_optim.templates.template import Template
 
 from .aws import Account, Profile, Region
-from .explain import is_chosen, refuse_other_accounts
+from .explain import refuse_other_accounts
 from .presentation import FormatOption, print_json, say
 
 _FIELDS = ("check", "text", "fix")

@@ -6,8 +6,9 @@ Source: the cloud assembly's own manifest (npm package ``@aws-cdk/cloud-assembly
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,11 @@ def _object(path: Path) -> dict[str, Any]:
         raise ExplanationError(f"{path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
         raise ExplanationError(f"{path} is not a JSON object: {error.errors()[0]['msg']}") from None
+
+
+def is_chosen(stack: StackTemplate, patterns: Sequence[str] | None) -> bool:
+    """Whether a stack, or the outermost one it is nested in, matches one of the patterns, if there are any."""
+    outermost = stack.path
+    for _ in stack.parents:
+        outermost = outermost.rpartition("/")[0]
+    return not patterns or any(fnmatchcase(path, pattern) for pattern in patterns for path in (stack.path, outermost))

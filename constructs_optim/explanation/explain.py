@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from pydantic import ValidationError
+
+from constructs_optim.recipe.catalog.lock import RecordedChoice
+from constructs_optim.recipe.choices import described, differences, expected
+from constructs_optim.recipe.objectives import Objectives, choice_name
 from constructs_optim.templates.endpoints import Variant, targets_of_variant
 from constructs_optim.templates.json_values import literal
-from constructs_optim.templates.resource_types import ENDPOINT, JOBS, OPTIMIZED_ARTIFACT, VARIANT_SCALING, WAITING
+from constructs_optim.templates.resource_types import (
+    CHOICE_KEY,
+    ENDPOINT,
+    JOBS,
+    OPTIMIZED_ARTIFACT,
+    VARIANT_SCALING,
+    WAITING,
+)
 from constructs_optim.templates.template import Resource, Template
 from constructs_optim.templates.text import text_of
 
@@ -147,6 +160,7 @@ def _endpoint(
             RecipeChange(of=name, before=old_recipes.get(name), after=new_recipes.get(name))
             for name in {**new_recipes, **old_recipes}
         ),
+        choice=_choice(before, after),
         jobs=tuple(_jobs(old_jobs, new_jobs, changes, evidence)),
         resources=tuple(change.report for change in parts.values() if change.resource.type not in WAITING),
         updates=tuple(_updates(after, parts)) if after is not None else (),
@@ -155,6 +169,25 @@ def _endpoint(
         monthly_cost=monthly_cost(new_capacity, prices.hosting, prices.source) if after is not None else None,
         monthly_cost_before=monthly_cost(old_capacity, prices.hosting, prices.source) if before is not None else None,
     )
+
+
+def _choice(before: Endpoint | None, after: Endpoint | None) -> str | None:
+    """What is chosen for the objectives of an endpoint, or what changes of that."""
+    old, new = (_choice_of(side) if side is not None else None for side in (before, after))
+    if new is None or old == new:
+        return None if old is None or old == new else "the endpoint has no objectives any more"
+    if old is None or old.objectives != new.objectives or old.model != new.model:
+        settings: dict[str, Any] = dict(new.objectives)
+        return f"chosen for {choice_name(new.model, Objectives(**settings))}: {described(new)}; {expected(new)}"
+    return differences(old, new)
+
+
+def _choice_of(endpoint: Endpoint) -> RecordedChoice | None:
+    """The choice in an endpoint's metadata; None where another release has written it otherwise."""
+    try:
+        return RecordedChoice.model_validate(endpoint.resource.metadata.get(CHOICE_KEY))
+    except ValidationError:
+        return None
 
 
 def _recipes(endpoint: Endpoint) -> dict[str, str]:

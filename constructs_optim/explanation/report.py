@@ -95,6 +95,9 @@ class EndpointReport(_Model):
     change: Change
     is_interrupted: bool = Field(description="Whether requests to it, or a component of it, fail for a while.")
     recipes: tuple[RecipeChange, ...]
+    choice: str | None = Field(
+        default=None, description="What the choice for its objectives is, or changes; null where nothing changes."
+    )
     jobs: tuple[JobReport, ...]
     resources: tuple[ResourceReport, ...] = Field(description="Its parts that change.")
     updates: tuple[str, ...] = Field(description="How the endpoint and its components are updated, where they are.")

@@ -98,6 +98,8 @@ def _stack(stack: StackReport) -> Iterator[tuple[str, Iterable[str]]]:
 def _endpoint(endpoint: EndpointReport) -> Iterator[str]:
     for recipe in endpoint.recipes:
         yield f"recipe: {_recipe(recipe)}"
+    if endpoint.choice is not None:
+        yield f"objectives: {endpoint.choice}"
     for job in endpoint.jobs:
         of = f"{job.recipe}: " if len(endpoint.jobs) > 1 else ""
         yield f"artifact: {of}{' '.join(job.sentences)}"

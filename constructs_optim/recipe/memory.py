@@ -112,12 +112,11 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     least as large as vLLM's recipe says: some of its layers may have more bits. Some recipes of models in 16 bits name
     the memory of a whole machine.
     """
-    made = next((t for t in techniques if t.weight_bits is not None and t.weight_bits < row.weight_bits), None)
-    billions = row.parameters_billion or 0
+    made, billions = _made(row, techniques), row.parameters_billion or 0
     if made is None and row.stored_gb is not None:
         return row.stored_gb
     stored = row.weight_bits if made is None or made.weight_bits is None else made.weight_bits
-    precision = row.precision if made is None else next(iter(made.precisions), None)
+    precision = served_precision(row, techniques)
     kept = 0.0
     if stored < _HALF_BITS:
         embedded = row.embedding_parameters or _EMBEDDED * (billions * 1e9) ** (1 / 3)
@@ -126,6 +125,17 @@ def weights_gb(row: models.ModelRow, techniques: list[Technique]) -> float:
     if made is None and row.memory_gb is not None and (row.weight_bits < _HALF_BITS or row.is_checkpoint):
         least = (row.memory_gb - 1) / _RECIPES_SHARE
     return max(least, (billions - kept) * bits_with_scales(stored, precision) / 8 + kept * 2)
+
+
+def served_precision(row: models.ModelRow, techniques: list[Technique]) -> str | None:
+    """The precision of the weights after all techniques, by the catalog's names; None where it is not known."""
+    made = _made(row, techniques)
+    return row.precision if made is None else next(iter(made.precisions), None)
+
+
+def _made(row: models.ModelRow, techniques: list[Technique]) -> Technique | None:
+    """The technique that quantizes the weights further than they are stored."""
+    return next((t for t in techniques if t.weight_bits is not None and t.weight_bits < row.weight_bits), None)
 
 
 def batch_size(recipe: Recipe) -> int | None:
@@ -264,9 +274,23 @@ def planned_context(recipe: Recipe) -> int | None:
 
 def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
     """The size of a KV cache in the type that it has, of its size in half precision; None where it is not known."""
-    kept = engine_setting(recipe, "kv_cache_dtype") or "auto"
-    share = _SHARE_OF_HALF.get(kept.partition("_")[0])
+    share = cache_share(recipe)
     return int(bytes_in_half * share) if bytes_in_half is not None and share is not None else None
+
+
+def cache_share(recipe: Recipe) -> float | None:
+    """The size of the KV cache as a share of its size in half precision; None where its type is not known."""
+    kept = engine_setting(recipe, "kv_cache_dtype") or "auto"
+    return _SHARE_OF_HALF.get(kept.partition("_")[0])
+
+
+def cache_room_gb(recipe: Recipe) -> float | None:
+    """The memory that is left for the KV cache of one copy; None where the model's size is not known."""
+    row, memory = recipe.model_row, estimate(recipe)
+    if row is None or memory is None:
+        return None
+    _, workspace = _batch(recipe, row)
+    return max(0.0, memory.available_gb - memory.fixed_gb - (recipe.tensor_parallel_degree or 1) * workspace)
 
 
 def has_such_a_cache(recipe: Recipe) -> bool:

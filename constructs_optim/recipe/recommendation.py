@@ -1,54 +1,47 @@
-"""Ranks the recipes that work for a model by price, latency or throughput.
+"""Chooses the recipe, the instances and the parallelism that meet objectives at the lowest price.
 
-Figures are those of JumpStart's published benchmarks and of the user's own evaluations; none is carried over to another
-instance type or number of users. Recipes without figures follow those with figures: instance families that the vendor
-tested first, then by a lower bound of the price or time of a token. To generate a token, all weights are read from the
-accelerators' memory once, and the accelerators synchronize in every layer.
-
-Source of the meaning of published figures: SageMaker developer guide, "Deploy a pre-optimized model", and the SageMaker
-Python SDK's table of them: latency is the median time to first token, throughput the median tokens a second of a user.
+Every sensible recipe is planned on every instance type, and with a technique also with every smaller tensor parallel
+degree that the model fits in. Each is forecast (:mod:`constructs_optim.recipe.forecast`): how many copies take the
+requests with the latencies that are asked for, with the confidence that is asked for, and what the instances that hold
+them cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from . import pricing
-from .catalog import instances, models
+from .catalog import instances
 from .catalog.lock import NO_COMMIT, Lock
 from .errors import RecipeError, Violation
-from .memory import DEFAULT_BATCH_SIZE, estimate
+from .forecast import FIGURES, Calibration, Figure, Forecast, Forecaster, TrackRecord, forecaster
+from .hosting.scaling import HEADROOM
+from .memory import estimate
 from .model import Model
+from .objectives import Feasibility, Objectives
 from .plan_data import MemoryEstimate, Plan
 from .planning import plan
 from .recipe import Recipe
 from .rules import all_rules, check
-from .techniques import REGISTRY, Technique
+from .servers import by_name
+from .techniques import REGISTRY, SpeculativeDecoding, Technique
 from .techniques.parsing import parse
 
-# Tensor parallelism takes two all-reduces per layer (Shoeybi et al., "Megatron-LM", section 3); the fastest that was
-# measured between H100s took 3.7 microseconds (SGLang, pull request 2904).
-_REDUCTIONS_A_LAYER, _REDUCTION_SECONDS = 2, 3.7e-6
 _FP8 = "fp8"
 _CONFIGURATION = "pre_optimized,config="
 DEFAULT_CONFIGURATION = "lmi-optimized"
-PRICE = "price"
-HUB = "hub"
-"""In place of a rule's id: a recipe is excluded by its price, or by the model's hub document."""
+HUB, QUALITY = "hub", "quality"
+"""In place of a rule's id: a recipe is excluded by the model's hub document, or by the quality that is asked for."""
 # Warnings whose content other reasons repeat: no version is pinned, the KV cache does not fit.
 _REPEATED = ("constructs-optim:OPT006", "constructs-optim:OPT051")
+# Of weights; more bits differ by less than 1 % (objectives.Quality).
+_NEAR_LOSSLESS_BITS = 8
 _Excluded = dict[tuple[tuple[str, ...], str], dict[str, list[str]]]
 """Excluded instance types by techniques and rule, and by reason."""
-
-
-class Goal(StrEnum):
-    """What recipes are ranked by."""
-
-    cost = "cost"
-    latency = "latency"
-    throughput = "throughput"
 
 
 class Fit(StrEnum):
@@ -61,102 +54,70 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One measurement. Figures are None where they are not known.
+    """A published measurement of a configuration of the model's hub document. Figures are None where they are missing.
 
-    ``time_to_first_token_ms`` is the median, ``tokens_per_second`` the total of all users. ``configuration`` names a
-    configuration of the model's hub document, None for other recipes; ``served`` is the artifact's key or
-    :attr:`Plan.container_key`, None for a configuration. ``with_channels``: whether the model was served with a draft
-    or heads.
+    ``time_to_first_token_ms`` is the median, ``tokens_per_second`` the total of all users; lengths are not published.
     """
 
     source: str
     instance_type: str
     concurrency: int
+    configuration: str
     time_to_first_token_ms: float | None = None
     tokens_per_second: float | None = None
-    instance_count: int = 1
-    configuration: str | None = None
-    served: str | None = None
-    with_channels: bool | None = None
-
-    def blended_price(self, price_per_hour: float | None, discount: float) -> float | None:
-        """Dollars per 1,000,000 tokens, at three input tokens per output token; None without price or throughput."""
-        if price_per_hour is None or not self.tokens_per_second:
-            return None
-        hourly = price_per_hour * self.instance_count
-        return pricing.blended_price_per_million_tokens(hourly, self.tokens_per_second, discount)
-
-
-@dataclass(frozen=True)
-class AtBest:
-    """Lower bounds for all servers: each forward pass reads all weights from the accelerators' memory.
-
-    Without a draft, a pass takes at least ``milliseconds`` and generates one token for each of ``users``;
-    ``blended_price`` is the lowest possible price of 1,000,000 tokens, None without an instance price.
-    """
-
-    milliseconds: float
-    users: int
-    blended_price: float | None
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The unoptimized model on the instance type with the lowest bound, for comparison with the recipes.
-
-    ``price_per_hour`` and ``at_best`` are None where they are not known.
-    """
-
-    instance_type: str
-    memory: MemoryEstimate
-    price_per_hour: float | None
-    at_best: AtBest | None
-
-
-@dataclass(frozen=True)
-class Preferences:
-    """How to rank. Only benchmarks with this ``concurrency`` are ranked by; None: each candidate's best.
-
-    ``max_price`` is in dollars per hour of an instance, ``discount`` the share that a savings plan takes off.
-    """
-
-    goal: Goal = Goal.cost
-    concurrency: int | None = None
-    max_price: float | None = None
-    discount: float = 0.0
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Data beyond the catalog: dollars per hour by instance type, benchmarks, keys of existing artifacts.
+    """Data beyond the catalog: dollars per hour by instance type, keys of existing artifacts, and what was measured.
 
     ``configurations`` are those of the model's hub document with their instance types, none where it lists none.
+    ``discount`` is the share that a savings plan takes off prices. ``calibration`` is None for the published one.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict[str, float])
+    discount: float = 0.0
     benchmarks: Sequence[Benchmark] = ()
     artifacts: Collection[str] = frozenset()
     configurations: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe that can be planned, with the benchmark it is ranked by. None: not known.
+    """A recipe that can be planned, with the instances that it takes. None: not known.
 
-    ``jobs`` are those that have to run, as their artifacts do not exist. ``reasons`` explain the rank beyond the other
-    fields. ``tested``: whether the vendor tested the instance family with all of its techniques.
+    ``forecast`` is at the rate of the objectives, or at the highest that one instance takes within them, and
+    ``probability`` that of meeting them; ``with_users`` is what evaluations are compared with. ``price_per_hour`` is
+    that of all instances, ``price_per_million`` that of a million tokens, input and output, at that rate.
+    ``batch_limit`` keeps the time between tokens under bursts, ``target`` is what a copy is scaled by. ``missed`` are
+    the objectives that are not met, with what they would have to be. ``jobs`` are those that have to run, as their
+    artifacts do not exist. ``tested``: whether the vendor tested the instance family with all of its techniques.
     """
 
     techniques: tuple[str, ...]
     plan: Plan
     fit: Fit
+    copies: int
+    copies_per_instance: int
+    instances: int
     price_per_hour: float | None
-    benchmark: Benchmark | None
-    blended_price: float | None
+    price_per_million: float | None
+    forecast: Forecast | None
+    with_users: Mapping[int, Forecast]
+    probability: float | None
+    record: Mapping[Figure, TrackRecord]
+    batch_limit: int | None
+    target: float | None
+    missed: tuple[str, ...]
     jobs: tuple[str, ...]
     reasons: tuple[str, ...]
-    at_best: AtBest | None
     tested: bool
+
+    @property
+    def meets(self) -> bool:
+        """Whether it meets the objectives with the confidence that is asked for."""
+        return self.forecast is not None and not self.missed
 
 
 @dataclass(frozen=True)
@@ -173,45 +134,40 @@ class Exclusion:
 class Recommendation:
     """Candidates, best first, and excluded recipes.
 
-    ``baseline`` is the model without any technique; None where it fits no instance type. ``elsewhere`` are published
-    benchmarks of configurations and instance types that are not candidates.
+    ``elsewhere`` are published benchmarks of configurations and instance types that are not candidates.
     """
 
+    objectives: Objectives
     candidates: tuple[Candidate, ...]
     excluded: tuple[Exclusion, ...]
     elsewhere: tuple[Benchmark, ...] = ()
-    baseline: Baseline | None = None
 
 
 def recommend(
     model: Model,
+    objectives: Objectives,
     *,
     region: str,
     instance_types: Sequence[str] = (),
     evidence: Evidence | None = None,
-    preferences: Preferences | None = None,
     known: Lock | None = None,
 ) -> Recommendation:
     """Rank the sensible recipes for a model whose licence is accepted.
 
     ``instance_types`` are the candidates, by default all that host endpoints and have an accelerator; ``known`` has
     what has been looked up of models. Raises RecipeError where model, region or an instance type is wrong for every
-    recipe, and ValueError for wrong preferences.
+    recipe, or where the objectives contradict physics on all of them, and ValueError for a wrong discount.
     """
-    preferences = preferences or Preferences()
-    pricing.check_price(None, preferences.discount)
-    if preferences.max_price is not None and not preferences.max_price > 0:
-        raise ValueError(f"max_price is {preferences.max_price}, and it has to be above zero")
-    if preferences.concurrency is not None and preferences.concurrency < 1:
-        raise ValueError(f"concurrency is {preferences.concurrency}, and it has to be at least 1")
+    evidence = evidence or Evidence()
+    pricing.check_price(None, evidence.discount)
     hosting = [name for name, row in instances.by_name().items() if row.hosts_endpoints]
     candidates = list(dict.fromkeys(instance_types)) or hosting
-    return _Ranking(model, region, candidates, evidence or Evidence(), preferences, known or Lock()).result()
+    return _Ranking(model, objectives, region, candidates, evidence, known or Lock()).result()
 
 
-def _configuration(technique: str) -> str | None:
-    """The configuration of the hub document that a technique deploys unchanged."""
-    return technique.partition("config=")[2] or None
+def _configuration(techniques: Sequence[str]) -> str | None:
+    """The configuration of the hub document that is deployed unchanged."""
+    return techniques[0].partition("config=")[2] or None if techniques else None
 
 
 class _Ranking:
@@ -220,17 +176,47 @@ class _Ranking:
     def __init__(
         self,
         model: Model,
+        objectives: Objectives,
         region: str,
         instance_types: list[str],
         evidence: Evidence,
-        preferences: Preferences,
         known: Lock,
     ) -> None:
-        self.model, self.region, self.instance_types = model, region, instance_types
-        self.evidence, self.preferences, self.known = evidence, preferences, known
+        self.model, self.objectives, self.region, self.instance_types = model, objectives, region, instance_types
+        self.evidence, self.known = evidence, known
+        self.lengths = (float(objectives.input_tokens), float(objectives.output_tokens))
 
     def result(self) -> Recommendation:
-        configurations = [*self.evidence.configurations] or [DEFAULT_CONFIGURATION]
+        self._refuse_common_mistakes()
+        candidates: list[Candidate] = []
+        excluded: _Excluded = {}
+        best: list[Forecaster] = []
+        for techniques in self._combinations():
+            for instance_type in self.instance_types:
+                whole = self._recipe(techniques, instance_type)
+                try:
+                    broken = self._violated_preferences(techniques, whole)
+                    planned = plan(whole) if not broken else None
+                except RecipeError as error:
+                    planned, broken = None, {violation.rule: violation.reason for violation in error.violations}
+                for rule, reason in broken.items():
+                    excluded.setdefault((techniques, rule), {}).setdefault(reason, []).append(instance_type)
+                found = [(techniques, whole, planned)] if planned is not None else []
+                for each, recipe, its_plan in [*found, *self._smaller(techniques, instance_type, broken)]:
+                    forecasts = forecaster(recipe, self.lengths, self.evidence.calibration)
+                    best += [forecasts] if forecasts is not None else []
+                    candidates.append(self._candidate(each, its_plan, forecasts))
+        if candidates and (impossible := check(self._feasibility(best))):
+            raise RecipeError(impossible)
+        candidates.sort(key=self._rank)
+        listed = {(_configuration(each.techniques), each.plan.instance_type) for each in candidates}
+        elsewhere = [
+            each for each in self.evidence.benchmarks if (each.configuration, each.instance_type) not in listed
+        ]
+        return Recommendation(self.objectives, tuple(candidates), _exclusions(excluded), tuple(elsewhere))
+
+    def _combinations(self) -> Iterator[tuple[str, ...]]:
+        """The techniques of every recipe: as it is, the hub's configurations, checkpoints, jobs, and speculation."""
         # Sharding is not recommended: it speeds up starts, not serving.
         recommended = [
             (f"{kind}={name}", *filter(None, [second]))
@@ -238,41 +224,43 @@ class _Ranking:
             for name, technique in by_name.items()
             for second in technique.recommended
         ]
-        self._refuse_common_mistakes(recommended[0])
-        candidates: list[Candidate] = []
-        excluded: _Excluded = {}
-        configured = [(f"{_CONFIGURATION}{name}",) for name in configurations]
-        for techniques in [*configured, *self._without_sagemakers_jobs(), *recommended]:
-            for instance_type in self.instance_types:
-                try:
-                    planned = plan(self._recipe(techniques, instance_type))
-                except RecipeError as error:
-                    broken = {violation.rule: violation.reason for violation in error.violations}
-                else:
-                    broken = self._violated_preferences(techniques, instance_type)
-                    candidates += [self._candidate(techniques, planned)] if not broken else []
-                for rule, reason in broken.items():
-                    excluded.setdefault((techniques, rule), {}).setdefault(reason, []).append(instance_type)
-        candidates.sort(key=self._rank)
-        listed = {(_configuration(c.techniques[0]), c.plan.instance_type) for c in candidates}
-        elsewhere = [
-            benchmark
-            for benchmark in self.evidence.benchmarks
-            if benchmark.configuration is not None and (benchmark.configuration, benchmark.instance_type) not in listed
-        ]
-        return Recommendation(tuple(candidates), _exclusions(excluded), tuple(elsewhere), self._baseline())
+        checkpoints = self._without_sagemakers_jobs()
+        configured = [(f"{_CONFIGURATION}{name}",) for name in self.evidence.configurations or [DEFAULT_CONFIGURATION]]
+        speculation = self._speculation()
+        beside = [(*techniques, each) for techniques in [(), *checkpoints] for each in speculation]
+        yield from dict.fromkeys([(), *configured, *checkpoints, *beside, *recommended])
 
     def _recipe(self, techniques: Sequence[str], instance_type: str) -> Recipe:
         named = [self._with_commit(parse(technique)) for technique in techniques]
         return Recipe(self.model, named, instance_type, self.region, containers=self.known)
 
     def _with_commit(self, technique: Technique) -> Technique:
-        """The technique with a commit of its checkpoint, or with what stands for one that is not recorded."""
-        checkpoint = technique.ready_made
-        recorded = self.known.models.get(checkpoint.model_id) if checkpoint is not None else None
-        if checkpoint is None or (recorded is not None and recorded.revision is not None):
-            return technique
-        return technique.model_copy(update={"checkpoint": checkpoint.model_copy(update={"revision": NO_COMMIT})})
+        """The technique with commits of the models that it names, or with what stands for one that is not recorded."""
+        changed: dict[str, Model] = {}
+        for name, model in (("checkpoint", technique.ready_made), ("model", technique.beside)):
+            recorded = self.known.models.get(model.model_id) if model is not None else None
+            if model is not None and (recorded is None or recorded.revision is None):
+                changed[name] = model.model_copy(update={"revision": NO_COMMIT})
+        return technique.model_copy(update=changed) if changed else technique
+
+    def _smaller(
+        self, techniques: tuple[str, ...], instance_type: str, broken: Mapping[str, str]
+    ) -> Iterator[tuple[tuple[str, ...], Recipe, Plan]]:
+        """Recipes whose copies take a part of an instance, where the model fits in it."""
+        row = instances.find(instance_type)
+        if row is None or not techniques or _configuration(techniques) or {HUB, QUALITY} & broken.keys():
+            return
+        degree = row.parallel_units // 2
+        while degree >= 1:
+            smaller = (f"{techniques[0]},tensor_parallel_degree={degree}", *techniques[1:])
+            recipe = self._recipe(smaller, instance_type)
+            memory = estimate(recipe)
+            if memory is None or memory.total_gb > memory.available_gb:
+                return
+            # What it breaks with all accelerators is listed; this is one of several ways to place copies.
+            with suppress(RecipeError):
+                yield smaller, recipe, plan(recipe)
+            degree //= 2
 
     def _without_sagemakers_jobs(self) -> list[tuple[str, ...]]:
         """The model's ready-made checkpoints; where none is in FP8 and SageMaker's jobs do not know the model, a job of
@@ -293,153 +281,194 @@ class _Ranking:
         is_known = not any(self._recipe(of_sagemaker, name).outdated_jobs for name in self.instance_types)
         return found if is_known else [*found, ("quantization=fp8_block",)]
 
-    def _refuse_common_mistakes(self, techniques: tuple[str, ...]) -> None:
+    def _speculation(self) -> list[str]:
+        """The speculation that vLLM's recipe of the model recommends: a speculator, or the model's own heads."""
+        row = self._recipe((), self.instance_types[0]).model_row
+        named: list[str] = []
+        for settings in row.recipe.speculation if row is not None and row.recipe is not None else ():
+            if "model" in settings:
+                named.append(f"speculative_decoding={SpeculativeDecoding.speculator.name},model={settings['model']}")
+            elif settings.get("method") == "mtp":
+                named.append(f"speculative_decoding={SpeculativeDecoding.mtp.name}")
+        return named[:1]
+
+    def _refuse_common_mistakes(self) -> None:
         """Raise RecipeError for mistakes that would exclude every candidate."""
         broken: dict[tuple[str, str], Violation] = {}
         for instance_type in self.instance_types:
-            for violation in check(self._recipe(techniques, instance_type)):
+            for violation in check(self._recipe((), instance_type)):
                 subject = violation.location.partition(".")[0]
                 if subject in ("model", "region") or violation.rule in ("OPT010", "OPT011"):
                     broken[violation.rule, str(violation.value)] = violation
         if broken:
             raise RecipeError(broken.values())
 
-    def _violated_preferences(self, techniques: tuple[str, ...], instance_type: str) -> dict[str, str]:
-        """Why a recipe that works is excluded."""
-        if self._is_too_expensive(instance_type):
-            known = instance_type in self.evidence.prices
-            limit = "an hour costs more than" if known else "its price is not known, and an hour may cost"
-            return {PRICE: f"{limit} {self.preferences.max_price:g} dollars"}
-        offered = self.evidence.configurations.get(_configuration(techniques[0]) or "")
-        if offered and instance_type not in offered:
+    def _violated_preferences(self, techniques: tuple[str, ...], recipe: Recipe) -> dict[str, str]:
+        """Why a recipe that may work is excluded."""
+        if techniques and (lossy := self._too_lossy(recipe)) is not None:
+            return {QUALITY: lossy}
+        configuration = _configuration(techniques)
+        offered = self.evidence.configurations.get(configuration or "")
+        if offered and recipe.instance_type not in offered:
             return {HUB: "the model's hub document does not offer it on that type"}
         return {}
 
-    def _is_too_expensive(self, instance_type: str) -> bool:
-        price, max_price = self.evidence.prices.get(instance_type), self.preferences.max_price
-        return max_price is not None and (price is None or price > max_price)
+    def _too_lossy(self, recipe: Recipe) -> str | None:
+        asked = self.objectives.quality
+        for _, technique in recipe.located_techniques:
+            bits = technique.weight_bits
+            if asked == "any" or technique.lossless:
+                continue
+            if asked == "lossless" or (bits is not None and bits < _NEAR_LOSSLESS_BITS):
+                return f"completions differ from the model's own, and the objectives ask for {asked} ones"
+        return None
 
-    def _candidate(self, techniques: tuple[str, ...], planned: Plan) -> Candidate:
-        price, memory = self.evidence.prices.get(planned.instance_type), planned.memory
-        measured, ambiguous = self._benchmarks(techniques, planned)
-        usable = [benchmark for benchmark in measured if self.preferences.concurrency in (None, benchmark.concurrency)]
-        # Without the figure to rank by, the benchmark with the fewest users is shown for its other figures.
-        ranked = [(figure, bench) for bench in usable if (figure := self._figure(bench, price)) is not None]
-        ranked = ranked or [(bench.concurrency, bench) for bench in usable]
-        shown = min(ranked, key=lambda pair: pair[0])[1] if ranked else None
-        blended = shown.blended_price(price, self.preferences.discount) if shown is not None else None
+    def _feasibility(self, forecasters: Sequence[Forecaster]) -> Feasibility:
+        best = [each.best for each in forecasters]
+        row = self._recipe((), self.instance_types[0]).model_row
+        prices = [price for name in self.instance_types if (price := self.evidence.prices.get(name)) is not None]
+        return Feasibility(
+            objectives=self.objectives,
+            context_length=row.max_position if row is not None else None,
+            time_to_first_token_ms=min((each.time_to_first_token * 1000 for each in best), default=None),
+            inter_token_latency_ms=min((each.inter_token_latency * 1000 for each in best), default=None),
+            price_per_hour=min(prices) * (1 - self.evidence.discount) if prices else None,
+        )
+
+    def _candidate(self, techniques: tuple[str, ...], planned: Plan, forecasts: Forecaster | None) -> Candidate:
+        objectives, memory = self.objectives, planned.memory
+        units = instances.by_name()[planned.instance_type].parallel_units
+        on_each = units // planned.tensor_parallel_degree
+        within = forecasts.within(objectives) if forecasts is not None else None
+        copies, forecast, probability = self._sized(forecasts, within, on_each)
+        count = math.ceil(copies / on_each)
+        one = self.evidence.prices.get(planned.instance_type)
+        price = one * count * (1 - self.evidence.discount) if one is not None else None
+        tokens = sum(self.lengths)
         jobs = tuple(job.name for job in planned.jobs if job.artifact_key not in self.evidence.artifacts)
-        at_best = self._at_best(memory, planned.instance_type, planned.tensor_parallel_degree)
-        reasons = [_measured(shown, blended)] if shown is not None else []
-        if not measured:
-            reasons.append("No published benchmark.")
-        elif not usable:
-            users = ", ".join(map(str, sorted({benchmark.concurrency for benchmark in measured})))
-            reasons.append(f"measured with {users} users, and not with {self.preferences.concurrency}")
-        if ambiguous:
-            reasons.append("an evaluation of its artifact does not record whether it was served with a draft")
-        fit = _fit(memory)
-        if fit is Fit.tight:
-            reasons.append("tight: its usual requests do not fit the KV cache together, and wait for each other")
-        needed = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'} ({', '.join(jobs)})"
-        reasons.append(needed if jobs else "no job: the artifact exists" if planned.jobs else "no job")
-        reasons += [
-            f"{warning.id.rpartition(':')[2]}: {warning.message}"
-            for warning in planned.warnings
-            if warning.id not in _REPEATED
-        ]
         return Candidate(
             techniques=techniques,
             plan=planned,
-            fit=fit,
+            fit=_fit(memory),
+            copies=copies,
+            copies_per_instance=on_each,
+            instances=count,
             price_per_hour=price,
-            benchmark=shown,
-            blended_price=blended,
+            price_per_million=pricing.price_per_million_tokens(price, forecast.rate * tokens)
+            if price is not None and forecast is not None
+            else None,
+            forecast=forecast,
+            with_users=_evaluated(forecasts, forecast, copies),
+            probability=probability,
+            record={figure: forecasts.track_record(figure) for figure in FIGURES} if forecasts is not None else {},
+            batch_limit=self._batch_limit(planned, forecasts, within) if within is not None else None,
+            target=max(1.0, round(within.in_flight * HEADROOM, 1)) if within is not None else None,
+            missed=tuple(self._missed(forecast, price, within is not None)),
             jobs=jobs,
-            reasons=tuple(reasons),
-            at_best=at_best,
+            reasons=tuple(self._reasons(techniques, planned, jobs)),
             tested=all(warning.id != "constructs-optim:OPT013" for warning in planned.warnings),
         )
 
-    def _benchmarks(self, techniques: tuple[str, ...], planned: Plan) -> tuple[list[Benchmark], bool]:
-        """The benchmarks of a recipe, and whether an evaluation of its artifact may be of another container."""
-        served = planned.artifact_key if planned.jobs else planned.container_key
-        configuration, channels = _configuration(techniques[0]), bool(planned.container.channels)
-        benchmarks = [bench for bench in self.evidence.benchmarks if bench.instance_type == planned.instance_type]
-        published = [bench for bench in benchmarks if configuration and configuration == bench.configuration]
-        own = [bench for bench in benchmarks if bench.served is not None and bench.served == served]
-        # The key of a container covers its channels; the same artifact may be served with a draft and without.
-        certain = [bench for bench in own if not planned.jobs or bench.with_channels == channels]
-        return [*certain, *published], any(planned.jobs and bench.with_channels is None for bench in own)
-
-    def _figure(self, benchmark: Benchmark, price: float | None) -> float | None:
-        """The figure to rank by, the smaller the better; None where it is not known."""
-        match self.preferences.goal:
-            case Goal.cost:
-                return benchmark.blended_price(price, self.preferences.discount)
-            case Goal.latency:
-                return benchmark.time_to_first_token_ms
-            case Goal.throughput:
-                return -benchmark.tokens_per_second if benchmark.tokens_per_second else None
-
-    def _at_best(self, memory: MemoryEstimate | None, instance_type: str, degree: int) -> AtBest | None:
-        """The bounds by memory bandwidth: a token of a mixture of experts reads only its own experts."""
-        row, instance = models.find(self.model.model_id), instances.by_name()[instance_type]
-        if memory is None or row is None or not row.parameters_billion:
+    def _batch_limit(self, planned: Plan, forecasts: Forecaster | None, within: Forecast) -> int | None:
+        """The limit of a batch that keeps the time between tokens in a burst, where the server takes one."""
+        between = self.objectives.inter_token_latency
+        server = by_name().get(planned.container.server or "")
+        if (
+            forecasts is None
+            or between is None
+            or server is None
+            or "max_concurrent_requests" not in server.model_fields
+        ):
             return None
-        read = memory.weights_gb * (row.active_parameters_billion or row.parameters_billion) / row.parameters_billion
-        speed = instance.memory_bandwidth * instance.accelerator_count * degree / instance.parallel_units
-        users, seconds = self.preferences.concurrency or DEFAULT_BATCH_SIZE, (read + memory.draft_gb) / speed
-        if degree > 1:
-            seconds += _REDUCTIONS_A_LAYER * (row.layers or 0) * _REDUCTION_SECONDS
-        bound = Benchmark("at best", instance_type, users, tokens_per_second=users / seconds)
-        blended = bound.blended_price(self.evidence.prices.get(instance_type), self.preferences.discount)
-        return AtBest(milliseconds=seconds * 1000, users=users, blended_price=blended)
+        limit = forecasts.batch_limit(between / 1000, self.objectives.confidence)
+        return max(limit, math.ceil(within.in_flight)) if limit is not None else None
 
-    def _baseline(self) -> Baseline | None:
-        """The model without techniques on the instance type with the lowest bound, of those where it would start."""
-        baselines: list[Baseline] = []
-        for name in self.instance_types:
-            unmodified = self._recipe((), name)
-            memory, degree = estimate(unmodified), unmodified.tensor_parallel_degree
-            if memory is None or degree is None:
-                continue
-            if _fit(memory) is not Fit.fits or self._is_too_expensive(name):
-                continue
-            # OPT020 requires a technique.
-            if {broken.rule for broken in check(unmodified)} <= {"OPT020"}:
-                bound = self._at_best(memory, name, degree)
-                baselines.append(Baseline(name, memory, self.evidence.prices.get(name), bound))
-        key = self._bound
-        return min(baselines, key=lambda b: (*key(b.at_best, b.price_per_hour), b.instance_type), default=None)
+    def _sized(
+        self, forecasts: Forecaster | None, within: Forecast | None, on_each: int
+    ) -> tuple[int, Forecast | None, float | None]:
+        """How many copies there have to be, what they do, and the probability that this meets the objectives."""
+        if forecasts is None:
+            return on_each, None, None
+        rate = self.objectives.requests_per_second
+        if within is None:
+            # No number of copies meets the latencies: those that take the requests half of the time.
+            limit = forecasts.capacity.value
+            copies = max(1, math.ceil(2 * rate / limit)) if rate is not None else on_each
+            rate = rate if rate is not None else copies * limit / 2
+        elif rate is None:
+            copies, rate = on_each, within.rate * on_each
+        else:
+            copies = max(1, math.ceil(rate / within.rate))
+        forecast = forecasts.at_rate(rate, copies)
+        return copies, forecast, forecast.probability(self.objectives)
 
-    def _bound(self, at_best: AtBest | None, price: float | None) -> tuple[object, ...]:
-        """The figures to rank by without a benchmark, the smaller the better."""
-        by_price = self.preferences.goal is Goal.cost
-        figure = None if at_best is None else at_best.blended_price if by_price else at_best.milliseconds
-        return figure is None, figure or 0.0, price is None, price or 0.0
+    def _missed(self, forecast: Forecast | None, price: float | None, is_within: bool) -> Iterator[str]:
+        """What would have to be given up."""
+        objectives = self.objectives
+        if forecast is not None and not is_within:
+            latencies = (
+                ("time to first token", objectives.time_to_first_token, forecast.time_to_first_token),
+                ("inter-token latency", objectives.inter_token_latency, forecast.inter_token_latency),
+            )
+            is_one = False
+            for name, limit, estimate_ in latencies:
+                if limit is not None and estimate_.probability(at_most=limit / 1000) < objectives.confidence:
+                    is_one = True
+                    yield f"{name}: {estimate_.quantile(objectives.confidence) * 1000:,.0f} ms instead of {limit:g}"
+            if not is_one:
+                yield f"confidence: {forecast.probability(objectives):.0%} instead of {objectives.confidence:.0%}"
+        if (most := objectives.max_price_per_hour) is not None and (price is None or price > most):
+            costs = f"${price:,.2f} an hour instead of" if price is not None else "a price that is not known instead of"
+            yield f"price: {costs} ${most:g}"
+
+    def _reasons(self, techniques: tuple[str, ...], planned: Plan, jobs: Sequence[str]) -> Iterator[str]:
+        configuration = _configuration(techniques)
+        for each in self.evidence.benchmarks:
+            if (each.configuration, each.instance_type) == (configuration, planned.instance_type):
+                yield _measured(each)
+        if configuration is not None:
+            yield "the forecast takes the hub's configuration for vLLM with the model as it is"
+        if _fit(planned.memory) is Fit.tight:
+            yield "tight: its usual requests do not fit the KV cache together, and wait for each other"
+        needed = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'} ({', '.join(jobs)})"
+        yield needed if jobs else "no job: the artifact exists" if planned.jobs else "no job"
+        for warning in planned.warnings:
+            if warning.id not in _REPEATED:
+                yield f"{warning.id.rpartition(':')[2]}: {warning.message}"
 
     def _rank(self, candidate: Candidate) -> tuple[object, ...]:
-        benchmark, planned = candidate.benchmark, candidate.plan
-        figure = self._figure(benchmark, candidate.price_per_hour) if benchmark is not None else None
+        planned = candidate.plan
         instance = instances.by_name()[planned.instance_type]
         trains = any(technique.name == "eagle" for technique in planned.techniques)
+        by_rate = self.objectives.requests_per_second is not None
+        price = candidate.price_per_hour if by_rate else candidate.price_per_million
+        # Without prices, instances with less of everything are taken to cost less.
+        size = candidate.instances * instance.total_accelerator_memory_gb
+        if not by_rate and candidate.forecast is not None:
+            size /= candidate.forecast.rate
         return (
-            figure is None,
-            figure if figure is not None else 0.0,
-            not candidate.tested,
+            not candidate.meets,
+            len(candidate.missed),
+            -(candidate.probability or 0.0) if not candidate.meets else 0.0,
+            price is None,
+            price if price is not None else size,
             [*Fit].index(candidate.fit),
             # Training of heads takes days.
             trains and bool(candidate.jobs),
-            *self._bound(candidate.at_best, candidate.price_per_hour),
-            # Without prices, smaller instances are taken to cost less.
-            instance.total_accelerator_memory_gb,
-            instance.vcpu,
+            not candidate.tested,
             len(candidate.jobs),
-            planned.memory.fixed_gb if planned.memory is not None else 0.0,
+            instance.vcpu,
             candidate.techniques,
             planned.instance_type,
         )
+
+
+def _evaluated(forecasts: Forecaster | None, forecast: Forecast | None, copies: int) -> dict[int, Forecast]:
+    """The forecasts of what an evaluation measures: one user, and as many as have requests at the same time."""
+    if forecasts is None or forecast is None:
+        return {}
+    numbers = sorted({1, max(1, round(forecast.in_flight * copies))})
+    return {users: forecasts.with_users(users, copies) for users in numbers}
 
 
 def _fit(memory: MemoryEstimate | None) -> Fit:
@@ -448,15 +477,11 @@ def _fit(memory: MemoryEstimate | None) -> Fit:
     return Fit.fits if memory.total_gb <= memory.available_gb else Fit.tight
 
 
-def _measured(benchmark: Benchmark, blended: float | None) -> str:
+def _measured(benchmark: Benchmark) -> str:
     first, tokens = benchmark.time_to_first_token_ms, benchmark.tokens_per_second
-    parts = [
-        f"${blended:.2f} for a million tokens" if blended is not None else "",
-        f"{tokens:,.0f} tokens/s" if tokens else "",
-        f"first token after {first:,.0f} ms" if first else "",
-    ]
+    parts = [f"{tokens:,.0f} tokens/s" if tokens else "", f"first token after {first:,.0f} ms" if first else ""]
     users = f"{benchmark.concurrency} user{'' if benchmark.concurrency == 1 else 's'}"
-    return f"{', '.join(filter(None, parts))} with {users} ({benchmark.source})"
+    return f"{', '.join(filter(None, parts))} with {users} ({benchmark.source}, lengths not stated)"
 
 
 def _exclusions(excluded: _Excluded) -> tuple[Exclusion, ...]:

@@ -31,3 +31,5 @@ WAITING = ("AWS::CloudFormation::WaitCondition", "AWS::CloudFormation::WaitCondi
 
 METADATA_KEY = "constructs-optim"
 """The key of a resource's ``Metadata`` under which this library describes the resource's recipe and artifact."""
+CHOICE_KEY = "constructs-optim:choice"
+"""The same for the choice that an endpoint's objectives were met with (``RecordedChoice``)."""

@@ -17,16 +17,11 @@ from typing import Any, Protocol
 from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.clock import Clock
 
-from .decisions import (
-    due_after,
-    started,
-    stepped,
-    tracked,
-)
+from .cooldowns import Cooldowns, requested
+from .decisions import due_after, started
 
 _TICK_SECONDS = 0.1
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 300, 1
-_DEFAULT_COOLDOWN = 300
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
 Location = tuple[str, str]
 Target = dict[str, Any]
@@ -71,10 +66,7 @@ class _Memory:
     waiting: list[str] = field(default_factory=list[str])
     since: dt.datetime = _LONG_AGO
     not_before: dt.datetime = _LONG_AGO
-    last_out: tuple[dt.datetime, int] | None = None
-    before_out: int = 0
-    """The capacity before the last scale-out."""
-    last_in: dt.datetime | None = None
+    cooldowns: Cooldowns = field(default_factory=Cooldowns)
 
 
 class ScalingEngine:
@@ -167,62 +159,31 @@ class ScalingEngine:
             capacity = self._resources.capacity(target["ResourceId"], account=location[0], region=location[1])
             if capacity is None:
                 return False
-            above = str(alarm.get("ComparisonOperator", "Greater")).startswith("Greater")
-            config = policy.get("StepScalingPolicyConfiguration")
-            if config is not None:
-                breach = 0.0 if value is None else value - alarm["Threshold"]
-                cooldowns = (config.get("Cooldown", _DEFAULT_COOLDOWN),) * 2
-                base = self._before_cooldown(location, target, capacity, cooldowns[0])
-                requested = stepped(config, capacity, breach, above)
-                if requested is not None and requested > capacity:
-                    requested = max(capacity, stepped(config, base, breach, above) or 0)
-            else:
-                config = policy["TargetTrackingScalingPolicyConfiguration"]
-                # Without a datapoint, one instance more or less is the least that the alarm asks for.
-                requested = (
-                    tracked(config["TargetValue"], capacity, value)
-                    if value is not None
-                    else (capacity + (1 if above else -1) if capacity else None)
-                )
-                cooldowns = (
-                    config.get("ScaleOutCooldown", _DEFAULT_COOLDOWN),
-                    config.get("ScaleInCooldown", _DEFAULT_COOLDOWN),
-                )
-            if requested is not None:
+            memory, now = self._remembered(location, target), self._clock.now().timestamp()
+            asked, cooldowns = requested(policy, alarm, value, capacity, memory.cooldowns, now, self._scale)
+            if asked is not None:
                 cause = (
                     f"monitor alarm {alarm['AlarmName']} in state {alarm.get('StateValue')} triggered policy "
                     f"{policy['PolicyName']}"
                 )
-                self._scale_within(location, target, capacity, requested, cooldowns, cause)
+                self._scale_within(location, target, capacity, asked, cooldowns, cause)
             return True
-
-    def _before_cooldown(self, location: Location, target: Mapping[str, Any], capacity: int, cooldown: float) -> int:
-        """The capacity that a step counts from: during the cooldown after a scale-out, what there was before that.
-
-        What was added then "is calculated as part of the desired capacity for the next scale out" (API reference,
-        StepScalingPolicyConfiguration, Cooldown): a step of 2 and then one of 3 add 3 in all.
-        """
-        memory = self._remembered(location, target)
-        if memory.last_out is None:
-            return capacity
-        cooling = self._clock.now() - memory.last_out[0] < dt.timedelta(seconds=cooldown * self._scale)
-        return min(capacity, memory.before_out) if cooling else capacity
 
     def _scale_within(
         self,
         location: Location,
         target: Target,
         capacity: int,
-        requested: int,
+        asked: int,
         cooldowns: tuple[float, ...],
         cause: str,
     ) -> None:
-        now, memory = self._clock.now(), self._remembered(location, target)
-        limited = min(max(requested, target["MinCapacity"]), target["MaxCapacity"])
+        now, remembered = self._clock.now().timestamp(), self._remembered(location, target).cooldowns
+        limited = min(max(asked, target["MinCapacity"]), target["MaxCapacity"])
         if limited == capacity:
-            end = "Max" if requested > capacity else "Min"
-            reason = {"Code": f"AlreadyAt{end}Capacity" if requested != capacity else "AlreadyAtDesiredCapacity"}
-            limits = {f"{end}Capacity": target[f"{end}Capacity"]} if requested != capacity else {}
+            end = "Max" if asked > capacity else "Min"
+            reason = {"Code": f"AlreadyAt{end}Capacity" if asked != capacity else "AlreadyAtDesiredCapacity"}
+            limits = {f"{end}Capacity": target[f"{end}Capacity"]} if asked != capacity else {}
             self._note(
                 location,
                 target,
@@ -232,22 +193,11 @@ class ScalingEngine:
             )
             return
         suspended = target.get("SuspendedState") or {}
-        out, pause = limited > capacity, dt.timedelta(seconds=cooldowns[limited < capacity] * self._scale)
+        out = limited > capacity
         if suspended.get("DynamicScalingOutSuspended" if out else "DynamicScalingInSuspended"):
             return
-        if out and memory.last_out is not None and now - memory.last_out[0] < pause and limited <= memory.last_out[1]:
-            return
-        latest = [at for at in (memory.last_in, memory.last_out[0] if memory.last_out else None) if at is not None]
-        if not out and any(now - at < pause for at in latest):
-            return
-        if self._set(location, target, limited, cause):
-            # Within a cooldown, what is added is part of the same scale-out.
-            is_first = memory.last_out is None or now - memory.last_out[0] >= pause
-            if out:
-                memory.before_out = capacity if is_first else memory.before_out
-                memory.last_out = (now, limited)
-            else:
-                memory.last_in = now
+        if remembered.allow(capacity, limited, cooldowns, now) and self._set(location, target, limited, cause):
+            remembered.note(capacity, limited, cooldowns, now)
 
     def _run(self) -> None:
         pause: float | None = None

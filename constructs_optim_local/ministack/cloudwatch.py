@@ -17,7 +17,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -38,6 +38,7 @@ ScalingAction = Callable[[str, dict[str, Any], float | None], None]
 _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
 _OF_COMPARISONS = ("ComparisonOperator", "Threshold", "EvaluationPeriods", "DatapointsToAlarm", "TreatMissingData")
 _PROMQL_TICK_SECONDS = 0.1
+_AGAIN_SECONDS = 60
 _OF_ONE_METRIC = ("MetricName", "Namespace", "Statistic", "ExtendedStatistic", "Period", "Dimensions", "Unit")
 
 
@@ -53,6 +54,8 @@ class MinistackAlarms:
         # By account, region and name: the states it has been in, since its creation.
         self._history: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
         self._seen: dict[str, Evaluation] = {}
+        # When the actions of an alarm were invoked last, by its ARN.
+        self._acted: dict[str, float] = {}
 
     def install(self, scale: ScalingAction, roles: EnforcedRoles | None = None) -> None:
         """Put alarms right, and answer PromQL, once, before the first request; with ``roles``, IAM is enforced."""
@@ -175,19 +178,27 @@ class MinistackAlarms:
         from ministack.services import cloudwatch
 
         def evaluate(alarm: dict[str, Any]) -> None:
-            found = evaluated(alarm, _points, time.time())
+            now = self._moment(alarm)
+            found = evaluated(alarm, _points, now)
             if found is None:
                 return
-            old, before = alarm["StateValue"], self._seen.get(alarm["AlarmArn"])
-            self._seen[alarm["AlarmArn"]] = found
+            arn, old = alarm["AlarmArn"], alarm["StateValue"]
+            before, self._seen[arn] = self._seen.get(arn), found
             if old != found.state:
                 _enter(alarm, found)
-            if old != found.state or before is None or before.seen != found.seen:
+            is_due = now - self._acted.get(arn, 0.0) >= _AGAIN_SECONDS * self._scale
+            if old != found.state or before is None or (before.seen != found.seen and is_due):
+                self._acted[arn] = now
                 cloudwatch._dispatch_alarm_actions(alarm, old, found.state, found.reason)
             if old != found.state:
                 cloudwatch._evaluate_parent_alarms(alarm)
 
         replace("services.cloudwatch._evaluate_alarm", evaluate)
+
+    def _moment(self, alarm: Mapping[str, Any]) -> float:
+        """The time to evaluate an alarm at: the machine's, or that of a later datapoint once time was advanced."""
+        machine, advanced = time.time(), self._clock.now().timestamp()
+        return max((at for at in _times(alarm) if machine < at <= advanced), default=machine)
 
     def _keep_metrics(self) -> None:
         from ministack.services import cloudwatch
@@ -396,6 +407,17 @@ def _points(metric: Mapping[str, Any], period: int, statistic: str) -> dict[int,
         at: cloudwatch._stat_value(cloudwatch._calc_stats(points), statistic, points) for at, points in buckets.items()
     }
     return {at: value for at, value in values.items() if value is not None}
+
+
+def _times(alarm: Mapping[str, Any]) -> Iterator[float]:
+    """When the datapoints of an alarm's metrics are of."""
+    from ministack.services import cloudwatch
+
+    stats = [metric["MetricStat"]["Metric"] for metric in alarm.get("Metrics") or () if "MetricStat" in metric]
+    for metric in stats or [alarm]:
+        dimensions = cloudwatch._dims_from_list(metric.get("Dimensions") or [])
+        key = (metric.get("Namespace"), metric.get("MetricName"), cloudwatch._dims_key(dimensions))
+        yield from (point["Timestamp"] for point in cloudwatch._metrics.get(key) or ())
 
 
 def _enter(alarm: dict[str, Any], found: Evaluation) -> None:

@@ -15,6 +15,7 @@ from constructs_optim.cli.main import app
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedArtifact, RecordedModel
 from constructs_optim.recipe.catalog.model_config import ModelConfig
 
+from ..support.choices import CHOICE, NAME
 from ..support.model_hub import HubModel, ModelHub, serving
 from ..support.operator_stores import Store
 
@@ -151,6 +152,21 @@ def test_what_follows_from_a_models_size_is_decided_anew_when_it_is_recorded(hub
     assert recorded.artifacts == {"acme/llama": RecordedArtifact(version=1, storage_gb=1)}
     # Nothing new is found the second time.
     assert "artifacts" not in lock("--model", "acme/llama")
+
+
+def test_choices_are_shown_and_no_update_changes_them(hub: ModelHub) -> None:
+    Lock(choices={NAME: CHOICE}, contexts={"acme/llama@ml.g5.xlarge": 0}).write(Path(LOCK_FILE))
+    (shown,) = [line for line in lock().splitlines() if NAME in line]
+    assert shown.count("2 x ml.p5.48xlarge, FP8") == 2, "recorded, and preferred by the catalog"
+    lock("--update", f"choices.{NAME}")
+    lock("--update")
+    lock("--model", "acme/llama", "--update")
+    assert Lock.read(Path(LOCK_FILE)).choices == {NAME: CHOICE}
+
+
+def test_a_choice_is_recorded_by_its_own_command(hub: ModelHub) -> None:
+    Lock(choices={NAME: CHOICE}).write(Path(LOCK_FILE))
+    assert f"0 of 1 entries updated in {LOCK_FILE}" in lock("--update", f"choices.{NAME}")
 
 
 def test_a_configuration_that_is_not_a_models_ends_the_command_with_the_reason(hub: ModelHub) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 from constructs_optim.recipe import Model, Quantization, Recipe, plan
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, NO_COMMIT, Lock
 from constructs_optim.runtime.evaluation import price_list
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
@@ -27,7 +29,12 @@ SPEC = (
     Path(__file__).parent.parent
     / "conformance/jumpstart/community_models/meta-textgeneration-llama-3-1-70b/specs_v2.16.2.json"
 )
-TYPES = ("--instance-type", "ml.g5.48xlarge", "--instance-type", "ml.p4d.24xlarge")
+G5, P4D, P5 = "ml.g5.48xlarge", "ml.p4d.24xlarge", "ml.p5.48xlarge"
+TYPES = ("--instance-type", G5, "--instance-type", P4D)
+LENGTHS = ("--input-tokens", "1000", "--output-tokens", "300")
+# All of it is met by far.
+CHAT = (*LENGTHS, "--rps", "4", "--ttft", "5s", "--itl", "100ms")
+QWEN = ("Qwen/Qwen3-32B", "--offline", "--instance-type", P5, "--instance-type", "ml.g6e.12xlarge")
 
 
 @pytest.fixture(scope="module")
@@ -45,145 +52,311 @@ def prices_are_asked_for_anew() -> None:
     price_list._cache.clear()
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An app's folder, without a lock file."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["recommend", *arguments])
 
 
-def recommended(*arguments: str) -> dict[str, Any]:
-    result = run("--model", MODEL, "--format", "json", *arguments)
+def recommended(*arguments: str, model: str = MODEL) -> dict[str, Any]:
+    result = run(model, "--format", "json", *arguments)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
-def places(found: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(" + ".join(each["techniques"]), each["instance_type"]) for each in found["candidates"]]
+def prices_of(folder: Path, **prices: float) -> tuple[str, str]:
+    """The option for a file with these prices."""
+    file, by_type = folder / "prices.json", {f"ml.{name.replace('_', '.')}": each for name, each in prices.items()}
+    file.write_text(json.dumps(by_type))
+    return "--prices", str(file)
 
 
-def test_hub_candidates_are_ranked_by_published_benchmarks_and_prices(store: Store) -> None:
-    found = recommended(*TYPES)
+def rows(result: Result) -> list[str]:
+    """The lines of the table."""
+    return [line for line in result.stdout.splitlines() if re.match(r"\d+ +\d+ \w+\.\d*\w+ ", line)]
+
+
+def test_candidates_are_ranked_by_the_price_of_what_meets_the_objectives(store: Store) -> None:
+    found = recommended(*TYPES, *CHAT)
     assert found["version"] == "2.25.0"
-    known = [each for each in found["candidates"] if each["benchmark"] is not None]
-    assert {each["benchmark"]["source"] for each in known} == {
-        "published by JumpStart, lmi 2.25.0",
-        "published by JumpStart, lmi-optimized 2.25.0",
-    }
-    assert found["candidates"][: len(known)] == known
-    blended = [each["blended_price"] for each in known]
-    assert blended == sorted(blended)
-    first = known[0]
-    assert first["price_per_hour"] == hourly_price(first["instance_type"])
-    tokens = first["benchmark"]["tokens_per_second"]
-    assert first["blended_price"] == pytest.approx(first["price_per_hour"] / (tokens * 3600 / 1e6) / 4)
+    assert found["objectives"]["requests_per_second"] == 4
+    assert found["objectives"]["time_to_first_token"] == 5000
+    met = [each for each in found["candidates"] if each["meets"]]
+    assert found["candidates"][: len(met)] == met
+    assert [each["price_per_hour"] for each in met] == sorted(each["price_per_hour"] for each in met)
+    first = met[0]
+    assert first["rank"] == 1
+    assert first["price_per_hour"] == pytest.approx(first["instances"] * hourly_price(first["instance_type"]))
+    assert first["probability"] >= 0.8
+    assert first["forecast"]["time_to_first_token"]["value"] <= 5
+    assert first["forecast"]["requests_per_second"]["value"] >= 4
+
+
+def test_json_has_what_the_table_has_and_more(store: Store) -> None:
+    found = recommended(*TYPES, *CHAT, "--limit", "2")
+    assert len(found["candidates"]) == 2
+    assert found["candidate_count"] > 2
+    for each in found["candidates"]:
+        for figure in ("time_to_first_token", "inter_token_latency", "requests_per_second"):
+            estimate = each["forecast"][figure]
+            assert estimate["low"] <= estimate["value"] <= estimate["high"]
+            assert each["record"][figure]["measurements"] >= 0
+        assert each["techniques"] == [] or each["labels"]
+        assert each["memory"]["weights_gb"] > 0
+    assert {"rule", "techniques", "reason", "instance_types"} <= found["left_out"][0].keys()
+    assert isinstance(found["notes"], list)
 
 
 def test_the_table_explains_the_ranking_and_suggests_the_plan_command(store: Store) -> None:
-    result = run("--model", MODEL, *TYPES, "--limit", "2")
+    result = run(MODEL, *TYPES, *CHAT, "--limit", "2")
     assert result.exit_code == 0, result.output
-    assert "pre-optimized (lmi)" in result.stdout
-    assert "for a million tokens" in result.stdout
+    assert "for 4 requests/s of 1000+300 tokens, first token within 5000 ms, then every 100 ms" in result.stdout
+    assert re.search(r"forecast (from \d+ measurements|without a measurement) of such", result.stdout)
     assert "recipes more; --limit shows them" in result.stdout
     assert "Left out, by rule: OPT012" in result.stdout
     assert f"constructs-optim plan --model {MODEL} --model-version 2.25.0" in result.stdout
     assert "The model is gated" in result.stdout
 
 
-def test_at_80_columns_each_recipe_has_a_line_and_common_facts_appear_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_suggested_plan_command_plans_the_first_one(store: Store) -> None:
+    found, shown = recommended(*TYPES, *CHAT), run(MODEL, *TYPES, *CHAT).stdout
+    (line,) = [line for line in shown.splitlines() if line.startswith("Plan the first one: ")]
+    _, *arguments = shlex.split(line.removeprefix("Plan the first one: "))
+    planned = CliRunner().invoke(app, [*arguments, "--accept-eula", "--format", "json"])
+    assert planned.exit_code == 0, planned.output
+    assert json.loads(planned.stdout)["artifact_key"] == found["candidates"][0]["artifact_key"]
+
+
+@pytest.mark.parametrize("columns", [120, 160])
+@pytest.mark.parametrize("rate", [("--rps", "40"), ()], ids=["with a rate", "without"])
+def test_at_120_columns_each_recipe_has_a_line_and_common_facts_appear_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, columns: int, rate: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    prices = tmp_path / "prices.json"
-    prices.write_text('{"ml.g5.12xlarge": 7.09}')
-    result = run(
-        "--model",
-        MODEL,
-        "--offline",
-        "--prices",
-        str(prices),
-        "--instance-type",
-        "ml.g5.12xlarge",
-        "--model-version",
-        "2.25.0",
-    )
+    monkeypatch.setenv("COLUMNS", str(columns))
+    known = prices_of(folder, p5_48xlarge=60)
+    result = run(MODEL, "--offline", *known, "--instance-type", P5, "--model-version", "2.25.0", *LENGTHS, *rate)
     assert result.exit_code == 0, result.output
-    assert result.stdout.count("No published benchmark.") == 1
-    lines = result.stdout.splitlines()
-    rows = [line for line in lines if "ml.g5.12xlarge" in line and not line.startswith(("Plan", "constructs"))]
-    assert max(map(len, rows)) <= 80
-    assert [row.split()[0] for row in rows] == [str(place) for place in range(1, len(rows) + 1)]
-    (first,) = [row.split() for row in rows if row.split()[0] == "1"]
-    assert first[1:] == ["ml.g5.12xlarge", "7.09", "39/86", "17.0", "ms", "≥1.05", "awq"]
-    assert "1, 2: 1 job (awq)" in result.stdout
+    listed = rows(result)
+    assert max(map(len, listed)) <= 120
+    assert [row.split()[0] for row in listed] == [str(place) for place in range(1, 11)]
+    assert all("p5.48xlarge" in row and "%" in row for row in listed)
+    (heading,) = [line for line in result.stdout.splitlines() if "recipe" in line and "chance" in line]
+    assert ("$/h" if rate else "$/M") in heading
+    (grounds,) = [line for line in result.stdout.splitlines() if "measurements of such models" in line]
+    assert grounds.startswith("All: ")
 
 
-def test_the_unoptimized_model_is_listed_as_the_baseline(store: Store) -> None:
-    result = run("--model", MODEL, *TYPES, "--offline", "--model-version", "2.25.0")
-    assert "as it is (no recipe)" in result.stdout
-    document = recommended(*TYPES, "--offline", "--model-version", "2.25.0")
-    assert document["baseline"]["instance_type"] in TYPES
-    assert document["candidates"][0]["at_best"]["milliseconds"] > 0
-    assert document["candidates"][0]["tested"] is True
+def test_at_80_columns_no_figure_is_lost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = (*QWEN, *CHAT, *prices_of(folder, p5_48xlarge=60), "--limit", "3")
+    monkeypatch.setenv("COLUMNS", "200")
+    wide = run(*arguments)
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = "".join(run(*arguments).stdout.split())
+    for row in rows(wide):
+        figures = re.findall(r"\d[\d.]* \([\d.]+-[\d.]+\)", row)
+        assert len(figures) == 3
+        assert all("".join(figure.split()) in narrow for figure in figures)
 
 
 def test_excluded_recipes_are_listed_with_their_rule(store: Store) -> None:
-    result = run("--model", MODEL, "--instance-type", "ml.g5.2xlarge", "--left-out")
+    result = run(MODEL, "--instance-type", "ml.g5.2xlarge", "--left-out")
     assert result.exit_code == 2
     assert "OPT050" in result.stdout
     assert "Published by JumpStart for configurations and instance types that are no candidates" in result.stdout
     assert "No recipe is left" in result.stderr
 
 
-def test_concurrency_goal_and_maximum_price_filter_and_rank_candidates(store: Store) -> None:
-    found = recommended(*TYPES, "--concurrency", "4", "--optimize-for", "latency", "--max-price", "20")
-    assert {name for _, name in places(found)} == {"ml.g5.48xlarge"}
-    assert found["candidates"][0]["benchmark"]["concurrency"] == 4
-    assert "price" in {each["rule"] for each in found["left_out"]}
-
-
-def test_stored_evaluations_and_existing_artifacts_inform_the_recommendation(store: Store) -> None:
-    model = Model.jumpstart(MODEL, version="2.25.0", accept_eula=True)
-    made = plan(
-        Recipe(model=model, techniques=[Quantization.awq()], instance_type="ml.g5.48xlarge", region="us-west-2")
-    )
-    assert made.artifact_key is not None
-    store.put(f"artifacts/{made.artifact_key}/manifest.json", b"{}")
-    store.put(f"evaluations/{artifact_key('x')}/result.json", _evaluation(made.artifact_key))
-    store.put(f"evaluations/{artifact_key('y')}/result.json", b'{"schema": 9}')
-    found = recommended(*TYPES, "--store", store.bucket)
-    (awq,) = [
+def test_published_benchmarks_are_shown_beside_the_forecast(store: Store) -> None:
+    found = recommended(*TYPES, *CHAT, "--limit", "100")
+    (configured,) = [
         each
         for each in found["candidates"]
-        if (each["techniques"], each["instance_type"]) == (["quantization=awq"], "ml.g5.48xlarge")
+        if (each["techniques"], each["instance_type"]) == (["pre_optimized,config=lmi"], P4D)
     ]
-    assert awq["jobs"] == []
-    assert any("does not record whether it was served with a draft" in reason for reason in awq["reasons"])
+    assert any("published by JumpStart, lmi 2.25.0" in reason for reason in configured["reasons"])
+
+
+def test_lengths_that_are_not_given_are_assumed_and_noted() -> None:
+    (assumed,) = [note for note in recommended(*QWEN[1:], model=QWEN[0])["notes"] if note.startswith("Assumed")]
+    usual = recommended(*QWEN[1:], model=QWEN[0])["objectives"]
+    assert f"{usual['input_tokens']} input and {usual['output_tokens']} output tokens" in assumed
+    one = recommended(*QWEN[1:], "--output-tokens", "50", model=QWEN[0])
+    assert one["objectives"]["output_tokens"] == 50
+    assert any("50 output tokens" in note for note in one["notes"])
+    given = recommended(*QWEN[1:], *LENGTHS, model=QWEN[0])
+    assert not any("Assumed" in note for note in given["notes"])
+
+
+@pytest.mark.parametrize("lengths", [(), ("--input-tokens", "1000"), ("--output-tokens", "300")])
+def test_a_choice_is_not_recorded_for_assumed_lengths(folder: Path, lengths: tuple[str, ...]) -> None:
+    result = run(*QWEN, *lengths, "--update")
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.replace("│", "").split())
+    assert "--input-tokens and --output-tokens" in said
+    assert "constructs-optim captures" in said
+    assert not (folder / LOCK_FILE).exists()
+
+
+def test_update_records_the_first_one_and_says_so(folder: Path) -> None:
+    result = run(*QWEN, *CHAT, *prices_of(folder, p5_48xlarge=60), "--update")
+    assert result.exit_code == 0, result.output
+    ((name, choice),) = Lock.read(folder / LOCK_FILE).choices.items()
+    assert name == "Qwen/Qwen3-32B for 4 requests/s of 1000+300 tokens, first token within 5000 ms, then every 100 ms"
+    first = recommended(*QWEN[1:], *CHAT, *prices_of(folder, p5_48xlarge=60), model=QWEN[0])["candidates"][0]
+    (pool,) = choice.pools
+    assert (pool.instance_type, [*pool.techniques]) == (first["instance_type"], first["techniques"])
+    assert (choice.copies, choice.instances) == (first["copies"], first["instances"])
+    (said,) = [line for line in result.stdout.splitlines() if line.startswith(LOCK_FILE)]
+    assert f"has the choice for {name}: {choice.instances} x {pool.instance_type}" in said
+    assert said.endswith("Review and commit it.")
+
+
+def test_without_update_the_lock_file_stays(folder: Path) -> None:
+    Lock(jobs={"awq": "image:1"}).write(folder / LOCK_FILE)
+    before = (folder / LOCK_FILE).read_bytes()
+    assert run(*QWEN, *CHAT).exit_code == 0
+    assert (folder / LOCK_FILE).read_bytes() == before
+
+
+def test_other_entries_of_the_lock_file_stay(folder: Path) -> None:
+    Lock(jobs={"awq": "image:1"}).write(folder / LOCK_FILE)
+    assert run(*QWEN, *CHAT, "--update").exit_code == 0
+    assert run(*QWEN, *LENGTHS, "--rps", "8", "--update").exit_code == 0
+    recorded = Lock.read(folder / LOCK_FILE)
+    assert recorded.jobs == {"awq": "image:1"}
+    assert len(recorded.choices) == 2
+
+
+def test_another_file_is_written_where_it_is_asked_for(folder: Path) -> None:
+    assert run(*QWEN, *CHAT, "--update", "--file", "other.json").exit_code == 0
+    assert len(Lock.read(folder / "other.json").choices) == 1
+    assert not (folder / LOCK_FILE).exists()
+
+
+def test_an_update_with_other_prices_says_what_changes(folder: Path) -> None:
+    dear = prices_of(folder, p5_48xlarge=600, g6e_12xlarge=13)
+    assert run(*QWEN, *CHAT, *dear, "--update").exit_code == 0
+    before = Lock.read(folder / LOCK_FILE).choices
+    cheap = prices_of(folder, p5_48xlarge=6, g6e_12xlarge=13)
+    result = run(*QWEN, *CHAT, *cheap, "--update")
+    assert result.exit_code == 0, result.output
+    after = Lock.read(folder / LOCK_FILE).choices
+    assert before.keys() == after.keys()
+    (said,) = [line for line in result.stdout.splitlines() if line.startswith(LOCK_FILE)]
+    assert re.search(r"1 x ml\.p5\.48xlarge, .* instead of \d+ x ml\.g6e\.12xlarge, ", said)
+    assert re.search(r"\$6\.00 an hour instead of \$\d+\.00 an hour", said)
+    assert "first token after" in said
+
+
+def test_an_update_that_changes_nothing_says_so(folder: Path) -> None:
+    assert run(*QWEN, *CHAT, "--update").exit_code == 0
+    before = (folder / LOCK_FILE).read_bytes()
+    result = run(*QWEN, *CHAT, "--update")
+    assert result.exit_code == 0
+    assert "has this choice" in result.stdout
+    assert (folder / LOCK_FILE).read_bytes() == before
+
+
+def test_another_objective_is_a_choice_of_its_own(folder: Path) -> None:
+    assert run(*QWEN, *CHAT, "--update").exit_code == 0
+    result = run(*QWEN, *CHAT, "--confidence", "0.95", "--update")
+    assert result.exit_code == 0, result.output
+    assert "with 95%" in result.stdout
+    assert "instead of" not in result.stdout
+    assert len(Lock.read(folder / LOCK_FILE).choices) == 2
+
+
+def test_several_instance_types_are_recorded_in_the_order_of_the_ranking(folder: Path) -> None:
+    known = prices_of(folder, p5_48xlarge=60, g6e_12xlarge=13)
+    result = run(*QWEN, *CHAT, *known, "--update", "--pools", "3")
+    assert result.exit_code == 0, result.output
+    (choice,) = Lock.read(folder / LOCK_FILE).choices.values()
+    ranked = recommended(*QWEN[1:], *CHAT, *known, "--limit", "100", model=QWEN[0])["candidates"]
+    order = [*dict.fromkeys(each["instance_type"] for each in ranked if each["meets"])]
+    assert [pool.instance_type for pool in choice.pools] == order
+    assert len(order) == 2
+    assert f", or {order[1]}" in result.stdout
+
+
+def test_where_nothing_meets_the_nearest_are_listed_with_what_to_give_up(folder: Path) -> None:
+    arguments = (*QWEN, *LENGTHS, "--itl", "3ms", "--quality", "lossless", "--instance-type", P5)
+    result = run(*arguments, "--update")
+    assert result.exit_code == 2
+    assert "Nothing meets requests of 1000+300 tokens, then every 3 ms, lossless" in result.stderr
+    assert "with a probability of 80%" in result.stderr
+    assert len(rows(result)) > 1
+    assert re.search(r"^1[\d, ]*: inter-token latency: [\d,]+ ms instead of 3$", result.stdout, re.MULTILINE)
+    assert not (folder / LOCK_FILE).exists()
+    found = json.loads(run(*arguments, "--format", "json").stdout)
+    assert not any(each["meets"] for each in found["candidates"])
+    assert all(each["missed"] for each in found["candidates"])
+
+
+def test_what_is_impossible_is_refused_with_what_is_possible() -> None:
+    result = run(*QWEN, *LENGTHS, "--itl", "0.01ms", "--format", "json")
+    assert result.exit_code == 2
+    (violation,) = json.loads(result.stdout)["violations"]
+    assert violation["rule"] == "OPT233"
+    assert re.match(r"more than [\d.]+ ms", violation["suggestion"])
+
+
+def test_all_wrong_objectives_are_refused_at_once() -> None:
+    result = run(*QWEN, "--ttft", "fast", "--rps", "-1", "--confidence", "2", "--format", "json")
+    assert result.exit_code == 2
+    violations = json.loads(result.stdout)["violations"]
+    assert {each["rule"] for each in violations} == {"OPT230"}
+    assert [each["location"].partition(".")[2] for each in violations] == [
+        "requests_per_second",
+        "time_to_first_token",
+        "confidence",
+    ]
+
+
+def test_a_maximum_price_ranks_what_costs_more_behind(folder: Path) -> None:
+    known = prices_of(folder, p5_48xlarge=60, g6e_12xlarge=13)
+    found = recommended(*QWEN[1:], *CHAT, *known, "--max-price", "50", "--limit", "100", model=QWEN[0])
+    for each in found["candidates"]:
+        dear = [missed for missed in each["missed"] if missed.startswith("price: ")]
+        assert bool(dear) == (each["price_per_hour"] > 50)
+    assert found["candidates"][0]["price_per_hour"] <= 50
+
+
+def test_a_discount_lowers_the_prices(folder: Path) -> None:
+    known = prices_of(folder, p5_48xlarge=60, g6e_12xlarge=13)
+    full = recommended(*QWEN[1:], *CHAT, *known, model=QWEN[0])["candidates"][0]
+    less = recommended(*QWEN[1:], *CHAT, *known, "--discount", "0.5", model=QWEN[0])["candidates"][0]
+    assert less["price_per_hour"] == pytest.approx(full["price_per_hour"] / 2)
+
+
+def test_existing_artifacts_need_no_job_and_damaged_evaluations_are_noted(store: Store) -> None:
+    model = Model.jumpstart(MODEL, version="2.25.0", accept_eula=True)
+    made = plan(Recipe(model=model, techniques=[Quantization.fp8()], instance_type=P4D, region="us-west-2"))
+    assert made.artifact_key is not None
+    store.put(f"artifacts/{made.artifact_key}/manifest.json", b"{}")
+    store.put(f"evaluations/{artifact_key('y')}/result.json", b'{"schema": 9}')
+    found = recommended(*TYPES, *CHAT, "--store", store.bucket, "--limit", "100")
+    (fp8,) = [
+        each
+        for each in found["candidates"]
+        if (each["techniques"], each["instance_type"]) == (["quantization=fp8"], P4D)
+    ]
+    assert fp8["jobs"] == []
     assert any("could not be read" in note for note in found["notes"])
 
 
-def _evaluation(key: str) -> bytes:
-    document = {
-        "schema": 1,
-        "subject": {
-            "label": "Chat",
-            "endpoint_name": "gone",
-            "artifact_key": key,
-            "instance_type": "ml.g5.48xlarge",
-            "instance_count": 1,
-        },
-        "workload": {"prompts": 1},
-        "started": dt.datetime(2026, 11, 20, tzinfo=dt.UTC).isoformat(),
-        "levels": [{"concurrency": 8, "seconds": 9.0, "metrics": {"total_throughput": 400.0}}],
-    }
-    return json.dumps(document).encode()
-
-
-def test_offline_calls_no_aws_api_and_accepts_a_price_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_calls_no_aws_api_and_accepts_a_price_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    prices = tmp_path / "prices.json"
-    prices.write_text('{"ml.g5.48xlarge": 16.5}')
-    found = recommended(*TYPES, "--offline", "--prices", str(prices), "--model-version", "2.25.0", "--max-price", "17")
-    assert {each["price_per_hour"] for each in found["candidates"]} == {16.5}
+    known = prices_of(folder, g5_48xlarge=16.5)
+    found = recommended(*TYPES, *LENGTHS, "--offline", *known, "--model-version", "2.25.0")
+    priced = {each["price_per_hour"] for each in found["candidates"] if each["instance_type"] == G5}
+    assert priced == {16.5}
     assert any("--offline" in note for note in found["notes"])
-    assert any("prices" in note for note in recommended(*TYPES, "--offline")["notes"])
+    assert any("prices" in note for note in recommended(*TYPES, *LENGTHS, "--offline")["notes"])
 
 
 @pytest.mark.parametrize(
@@ -192,63 +365,80 @@ def test_offline_calls_no_aws_api_and_accepts_a_price_file(tmp_path: Path, monke
         (("--offline", "--store", "bucket"), "--store is read from AWS"),
         (("--offline", "--prices", "/nowhere.json"), "cannot be read"),
         (("--offline", "--discount", "1.5"), "discount is 1.5"),
+        (("--offline", "--quality", "best"), "near-lossless"),
+        (("--offline", "--pools", "6"), "less than or equal to 5"),
+        (("--offline", "--rps", "many"), "valid number"),
+        (("--offline", "--goal", "cost"), "--goal"),
     ],
 )
 def test_invalid_options_of_recommend_are_refused(arguments: tuple[str, ...], said: str) -> None:
-    result = run("--model", MODEL, *arguments)
+    result = run(MODEL, *arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert said in " ".join(result.stderr.replace("│", "").split())
 
 
 @pytest.mark.parametrize("content", ["[]", '{"ml.g5.48xlarge": "much"}', '{"ml.g5.48xlarge": 0}', "{"])
 def test_a_file_without_valid_prices_is_refused(tmp_path: Path, content: str) -> None:
     prices = tmp_path / "prices.json"
     prices.write_text(content)
-    result = run("--model", MODEL, "--offline", "--prices", str(prices))
+    result = run(MODEL, "--offline", "--prices", str(prices))
     assert result.exit_code == 2
     assert "prices.json" in result.stderr
+
+
+def test_a_lock_file_of_another_release_is_refused_and_stays(folder: Path) -> None:
+    (folder / LOCK_FILE).write_text('{"version": 2}')
+    result = run(*QWEN, *CHAT, "--update")
+    assert result.exit_code == 2
+    assert "is not a lock file of this release" in " ".join(result.stderr.replace("│", "").split())
+    assert (folder / LOCK_FILE).read_text() == '{"version": 2}'
 
 
 def test_denied_prices_or_hub_documents_are_noted_and_the_rest_is_listed(store: Store) -> None:
     store.cloud.inject("access_denied", operation="GetProducts")
     store.cloud.inject("access_denied", operation="DescribeHubContent")
-    found = recommended(*TYPES)
-    assert all(each["benchmark"] is None and each["price_per_hour"] is None for each in found["candidates"])
+    found = recommended(*TYPES, *CHAT)
+    assert {each["price_per_hour"] for each in found["candidates"]} == {None}
+    assert found["version"] is None
     assert any("pricing:GetProducts" in note for note in found["notes"])
     assert any("sagemaker:DescribeHubContent" in note for note in found["notes"])
 
 
 def test_an_unknown_model_or_version_is_refused_with_a_suggestion(store: Store) -> None:
-    result = run("--model", "meta-textgeneration-lama-3-70b", "--format", "json")
+    result = run("meta-textgeneration-lama-3-70b", "--format", "json")
     assert result.exit_code == 2
     (violation,) = json.loads(result.stdout)["violations"]
     assert violation["rule"] == "OPT002"
     assert "did you mean" in violation["suggestion"]
-    result = run("--model", MODEL, "--model-version", "9.9.9")
+    result = run(MODEL, "--model-version", "9.9.9")
     assert result.exit_code == 2
     assert "in version 9.9.9" in result.stderr
 
 
-def test_models_of_hugging_face_are_ranked_before_their_commit_is_fixed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    arguments = ("--model", "Qwen/Qwen3-32B", "--offline", "--instance-type", "ml.g6e.12xlarge")
-    result = run(*arguments, "--format", "json")
+def test_models_of_hugging_face_are_ranked_before_their_commit_is_fixed() -> None:
+    arguments = ("Qwen/Qwen3-32B", "--offline", "--instance-type", "ml.g6e.12xlarge", "--quality", "any", *LENGTHS)
+    result = run(*arguments, "--format", "json", "--limit", "100")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    copies = {candidate["jobs"][0] for candidate in found["candidates"]}
+    copies = {job for each in found["candidates"] for job in each["jobs"] if job.startswith("copy-qwen")}
     assert copies == {"copy-qwen-qwen3-32b", "copy-qwen-qwen3-32b-awq", "copy-qwen-qwen3-32b-fp8"}
     assert {candidate["artifact_key"] for candidate in found["candidates"]} == {None}
     assert any("`constructs-optim lock --model Qwen/Qwen3-32B`" in note for note in found["notes"])
-    assert "0000000" not in result.stdout
+    assert NO_COMMIT not in result.stdout
     assert "constructs-optim plan --model Qwen/Qwen3-32B --region" in run(*arguments).stdout
+
+
+def test_a_model_of_unknown_size_is_listed_without_a_forecast_and_with_how_to_look_it_up() -> None:
+    result = run("acme/mine", "--offline", "--instance-type", P5, *LENGTHS)
+    assert result.exit_code == 2
+    assert "no forecast: the size of the model is not known; `constructs-optim lock --model`" in result.stdout
+    assert "Nothing meets" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("model", "rule"), [("Qwen/Qwen3-32B@main", "OPT017"), ("a/b/c", "OPT008"), ("s3://M/", "OPT005")]
 )
 def test_a_model_that_cannot_be_is_refused_with_its_rule(model: str, rule: str) -> None:
-    result = run("--model", model, "--offline")
+    result = run(model, "--offline")
     assert result.exit_code == 2
     assert rule in result.stderr

@@ -1,22 +1,25 @@
-"""What recommendations build on: JumpStart's real documents, and the evaluations and artifacts of a store."""
+"""What recommendations build on: JumpStart's real documents, prices, and the artifacts of a store."""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import uuid
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from constructs_optim.cli.aws import Account
-from constructs_optim.cli.recipes.evidence import PublishedModel, artifact_keys, evaluated, published, published_model
+from constructs_optim.cli.recipes.evidence import (
+    PublishedModel,
+    artifact_keys,
+    listed_prices,
+    published,
+    published_model,
+)
 from constructs_optim.recipe.recommendation import Benchmark
 from constructs_optim.runtime.errors import DeploymentError
+from constructs_optim.runtime.evaluation import price_list
+from constructs_optim_local.price_list import hourly_price
 
-from ..support.hosting import IMAGE, make_config, settled
-from ..support.local_cloud import ROLE
 from ..support.operator_stores import Store, artifact_key
 
 SPEC = (
@@ -25,92 +28,38 @@ SPEC = (
 )
 
 
-def result(store: Store, endpoint: str, started: dt.datetime, **subject: Any) -> None:
-    """Put an evaluation's result into the store."""
-    document = {
-        "schema": 1,
-        "subject": {
-            "label": "Chat",
-            "endpoint_name": endpoint,
-            "artifact_key": artifact_key("a"),
-            "instance_type": "ml.g5.xlarge",
-        }
-        | subject,
-        "workload": {"prompts": 1},
-        "started": started.isoformat(),
-        "levels": [{"concurrency": 1, "seconds": 9.0, "metrics": {"total_throughput": 40.0}}],
-    }
-    store.put(f"evaluations/{artifact_key(uuid.uuid4())}/result.json", json.dumps(document).encode())
-
-
-def serve(store: Store, *, draft: bool) -> str:
-    """An endpoint in service, with a draft beside its model or without; its name."""
-    name = f"e-{uuid.uuid4().hex[:8]}"
-    source = {"S3DataType": "S3Prefix", "CompressionType": "None", "S3Uri": "s3://models/x/"}
-    more = {"AdditionalModelDataSources": [{"ChannelName": "draft_model", "S3DataSource": source}]}
-    store.sagemaker.create_model(
-        ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE, **(more if draft else {})}
-    )
-    make_config(store.sagemaker, name, name)
-    store.sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-    assert settled(store.sagemaker, name)["EndpointStatus"] == "InService"
-    return name
-
-
-def now() -> dt.datetime:
-    """A time after what the cloud has done: its clock is advanced by tests."""
-    return dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
-
-
-@pytest.mark.parametrize("draft", [True, False])
-def test_an_evaluated_endpoint_shows_whether_it_serves_with_a_draft(store: Store, draft: bool) -> None:
-    result(store, serve(store, draft=draft), now(), variant_name="AllTraffic")
-    (found,) = evaluated(store.s3, store.sagemaker, store.bucket, [])
-    assert (found.tokens_per_second, found.served, found.with_channels) == (40.0, artifact_key("a"), draft)
-
-
-def test_a_deleted_or_changed_endpoint_leaves_the_draft_unknown(store: Store) -> None:
-    result(store, "gone", now())
-    changed = {"artifact_key": artifact_key("b")}
-    result(store, serve(store, draft=True), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), **changed)
-    found = evaluated(store.s3, store.sagemaker, store.bucket, [])
-    assert [each.with_channels for each in found] == [None, None]
-
-
-def test_a_component_is_inspected_through_its_model(store: Store) -> None:
-    name = serve(store, draft=True)
-    host = f"{name}-host"
-    make_config(store.sagemaker, host, None)
-    store.sagemaker.create_endpoint(EndpointName=host, EndpointConfigName=host)
-    settled(store.sagemaker, host)
-    store.sagemaker.create_inference_component(
-        InferenceComponentName=name,
-        EndpointName=host,
-        VariantName="AllTraffic",
-        Specification={"ModelName": name, "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024}},
-        RuntimeConfig={"CopyCount": 1},
-    )
-    result(store, host, now() + dt.timedelta(minutes=5), inference_component_name=name)
-    (found,) = evaluated(store.s3, store.sagemaker, store.bucket, [])
-    assert found.with_channels is True
-
-
-def test_damaged_evaluations_are_skipped_with_a_note(store: Store) -> None:
-    key = artifact_key("evaluated")
-    for name in (f"evaluations/{key}/runs/1/result.json", f"evaluations/{key}/current.json"):
-        store.put(name, b"{}")
-    store.put(f"evaluations/{key}/result.json", b"{")
-    store.put(f"evaluations/{artifact_key('list')}/result.json", b"[]")
-    store.put(f"evaluations/{artifact_key('bare')}/result.json", b'{"started": "yesterday"}')
-    notes: list[str] = []
-    assert evaluated(store.s3, store.sagemaker, store.bucket, notes) == []
-    assert notes == ["An evaluation in the store could not be read, and was skipped."] * 3
+@pytest.fixture(autouse=True)
+def prices_are_asked_for_anew() -> None:
+    price_list._cache.clear()
 
 
 def test_only_artifacts_with_a_manifest_are_listed(store: Store) -> None:
     made = store.made(artifact_key("made"))
     store.running(artifact_key("running"))
     assert artifact_keys(store.s3, store.bucket) == {made}
+
+
+def test_prices_are_those_of_the_region(store: Store) -> None:
+    notes: list[str] = []
+    found = listed_prices(Account(None, None), "us-west-2", notes)
+    assert found["ml.g5.48xlarge"] == hourly_price("ml.g5.48xlarge")
+    assert notes == []
+
+
+def test_without_an_account_there_are_no_prices_and_a_note_says_how_to_state_them() -> None:
+    notes: list[str] = []
+    assert listed_prices(None, "us-west-2", notes) == {}
+    (note,) = notes
+    assert "--offline" in note
+    assert "--prices" in note
+
+
+def test_denied_prices_are_noted(store: Store) -> None:
+    store.cloud.inject("access_denied", operation="GetProducts")
+    notes: list[str] = []
+    assert listed_prices(Account(None, None), "us-west-2", notes) == {}
+    (note,) = notes
+    assert "pricing:GetProducts" in note
 
 
 def test_each_published_concurrency_is_a_separate_benchmark() -> None:
@@ -135,7 +84,7 @@ def test_benchmark_keys_are_case_insensitive_and_non_numbers_are_skipped() -> No
         {"Name": "throughput", "Unit": "tokens/sec", "Value": "12", "Concurrency": None},
     ]
     text = json.dumps({"InferenceConfigs": {"lmi": {"BenchmarkMetrics": {"ml.g5.12xlarge": rows}}}})
-    found = Benchmark("published by JumpStart, lmi 1", "ml.g5.12xlarge", 1, 190.0, configuration="lmi")
+    found = Benchmark("published by JumpStart, lmi 1", "ml.g5.12xlarge", 1, "lmi", time_to_first_token_ms=190.0)
     assert published(text, "1") == PublishedModel("1", {"lmi": frozenset()}, (found,))
 
 
@@ -149,3 +98,24 @@ def test_a_model_s_benchmarks_carry_the_resolved_hub_version(store: Store) -> No
     assert found.version == "4.27.0"
     with pytest.raises(DeploymentError, match=r"in version 9\.9\.9"):
         published_model(account, "meta-textgeneration-llama-2-70b", "9.9.9", [])
+
+
+def test_without_an_account_nothing_is_known_of_a_model_and_a_note_says_so() -> None:
+    notes: list[str] = []
+    assert published_model(None, "meta-textgeneration-llama-2-70b", None, notes) == PublishedModel()
+    (note,) = notes
+    assert "--offline" in note
+
+
+def test_a_denied_hub_document_is_noted(store: Store) -> None:
+    store.cloud.inject("access_denied", operation="DescribeHubContent")
+    notes: list[str] = []
+    assert published_model(Account(None, None), "meta-textgeneration-llama-2-70b", None, notes) == PublishedModel()
+    (note,) = notes
+    assert "sagemaker:DescribeHubContent" in note
+
+
+def test_a_model_that_the_hub_does_not_have_is_not_asked_for(store: Store) -> None:
+    notes: list[str] = []
+    assert published_model(Account(None, None), "acme-mine", None, notes) == PublishedModel()
+    assert notes == []

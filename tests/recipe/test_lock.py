@@ -26,6 +26,7 @@ from constructs_optim.recipe.catalog import images, models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel
 from constructs_optim.recipe.servers import Adapters, Server, ServerSettings, by_name
 from constructs_optim.recipe.techniques.quantization import CompressorQuantization
+from tests.support.choices import CHOICE, NAME
 
 CHECKOUT = Path(__file__).parent.parent.parent
 JOB, OLDER_JOB = (image.name for image in images.making({"awq"})[:2])
@@ -203,6 +204,36 @@ def test_a_lock_file_round_trips_through_write_and_read(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_of_an_earlier_release_has_no_choices_and_gets_none(tmp_path: Path) -> None:
+    path = tmp_path / LOCK_FILE
+    path.write_text('{"version": 1, "jobs": {"awq": "image:1"}}')
+    earlier = Lock.read(path)
+    assert earlier.choices == {}
+    earlier.write(path)
+    assert json.loads(path.read_text()) == {"version": 1, "jobs": {"awq": "image:1"}}
+
+
+def test_choices_are_entries_beside_the_others_and_survive_what_synthesis_adds(tmp_path: Path) -> None:
+    lock = Lock(jobs={"awq": "1"}, choices={NAME: CHOICE})
+    assert lock.entries() == {"jobs.awq": "1", f"choices.{NAME}": CHOICE}
+    assert Lock.with_entries(lock.entries()) == lock
+    added = lock.adding(Lock(servers={"awq": "2"}))
+    assert added.choices == {NAME: CHOICE}
+    added.write(tmp_path / LOCK_FILE)
+    assert Lock.read(tmp_path / LOCK_FILE) == added
+    other = CHOICE.model_copy(update={"copies": 4})
+    assert lock.adding(Lock(choices={NAME: other})).choices == {NAME: CHOICE}, "what is recorded stays"
+
+
+def test_a_choice_changes_no_plan() -> None:
+    model = Model.huggingface(CHOICE.model, revision="a" * 40)
+
+    def recipe(lock: Lock) -> Plan:
+        return plan(Recipe(model, [], "ml.p5.48xlarge", "us-west-2", containers=lock))
+
+    assert recipe(Lock(choices={NAME: CHOICE})) == recipe(Lock())
+
+
 MINE = Model.s3("s3://models/mine/")
 KNOWN = RecordedModel(
     parameters_billion=32.8, layers=64, key_value_heads=8, head_dimension=128, max_position=131_072, stored_gb=65.5
@@ -300,7 +331,19 @@ def test_a_lock_file_that_is_no_text_or_no_file_is_named_in_the_error(tmp_path: 
         Lock.read(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"version": 2}', '{"jobs": {"awq": 1}}', '{"images": {}}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"version": 2}',
+        '{"jobs": {"awq": 1}}',
+        '{"images": {}}',
+        '{"choices": []}',
+        '{"choices": {"chat": "ml.p5.48xlarge"}}',
+        '{"choices": {"chat": {"model": "Qwen/Qwen3-32B"}}}',
+    ],
+)
 def test_an_invalid_lock_file_raises_an_error_with_instructions(tmp_path: Path, content: str) -> None:
     path = tmp_path / LOCK_FILE
     path.write_text(content)

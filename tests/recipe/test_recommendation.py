@@ -1,7 +1,11 @@
-"""Which recipes are recommended, in which order, and why others are excluded."""
+"""Which recipes are recommended for objectives, on how many instances, in which order, and why others are excluded."""
 
 from __future__ import annotations
 
+import itertools
+import math
+import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,65 +13,57 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constructs_optim.recipe import Model, PreOptimized, Recipe, RecipeError, plan
+from constructs_optim.recipe import Model, Recipe, RecipeError, plan
 from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.forecast import FIGURES, Measured, forecaster
+from constructs_optim.recipe.hosting.scaling import HEADROOM
+from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.recommendation import (
     HUB,
-    PRICE,
+    QUALITY,
     Benchmark,
     Candidate,
     Evidence,
     Fit,
-    Goal,
-    Preferences,
     Recommendation,
     recommend,
 )
 from constructs_optim.recipe.techniques.parsing import parse
+from tests.support.calibration import CALIBRATION
 
 LLAMA = Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True)
+QWEN = Model.huggingface("Qwen/Qwen3-32B", revision="a" * 40)
+UNKNOWN = Model.huggingface("acme/mine", revision="a" * 40)
 REGION = "us-west-2"
 G5, P4D, P5 = "ml.g5.48xlarge", "ml.p4d.24xlarge", "ml.p5.48xlarge"
 PRICES = {G5: 20.0, P4D: 30.0, P5: 90.0}
+AS_IS: tuple[str, ...] = ()
 AWQ, AWQ_AND_DRAFT = ("quantization=awq",), ("quantization=awq", "speculative_decoding=sagemaker_draft")
+FP8, FP8_COMPILED = ("quantization=fp8",), ("quantization=fp8", "compilation=tensorrt_llm")
 EAGLE = ("speculative_decoding=eagle",)
 PRE_OPTIMIZED = ("pre_optimized,config=lmi-optimized",)
+CHAT: dict[str, Any] = {"time_to_first_token": "2s", "inter_token_latency": "60ms"}
+"""What the best of the recipes meet by far."""
+TOO_FAST: dict[str, Any] = {"inter_token_latency": "3ms", "quality": "lossless"}
+"""What physics allows, and no server does."""
 
 
-def published(instance_type: str, concurrency: int, ttft: float | None, tokens: float | None) -> Benchmark:
-    return Benchmark("published by JumpStart", instance_type, concurrency, ttft, tokens, configuration="lmi-optimized")
-
-
-def own(techniques: Sequence[str], instance_type: str, tokens: float, with_channels: bool | None = False) -> Benchmark:
-    result = plan(
-        Recipe(
-            model=LLAMA, techniques=[_parsed(text) for text in techniques], instance_type=instance_type, region=REGION
-        )
-    )
-    return Benchmark(
-        "your evaluation of Chat, 2026-11-20",
-        instance_type,
-        8,
-        250.0,
-        tokens,
-        served=result.artifact_key or result.container_key,
-        with_channels=with_channels,
-    )
-
-
-def _parsed(text: str) -> Any:
-    return PreOptimized(config=text.partition("config=")[2]) if text.startswith("pre_") else parse(text)
+def objectives(**changed: Any) -> Objectives:
+    return Objectives(**{"input_tokens": 1000, "output_tokens": 300, "requests_per_second": 4.0, **changed})
 
 
 def recommended(
-    *benchmarks: Benchmark,
-    prices: Mapping[str, float] = PRICES,
+    asked: Objectives | None = None,
+    *,
+    model: Model = LLAMA,
     types: Sequence[str] = (G5, P4D, P5),
-    preferences: Preferences | None = None,
+    prices: Mapping[str, float] = PRICES,
+    known: Lock | None = None,
     **evidence: Any,
 ) -> Recommendation:
-    known = Evidence(prices=prices, benchmarks=benchmarks, **evidence)
-    return recommend(LLAMA, region=REGION, instance_types=types, evidence=known, preferences=preferences)
+    found = Evidence(**{"prices": prices, "calibration": CALIBRATION, **evidence})
+    return recommend(model, asked or objectives(), region=REGION, instance_types=types, evidence=found, known=known)
 
 
 def places(found: Recommendation) -> list[tuple[tuple[str, ...], str]]:
@@ -79,239 +75,451 @@ def of(found: Recommendation, techniques: tuple[str, ...], instance_type: str) -
     return each
 
 
-def test_without_benchmarks_candidates_are_ranked_by_theoretical_token_price() -> None:
-    """4 T4 (320 GB/s each) cost less an hour than 4 A10G (600 GB/s), and more a token."""
-    prices = {"ml.g4dn.12xlarge": 4.89, "ml.g6.12xlarge": 5.752, "ml.g5.12xlarge": 7.09}
-    found = recommended(prices=prices, types=tuple(prices))
-    first = found.candidates[0]
-    assert (first.techniques, first.plan.instance_type, first.benchmark) == (AWQ, "ml.g5.12xlarge", None)
-    assert first.at_best is not None
-    # 39.478 GB from four times 600 GB/s, and twice 80 reductions of 3.7 microseconds.
-    assert first.at_best.milliseconds == pytest.approx(39.478 / 2.4 + 160 * 0.0037, rel=1e-3)
-    tokens_a_second = 8 / (first.at_best.milliseconds / 1000)
-    assert first.at_best.blended_price == pytest.approx(7.09 / (tokens_a_second * 3600 / 1e6) / 4)
-    assert "No published benchmark." in first.reasons
-    roomy = [each for each in found.candidates if each.tested and each.fit is Fit.fits and each.techniques != EAGLE]
-    bounds = [each.at_best.blended_price or 0 for each in roomy if each.at_best]
-    assert bounds == sorted(bounds)
+def meeting(found: Recommendation) -> list[Candidate]:
+    return [each for each in found.candidates if each.meets]
 
 
-def test_instance_types_tested_by_aws_rank_before_untested_ones() -> None:
-    prices = {"ml.g6e.12xlarge": 0.01, "ml.g5.12xlarge": 7.09}
-    found = recommended(prices=prices, types=tuple(prices))
-    tested = [each.tested for each in found.candidates]
-    assert tested == sorted(tested, reverse=True)
-    assert {each.plan.instance_type for each in found.candidates if not each.tested} == {"ml.g6e.12xlarge"}
+def rate_of_a_copy(candidate: Candidate) -> float:
+    assert candidate.forecast is not None
+    return candidate.forecast.requests_per_second.value / candidate.copies
+
+
+def test_those_that_meet_the_objectives_come_first_by_the_price_of_all_their_instances() -> None:
+    found = recommended(objectives(**CHAT))
+    met = meeting(found)
+    assert found.candidates[: len(met)] == tuple(met)
+    assert len({each.plan.instance_type for each in met}) > 1
+    prices = [each.price_per_hour or math.inf for each in met]
+    assert prices == sorted(prices)
+    # Another instance type is the cheapest where it costs less.
+    cheap = recommended(objectives(**CHAT), prices={**PRICES, P5: 10.0})
+    assert {cheap.candidates[0].plan.instance_type, found.candidates[0].plan.instance_type} == {P5, P4D}
+
+
+def test_recipes_of_the_same_price_come_first_without_a_job_then_with_one_and_training_of_heads_last() -> None:
+    found = recommended(objectives(**CHAT), types=(P5,))
+    same = [each for each in meeting(found) if each.price_per_hour == PRICES[P5]]
+    jobs = [bool(each.jobs) for each in same]
+    assert jobs == sorted(jobs)
+    assert same[-1].techniques[0].startswith("speculative_decoding=eagle")
+    assert same[0].techniques == AS_IS
+
+
+def test_instance_types_tested_by_aws_come_before_untested_ones_of_the_same_price() -> None:
+    prices = {"ml.g6e.12xlarge": 10.0, "ml.g5.12xlarge": 10.0}
+    slow = objectives(requests_per_second=0.1, quality="any")
+    found = recommended(slow, types=tuple(prices), prices=prices)
+    same = [each for each in meeting(found) if each.price_per_hour == 10 and each.fit is Fit.fits]
+    assert len({each.plan.instance_type for each in same}) == 2
+    by_training = {trains: [e.tested for e in same if ("eagle" in e.jobs) == trains] for trains in (True, False)}
+    for tested in by_training.values():
+        assert tested == sorted(tested, reverse=True)
     drafted = of(found, AWQ_AND_DRAFT, "ml.g6e.12xlarge")
+    assert not drafted.tested
     assert sum("OPT013" in reason for reason in drafted.reasons) == 1, "reported once for both techniques"
 
 
-def test_ready_made_checkpoints_rank_before_jobs_that_make_the_like() -> None:
-    found = recommend(
-        Model.huggingface("Qwen/Qwen3-32B", revision="a" * 40), region=REGION, instance_types=("ml.g6e.12xlarge",)
+def test_without_prices_fewer_and_smaller_accelerators_come_first() -> None:
+    found = recommended(objectives(**CHAT), prices={})
+    sizes = [
+        each.instances * instances.by_name()[each.plan.instance_type].total_accelerator_memory_gb
+        for each in meeting(found)
+    ]
+    assert len(set(sizes)) > 2
+    assert sizes == sorted(sizes)
+    assert {(each.price_per_hour, each.price_per_million) for each in found.candidates} == {(None, None)}
+
+
+def test_an_instance_type_without_a_price_comes_after_those_with_one() -> None:
+    found = recommended(objectives(**CHAT), prices={G5: 20.0, P5: 90.0})
+    known = [each.price_per_hour is not None for each in meeting(found)]
+    assert set(known) == {True, False}
+    assert known == sorted(known, reverse=True)
+
+
+@settings(max_examples=25)
+@given(
+    st.fixed_dictionaries(
+        {
+            "input_tokens": st.integers(1, 4000),
+            "output_tokens": st.integers(2, 2000),
+            "requests_per_second": st.none() | st.floats(0.5, 100),
+            "time_to_first_token": st.none() | st.floats(300, 5000),
+            "inter_token_latency": st.none() | st.floats(10, 200),
+            "max_price_per_hour": st.none() | st.floats(30, 500),
+            "quality": st.sampled_from(["lossless", "near-lossless", "any"]),
+            "confidence": st.floats(0.5, 0.99),
+        }
     )
-    ranked = [each.techniques for each in found.candidates]
+)
+def test_every_candidate_covers_its_rate_with_its_copies_on_its_instances(asked: dict[str, Any]) -> None:
+    found = recommended(Objectives(**asked), types=(P4D, P5))
+    assert found.candidates
+    for each in found.candidates:
+        assert (each.instances - 1) * each.copies_per_instance < each.copies
+        assert each.copies <= each.instances * each.copies_per_instance
+        assert each.copies_per_instance * each.plan.tensor_parallel_degree == 8
+        assert each.price_per_hour == pytest.approx(each.instances * PRICES[each.plan.instance_type])
+        assert each.forecast is not None
+        assert each.probability is not None
+        rate = each.forecast.rate
+        assert rate == pytest.approx(asked["requests_per_second"] or rate, rel=1e-6)
+        assert each.forecast.requests_per_second.value >= rate * (1 - 1e-6)
+        tokens = asked["input_tokens"] + asked["output_tokens"]
+        assert each.price_per_million == pytest.approx((each.price_per_hour or 0) / (rate * tokens * 3600 / 1e6))
+        limit = asked["max_price_per_hour"]
+        assert any(missed.startswith("price") for missed in each.missed) == (
+            limit is not None and (each.price_per_hour or 0) > limit
+        )
+        for figure in FIGURES:
+            estimate = getattr(each.forecast, figure)
+            assert estimate.low <= estimate.value <= estimate.high
+
+
+def test_twice_the_rate_takes_more_copies_and_at_most_twice_as_many() -> None:
+    for rate in (4.0, 20.0, 100.0):
+        once, twice = (recommended(objectives(requests_per_second=each, **CHAT)) for each in (rate, 2 * rate))
+        for place in places(once):
+            few, many = of(once, *place), of(twice, *place)
+            if few.meets:
+                assert few.copies <= many.copies <= 2 * few.copies
+    assert of(twice, AS_IS, P5).copies > of(once, AS_IS, P5).copies
+
+
+def test_copies_have_the_rate_that_one_takes_within_the_objectives() -> None:
+    asked = objectives(requests_per_second=100.0, **CHAT)
+    for each in meeting(recommended(asked)):
+        assert each.copies * rate_of_a_copy(each) >= 100
+    # One copy fewer would not do.
+    fewest = of(recommended(asked), FP8, P5)
+    recipe = Recipe(LLAMA, [parse(each) for each in FP8], P5, REGION)
+    forecasts = forecaster(recipe, (1000, 300), CALIBRATION)
+    assert forecasts is not None
+    assert fewest.copies > 1
+    assert forecasts.at_rate(100, fewest.copies).probability(asked) >= asked.confidence
+    assert forecasts.at_rate(100, fewest.copies - 1).probability(asked) < asked.confidence
+
+
+def test_without_a_rate_one_instance_is_sized_and_ranked_by_the_price_of_a_million_tokens() -> None:
+    found = recommended(objectives(requests_per_second=None, **CHAT))
+    assert {each.instances for each in found.candidates} == {1}
+    assert all(each.copies == each.copies_per_instance for each in found.candidates)
+    met = meeting(found)
+    prices = [each.price_per_million or math.inf for each in met]
+    assert prices == sorted(prices)
+    assert [each.price_per_hour for each in met] != sorted(each.price_per_hour or 0 for each in met)
+    # That rate is the highest: with it, the same instance meets the objectives, and with a little more it does not.
+    first = met[0]
+    assert first.forecast is not None
+    for factor, count in ((0.99, 1), (1.02, 2)):
+        asked = objectives(requests_per_second=first.forecast.rate * factor, **CHAT)
+        again = of(recommended(asked), first.techniques, first.plan.instance_type)
+        assert again.instances == count
+
+
+def test_a_discount_lowers_all_prices_and_leaves_the_order() -> None:
+    full, half = recommended(objectives(**CHAT)), recommended(objectives(**CHAT), discount=0.5)
+    assert places(full) == places(half)
+    for one, other in zip(full.candidates, half.candidates, strict=True):
+        assert other.price_per_hour == pytest.approx((one.price_per_hour or 0) / 2)
+        assert other.price_per_million == pytest.approx((one.price_per_million or 0) / 2)
+
+
+def test_where_nothing_meets_the_nearest_come_first_with_what_would_have_to_be_given_up() -> None:
+    found = recommended(objectives(**TOO_FAST))
+    assert not meeting(found)
+    for each in found.candidates:
+        assert any(re.fullmatch(r"inter-token latency: [\d,]+ ms instead of 3", missed) for missed in each.missed)
+        assert (each.target, each.batch_limit) == (None, None)
+    order = [(len(each.missed), -(each.probability or 0)) for each in found.candidates]
+    assert order == sorted(order)
+
+
+def test_what_is_given_up_is_enough_to_meet_the_objectives() -> None:
+    nearest = recommended(objectives(**TOO_FAST)).candidates[0]
+    (missed,) = nearest.missed
+    (latency,) = re.findall(r": ([\d,]+) ms", missed)
+    given_up = objectives(inter_token_latency=float(latency) + 1, quality="lossless")
+    assert of(recommended(given_up), nearest.techniques, nearest.plan.instance_type).meets
+
+
+def test_each_objective_that_is_missed_is_named() -> None:
+    asked = objectives(time_to_first_token="80ms", inter_token_latency="3ms", max_price_per_hour=21, quality="lossless")
+    kinds = {missed.partition(":")[0] for each in recommended(asked).candidates for missed in each.missed}
+    assert kinds == {"time to first token", "inter-token latency", "price"}
+
+
+def test_a_candidate_that_meets_the_objectives_does_so_with_their_confidence() -> None:
+    alone = forecaster(Recipe(LLAMA, [], P5, REGION), (1000, 300), CALIBRATION)
+    assert alone is not None
+    idle = alone.at_rate(1e-3)
+    asked = objectives(
+        requests_per_second=0.1,
+        time_to_first_token=idle.time_to_first_token.quantile(0.85) * 1000,
+        inter_token_latency=idle.inter_token_latency.quantile(0.85) * 1000,
+    )
+    for each in recommended(asked, types=(P5,)).candidates:
+        assert each.meets == ((each.probability or 0) >= asked.confidence), each.techniques
+
+
+def test_what_costs_more_than_the_maximum_or_has_no_price_misses_it() -> None:
+    found = recommended(objectives(max_price_per_hour=50, **CHAT), prices={G5: 20.0, P4D: 30.0})
+    dear = of(found, EAGLE, G5)
+    assert any(re.fullmatch(r"price: \$\d+\.00 an hour instead of \$50", missed) for missed in dear.missed)
+    unknown = of(found, AS_IS, P5)
+    assert unknown.missed == ("price: a price that is not known instead of $50",)
+    assert all((each.price_per_hour or 99) <= 50 for each in meeting(found))
+
+
+def test_a_higher_confidence_takes_as_many_copies_or_more() -> None:
+    by_confidence = [
+        recommended(objectives(requests_per_second=30.0, confidence=confidence, **CHAT))
+        for confidence in (0.5, 0.8, 0.95, 0.99)
+    ]
+    more = 0
+    for lower, higher in itertools.pairwise(by_confidence):
+        for each in meeting(higher):
+            less_sure = of(lower, each.techniques, each.plan.instance_type)
+            assert less_sure.meets
+            assert less_sure.copies <= each.copies
+            more += less_sure.copies < each.copies
+    assert more, "and some take more"
+    assert len(meeting(by_confidence[0])) >= len(meeting(by_confidence[-1]))
+
+
+@pytest.mark.parametrize(
+    ("quality", "kept", "lost"),
+    [
+        ("any", {AS_IS, AWQ, FP8, EAGLE, PRE_OPTIMIZED}, set[tuple[str, ...]]()),
+        ("near-lossless", {AS_IS, FP8, EAGLE, PRE_OPTIMIZED}, {AWQ, AWQ_AND_DRAFT}),
+        ("lossless", {AS_IS, EAGLE}, {AWQ, AWQ_AND_DRAFT, FP8, FP8_COMPILED, PRE_OPTIMIZED}),
+    ],
+)
+def test_the_quality_that_is_asked_for_excludes_what_is_lossier(
+    quality: str, kept: set[tuple[str, ...]], lost: set[tuple[str, ...]]
+) -> None:
+    found = recommended(objectives(quality=quality))
+    assert kept <= {techniques for techniques, _ in places(found)}
+    assert not lost & {techniques for techniques, _ in places(found)}
+    excluded = {each.techniques: each for each in found.excluded if each.rule == QUALITY}
+    assert lost <= set(excluded)
+    for each in excluded.values():
+        assert quality in each.reason
+        assert each.instance_types == (G5, P4D, P5)
+
+
+def test_copies_of_fewer_accelerators_than_an_instance_has_are_candidates() -> None:
+    found = recommended(objectives(**CHAT), types=(P5,))
+    degrees = {
+        each.plan.tensor_parallel_degree: each
+        for each in found.candidates
+        if each.techniques[:1] and each.techniques[0].startswith("quantization=fp8") and len(each.techniques) == 1
+    }
+    assert set(degrees) == {2, 4, 8}, "70 billion weights of 8 bits fit two accelerators of 80 GB, and not one"
+    for degree, each in degrees.items():
+        assert each.copies_per_instance == 8 // degree
+        assert each.fit is Fit.fits
+    # Where there is room for several copies, they do not take a whole instance each.
+    busy = recommended(objectives(requests_per_second=40.0, **CHAT), types=(P5,))
+    parted = of(busy, ("quantization=fp8,tensor_parallel_degree=4",), P5)
+    assert parted.copies > parted.instances
+
+
+def test_smaller_copies_are_planned_with_what_they_are_named_by() -> None:
+    found = recommended(objectives(**CHAT), types=(P5,))
+    for each in found.candidates:
+        if each.copies_per_instance > 1:
+            again = plan(Recipe(LLAMA, [parse(text) for text in each.techniques], P5, REGION))
+            assert again.tensor_parallel_degree == each.plan.tensor_parallel_degree
+            assert again.artifact_key == each.plan.artifact_key
+
+
+def test_a_batch_is_limited_where_there_is_a_time_between_tokens_to_keep() -> None:
+    limited = of(recommended(objectives(**CHAT)), AS_IS, P4D)
+    tighter = of(recommended(objectives(**{**CHAT, "inter_token_latency": "50ms"})), AS_IS, P4D)
+    assert limited.batch_limit is not None
+    assert tighter.batch_limit is not None
+    assert 1 <= tighter.batch_limit < limited.batch_limit
+    assert of(recommended(objectives(time_to_first_token="2s")), AS_IS, P4D).batch_limit is None
+    # What is compiled has its batch compiled in, and the hub's configuration its own.
+    assert of(recommended(objectives(**CHAT)), PRE_OPTIMIZED, P4D).batch_limit is None
+
+
+def test_copies_are_scaled_before_they_reach_what_they_take() -> None:
+    for each in meeting(recommended(objectives(requests_per_second=None, **CHAT))):
+        assert each.forecast is not None
+        assert each.target == pytest.approx(max(1.0, HEADROOM * each.forecast.in_flight), abs=0.06)
+
+
+def test_evaluations_are_compared_with_one_user_and_with_as_many_as_have_requests() -> None:
+    each = of(recommended(objectives(**CHAT)), AS_IS, P4D)
+    assert each.forecast is not None
+    one, many = sorted(each.with_users)
+    assert one == 1
+    assert many == pytest.approx(each.forecast.in_flight * each.copies, abs=1)
+    assert each.with_users[one].inter_token_latency.value <= each.with_users[many].inter_token_latency.value
+
+
+def test_own_measurements_change_the_forecast_and_the_sizing() -> None:
+    before = of(recommended(objectives(requests_per_second=40.0, **CHAT)), AS_IS, P5)
+    recipe = forecaster(Recipe(LLAMA, [], P5, REGION), (1000, 300), CALIBRATION)
+    assert recipe is not None
+    slower = [Measured(figure, recipe.group, recipe.recipe, 0.5, 1.0) for figure in ("requests_per_second",)] * 20
+    found = recommended(objectives(requests_per_second=40.0, **CHAT), calibration=CALIBRATION.learning(slower))
+    after = of(found, AS_IS, P5)
+    assert after.copies > before.copies
+    assert (before.record["requests_per_second"].own, after.record["requests_per_second"].own) == (0, 20)
+
+
+def test_a_model_of_unknown_size_has_no_forecast_and_meets_nothing() -> None:
+    found = recommended(model=UNKNOWN, types=(P5,))
+    assert found.candidates
+    for each in found.candidates:
+        assert (each.forecast, each.probability, each.fit, each.meets) == (None, None, Fit.unknown, False)
+    known = Lock(models={"acme/mine": RecordedModel(revision="a" * 40, parameters_billion=8, weight_bits=16)})
+    assert meeting(recommended(model=UNKNOWN, types=(P5,), known=known))
+
+
+@pytest.mark.parametrize(
+    ("asked", "rule", "location"),
+    [
+        ({"input_tokens": 8000}, "OPT231", "objectives.input_tokens"),
+        ({"time_to_first_token": 1}, "OPT232", "objectives.time_to_first_token"),
+        ({"inter_token_latency": 0.1}, "OPT233", "objectives.inter_token_latency"),
+        ({"max_price_per_hour": 19.5}, "OPT234", "objectives.max_price_per_hour"),
+    ],
+)
+def test_what_no_recipe_can_do_is_refused_with_what_one_can(asked: dict[str, Any], rule: str, location: str) -> None:
+    with pytest.raises(RecipeError) as refused:
+        recommended(objectives(**asked))
+    (violation,) = refused.value.violations
+    assert (violation.rule, violation.location) == (rule, location)
+    (works,) = re.findall(r"[\d.]+", violation.suggestion)
+    possible = {**asked, **{name: float(works) * 1.01 for name in asked if name != "input_tokens"}}
+    if rule == "OPT231":
+        possible = {"input_tokens": int(works) - 300}
+    assert recommended(objectives(**possible)).candidates
+
+
+def test_all_that_is_impossible_is_refused_at_once() -> None:
+    wrong = objectives(time_to_first_token=2, inter_token_latency=0.1, input_tokens=9000, max_price_per_hour=5)
+    with pytest.raises(RecipeError) as refused:
+        recommended(wrong)
+    assert [violation.rule for violation in refused.value.violations] == ["OPT231", "OPT232", "OPT233", "OPT234"]
+
+
+def test_a_discount_counts_for_what_a_price_buys() -> None:
+    assert recommended(objectives(max_price_per_hour=15), discount=0.5).candidates
+    assert recommended(objectives(max_price_per_hour=15), prices={}).candidates, "without prices, nobody knows"
+
+
+def test_ready_made_checkpoints_come_before_jobs_that_make_the_like() -> None:
+    found = recommended(objectives(requests_per_second=0.5, quality="any"), model=QWEN, types=("ml.g6e.12xlarge",))
     ready_made = ("quantization=awq,checkpoint=Qwen/Qwen3-32B-AWQ",)
-    assert ranked[0] == ready_made
+    ranked = [each.techniques for each in found.candidates]
     assert ranked.index(ready_made) < ranked.index(AWQ)
-    assert found.candidates[0].jobs == ("copy-qwen-qwen3-32b-awq",)
+    assert of(found, ready_made, "ml.g6e.12xlarge").jobs == ("copy-qwen-qwen3-32b-awq",)
+
+
+def test_checkpoints_have_the_commit_that_is_recorded_of_them() -> None:
+    names = ("quantization=awq,checkpoint=Qwen/Qwen3-32B-AWQ",)
+    asked = objectives(requests_per_second=0.5, quality="any")
+    commits = Lock(models={"Qwen/Qwen3-32B-AWQ": RecordedModel(revision="b" * 40)})
+    keys = [
+        of(recommended(asked, model=QWEN, types=("ml.g6e.12xlarge",), known=known), names, "ml.g6e.12xlarge").plan.jobs
+        for known in (Lock(), commits)
+    ]
+    assert keys[0][0].artifact_key != keys[1][0].artifact_key
 
 
 def test_models_that_sagemakers_jobs_do_not_know_are_quantized_without_them() -> None:
     model = Model.huggingface("Qwen/Qwen3.5-9B", revision="a" * 40)
-    found = recommend(model, region=REGION, instance_types=("ml.g6e.12xlarge", P5))
-    assert {each.techniques for each in found.candidates} == {("quantization=fp8_block",), EAGLE}
-    assert {each.rule for each in found.excluded if each.techniques == AWQ} == {"OPT030"}
-
-
-def test_latency_and_throughput_goals_rank_by_forward_pass_time() -> None:
-    for goal in (Goal.latency, Goal.throughput):
-        found = recommended(preferences=Preferences(goal=goal))
-        assert places(found)[0] == (AWQ, P5)
-
-
-def test_mixture_of_experts_models_read_only_the_active_experts() -> None:
-    model = Model.jumpstart("huggingface-llm-mixtral-8x7b", version="1.0.0", accept_eula=True)
-    found = recommend(model, region=REGION, instance_types=(P4D,))
-    awq = of(found, AWQ, P4D)
-    assert awq.at_best is not None
-    assert awq.plan.memory is not None
-    read = awq.plan.memory.weights_gb * 12.9 / 47
-    assert awq.at_best.milliseconds == pytest.approx(read / (8 * 1.555) + 2 * 32 * 0.0037, rel=1e-3)
-
-
-def test_the_baseline_is_the_unoptimized_model_on_its_cheapest_instance_type() -> None:
-    baseline = recommended(prices={**PRICES, "ml.g5.2xlarge": 0.1}, types=("ml.g5.2xlarge", G5, P4D, P5)).baseline
-    assert baseline is not None
-    assert (baseline.instance_type, baseline.memory.weights_gb) == (P4D, 140.0)
-    assert baseline.at_best is not None
-    assert recommended(types=("ml.g5.2xlarge",), prices={}).baseline is None
+    found = recommended(model=model, types=("ml.g6e.12xlarge", P5))
+    kinds = {each.partition(",")[0] for techniques, _ in places(found) for each in techniques}
+    assert kinds == {"quantization=fp8_block", "speculative_decoding=eagle", "speculative_decoding=mtp"}
+    assert "OPT030" in {each.rule for each in found.excluded if each.techniques == FP8}
 
 
 def test_instance_types_that_cannot_divide_the_attention_heads_are_excluded() -> None:
     falcon = Model.jumpstart("huggingface-llm-falcon-7b-instruct-bf16", version="1.0.0", accept_eula=True)
-    found = recommend(falcon, region=REGION, instance_types=("ml.g5.xlarge", "ml.g5.12xlarge", G5))
-    assert {each.plan.instance_type for each in found.candidates} == {"ml.g5.xlarge"}
+    asked = objectives(input_tokens=100, output_tokens=100)
+    found = recommended(asked, model=falcon, types=("ml.g5.xlarge", "ml.g5.12xlarge", G5))
+    assert (AS_IS, "ml.g5.xlarge") in places(found)
+    divided = [each for each in found.candidates if each.plan.instance_type != "ml.g5.xlarge"]
+    assert {each.plan.tensor_parallel_degree for each in divided} <= {1}, "71 heads"
     assert "OPT054" in {each.rule for each in found.excluded}
 
 
-def test_benchmarked_candidates_rank_first_regardless_of_price() -> None:
-    found = recommended(published(P5, 8, 100, 300))
-    assert places(found)[0] == (PRE_OPTIMIZED, P5)
-    assert sum(each.benchmark is not None for each in found.candidates) == 1
-
-
-def test_candidates_are_ranked_by_the_blended_price_of_their_benchmarks() -> None:
-    # 30 dollars an hour; 100 tokens a second are 0.36 million an hour; a quarter of the tokens are output.
-    found = recommended(published(G5, 4, 900, 20), published(P4D, 4, 300, 100))
-    first, second = found.candidates[:2]
-    assert (first.plan.instance_type, second.plan.instance_type) == (P4D, G5)
-    assert first.blended_price == pytest.approx(30 / 0.36 / 4)
-    assert first.reasons[0].startswith(
-        "$20.83 for a million tokens, 100 tokens/s, first token after 300 ms with 4 users"
-    )
-    discounted = recommended(published(P4D, 4, 300, 100), preferences=Preferences(discount=0.5))
-    assert discounted.candidates[0].blended_price == pytest.approx(first.blended_price / 2)
-
-
-def test_the_goal_determines_the_benchmark_and_the_ranking() -> None:
-    benchmarks = (
-        published(G5, 1, 200, 30),
-        published(G5, 32, 2000, 200),
-        published(P5, 1, 80, 60),
-        published(P5, 32, 300, 400),
-    )
-
-    def first(goal: Goal) -> tuple[str, int]:
-        each = recommended(*benchmarks, preferences=Preferences(goal=goal)).candidates[0]
-        assert each.benchmark is not None
-        return each.plan.instance_type, each.benchmark.concurrency
-
-    assert first(Goal.latency) == (P5, 1)
-    assert first(Goal.throughput) == (P5, 32)
-    assert first(Goal.cost) == (G5, 32)
-
-
-def test_only_benchmarks_with_the_requested_concurrency_rank_candidates() -> None:
-    found = recommended(published(G5, 1, 200, 30), published(P5, 8, 90, 300), preferences=Preferences(concurrency=8))
-    assert places(found)[0] == (PRE_OPTIMIZED, P5)
-    other = of(found, PRE_OPTIMIZED, G5)
-    assert other.benchmark is None
-    assert "measured with 1 users, and not with 8" in other.reasons
-
-
-def test_missing_benchmark_figures_give_no_price_or_rank() -> None:
-    found = recommended(published(P4D, 4, 300, None), preferences=Preferences(goal=Goal.throughput))
-    candidate = of(found, PRE_OPTIMIZED, P4D)
-    assert places(found)[0] != (PRE_OPTIMIZED, P4D)
-    assert candidate.blended_price is None
-    assert candidate.reasons[0] == "first token after 300 ms with 4 users (published by JumpStart)"
-    unpriced = recommended(published(P4D, 4, 300, 100), prices={})
-    assert of(unpriced, PRE_OPTIMIZED, P4D).blended_price is None
-    assert of(unpriced, PRE_OPTIMIZED, P4D).price_per_hour is None
-
-
-def test_a_user_evaluation_counts_for_the_recipe_of_its_artifact() -> None:
-    found = recommended(own(AWQ, P4D, 500))
-    assert places(found)[0] == (AWQ, P4D)
-    assert of(found, AWQ_AND_DRAFT, P4D).benchmark is None
-    drafted = recommended(own(AWQ_AND_DRAFT, P4D, 500, with_channels=True))
-    assert places(drafted)[0] == (AWQ_AND_DRAFT, P4D)
-    assert of(drafted, AWQ, P4D).benchmark is None
-
-
-def test_an_ambiguous_user_evaluation_counts_for_no_recipe() -> None:
-    found = recommended(own(AWQ, P4D, 500, with_channels=None))
-    for techniques in (AWQ, AWQ_AND_DRAFT):
-        candidate = of(found, techniques, P4D)
-        assert candidate.benchmark is None
-        assert any("does not record whether it was served with a draft" in reason for reason in candidate.reasons)
-
-
-def test_an_evaluation_without_an_artifact_is_matched_by_its_container_key() -> None:
-    found = recommended(own(PRE_OPTIMIZED, P4D, 500, with_channels=None))
-    assert places(found)[0] == (PRE_OPTIMIZED, P4D)
-
-
-def test_an_evaluation_on_several_instances_counts_the_price_of_all() -> None:
-    one = own(AWQ, P4D, 500)
-    two = Benchmark(**{**vars(one), "instance_count": 2, "tokens_per_second": 1000})
-    prices = [recommended(each).candidates[0].blended_price for each in (one, two)]
-    assert prices[0] == pytest.approx(prices[1])
-
-
-def test_an_existing_artifact_needs_no_job_and_ranks_before_a_new_one() -> None:
-    types = (G5,)
-    compiled = ("quantization=fp8", "compilation=tensorrt_llm")
-    result = plan(Recipe(model=LLAMA, techniques=[_parsed(each) for each in compiled], instance_type=G5, region=REGION))
+def test_an_existing_artifact_needs_no_job_and_comes_before_a_new_one_of_the_same_price() -> None:
+    result = plan(Recipe(LLAMA, [parse(text) for text in FP8_COMPILED], P5, REGION))
     assert result.artifact_key is not None
-    before = recommended(types=types)
-    after = recommended(types=types, artifacts={result.artifact_key})
-    assert of(before, compiled, G5).jobs == ("fp8-tensorrt-llm",)
-    assert of(after, compiled, G5).jobs == ()
-    assert "no job: the artifact exists" in of(after, compiled, G5).reasons
-    # Both read as many bytes for a token.
-    fp8 = ("quantization=fp8",)
-    assert places(after).index((compiled, G5)) < places(after).index((fp8, G5))
-    assert places(before).index((fp8, G5)) < places(before).index((compiled, G5))
-
-
-def test_training_heads_ranks_last_on_the_same_instance_type() -> None:
-    order = [techniques for techniques, name in places(recommended(types=(P5,))) if name == P5]
-    assert order[-1] == ("speculative_decoding=eagle",)
+    before = recommended(objectives(**CHAT), types=(P5,))
+    after = recommended(objectives(**CHAT), types=(P5,), artifacts={result.artifact_key})
+    assert of(before, FP8_COMPILED, P5).jobs == ("fp8-tensorrt-llm",)
+    assert of(after, FP8_COMPILED, P5).jobs == ()
+    assert "no job: the artifact exists" in of(after, FP8_COMPILED, P5).reasons
+    assert "1 job (fp8-tensorrt-llm)" in of(before, FP8_COMPILED, P5).reasons
+    assert places(after).index((FP8_COMPILED, P5)) < places(after).index((FP8, P5))
+    assert places(before).index((FP8, P5)) < places(before).index((FP8_COMPILED, P5))
 
 
 def test_recipes_that_do_not_fit_or_run_are_excluded_with_the_rule() -> None:
-    found = recommended(types=("ml.g5.2xlarge", "ml.inf2.48xlarge"))
+    found = recommended(objectives(quality="any"), types=("ml.g5.2xlarge", "ml.inf2.48xlarge"), prices={})
     by_rule = {(each.techniques, each.rule): each for each in found.excluded}
     assert by_rule[AWQ, "OPT050"].instance_types == ("ml.g5.2xlarge",)
     assert "the weights take 39 GB" in by_rule[AWQ, "OPT050"].reason
     assert by_rule[AWQ, "OPT012"].instance_types == ("ml.inf2.48xlarge",)
-    assert [each for each in places(found) if each[1] == "ml.inf2.48xlarge"] == [
-        (("compilation=neuron",), "ml.inf2.48xlarge")
-    ]
+    on_neuron = {techniques for techniques, name in places(found) if name == "ml.inf2.48xlarge"}
+    assert {techniques[0].partition(",")[0] for techniques in on_neuron} == {"compilation=neuron"}
 
 
 def test_exclusions_with_different_reasons_show_the_general_rule_reason() -> None:
-    found = recommended(types=("ml.g5.xlarge", "ml.g4dn.xlarge"))
+    found = recommended(objectives(quality="any"), types=("ml.g5.xlarge", "ml.g4dn.xlarge"), prices={})
     (each,) = [e for e in found.excluded if (e.techniques, e.rule) == (AWQ, "OPT050")]
     assert each.instance_types == ("ml.g5.xlarge", "ml.g4dn.xlarge")
     assert each.reason == "the weights alone take more memory than the accelerators have"
 
 
-def test_candidates_above_the_maximum_price_or_unpriced_are_excluded() -> None:
-    found = recommended(prices={G5: 20.0, P5: 90.0}, preferences=Preferences(max_price=50))
-    assert {name for _, name in places(found)} == {G5}
-    dear = {(each.reason, each.instance_types) for each in found.excluded if each.rule == PRICE}
-    assert dear == {
-        ("an hour costs more than 50 dollars", (P5,)),
-        ("its price is not known, and an hour may cost 50 dollars", (P4D,)),
-    }
-
-
 def test_a_hub_configuration_is_a_candidate_only_on_offered_instance_types() -> None:
-    plain = Benchmark("published by JumpStart", P5, 1, 80, 48, configuration="lmi")
-    found = recommended(plain, configurations={"lmi-optimized": {P4D}})
+    found = recommended(configurations={"lmi-optimized": {P4D}, "lmi": set[str]()})
     assert [name for techniques, name in places(found) if techniques == PRE_OPTIMIZED] == [P4D]
+    plain = ("pre_optimized,config=lmi",)
+    assert {name for techniques, name in places(found) if techniques == plain} == {G5, P4D, P5}
     (each,) = [e for e in found.excluded if e.rule == HUB]
-    assert each.instance_types == (G5, P5)
-    assert found.elsewhere == (plain,)
+    assert (each.techniques, each.instance_types) == (PRE_OPTIMIZED, (G5, P5))
 
 
-def test_a_tight_memory_fit_ranks_after_a_comfortable_one() -> None:
-    types = ("ml.g5.12xlarge", G5)
-    found = recommended(types=types, prices={"ml.g5.12xlarge": 1.0, G5: 20.0})
-    tight = [each for each in found.candidates if each.fit is Fit.tight]
-    roomy = [each for each in found.candidates if each.fit is Fit.fits]
-    assert tight
-    assert found.candidates == (*roomy, *tight)
-    assert any("wait for each other" in reason for reason in tight[0].reasons)
+def test_published_benchmarks_are_shown_beside_the_forecast_and_do_not_rank() -> None:
+    mine = Benchmark("published by JumpStart", P5, 4, "lmi-optimized", time_to_first_token_ms=80, tokens_per_second=480)
+    partly = Benchmark("published by JumpStart", P4D, 1, "lmi-optimized", tokens_per_second=48)
+    other = Benchmark("published by JumpStart", P5, 1, "lmi", tokens_per_second=48)
+    found, without = recommended(benchmarks=(mine, partly, other)), recommended()
+    assert places(found) == places(without)
+    assert found.elsewhere == (other,)
+    said = "480 tokens/s, first token after 80 ms with 4 users (published by JumpStart, lengths not stated)"
+    assert said in of(found, PRE_OPTIMIZED, P5).reasons
+    assert (
+        "48 tokens/s with 1 user (published by JumpStart, lengths not stated)" in of(found, PRE_OPTIMIZED, P4D).reasons
+    )
+    assert any("the hub's configuration" in reason for reason in of(found, PRE_OPTIMIZED, P5).reasons)
 
 
-def test_all_accelerated_instance_types_are_considered_by_default() -> None:
-    found = recommend(LLAMA, region=REGION)
+def test_a_tight_memory_fit_comes_after_a_comfortable_one_of_the_same_price() -> None:
+    found = recommended(objectives(requests_per_second=0.1), types=("ml.g5.12xlarge",), prices={"ml.g5.12xlarge": 1.0})
+    one = [each for each in meeting(found) if each.instances == 1]
+    fits = [[*Fit].index(each.fit) for each in one]
+    assert fits == sorted(fits)
+    assert {each.fit for each in one} == {Fit.fits, Fit.tight}
+    assert any("wait for each other" in reason for reason in one[-1].reasons)
+
+
+def test_all_accelerated_instance_types_are_considered_by_default_in_seconds() -> None:
+    began = time.monotonic()
+    found = recommend(LLAMA, objectives(**CHAT), region=REGION)
+    assert time.monotonic() - began < 10
     tried = {name for _, name in places(found)} | {name for each in found.excluded for name in each.instance_types}
     assert tried == {name for name, row in instances.by_name().items() if row.hosts_endpoints}
+    assert meeting(found)
 
 
 @pytest.mark.parametrize(
@@ -325,47 +533,11 @@ def test_all_accelerated_instance_types_are_considered_by_default() -> None:
 )
 def test_an_invalid_model_or_instance_type_is_refused_once(model: Model, types: tuple[str, ...], rule: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        recommend(model, region=REGION, instance_types=types)
+        recommend(model, objectives(), region=REGION, instance_types=types)
     assert [violation.rule for violation in caught.value.violations] == [rule]
 
 
-@pytest.mark.parametrize(
-    ("preferences", "message"),
-    [
-        (Preferences(discount=1), "discount is 1"),
-        (Preferences(max_price=0), "max_price is 0"),
-    ],
-)
-def test_invalid_preferences_are_refused(preferences: Preferences, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        recommend(LLAMA, region=REGION, preferences=preferences)
-
-
-# Each ranks all recipes of three instance types.
-@settings(max_examples=25)
-@given(
-    st.lists(
-        st.builds(
-            published,
-            st.sampled_from([G5, P4D, P5]),
-            st.sampled_from([1, 8, 64]),
-            st.none() | st.floats(1, 10_000),
-            st.none() | st.floats(1, 10_000),
-        ),
-        max_size=9,
-    ),
-    st.sampled_from(list(Goal)),
-)
-def test_candidates_with_known_figures_rank_first_and_in_order(benchmarks: list[Benchmark], goal: Goal) -> None:
-    figures: list[float | None] = []
-    for each in recommended(*benchmarks, preferences=Preferences(goal=goal)).candidates:
-        shown = each.benchmark
-        match goal:
-            case Goal.cost:
-                figures.append(each.blended_price)
-            case Goal.latency:
-                figures.append(shown.time_to_first_token_ms if shown else None)
-            case Goal.throughput:
-                figures.append(-shown.tokens_per_second if shown and shown.tokens_per_second else None)
-    known = [figure for figure in figures if figure is not None]
-    assert figures[: len(known)] == sorted(known)
+@pytest.mark.parametrize("discount", [1, 1.5, -0.1])
+def test_a_discount_that_is_no_share_is_refused(discount: float) -> None:
+    with pytest.raises(ValueError, match=f"discount is {discount}"):
+        recommended(discount=discount)

@@ -27,6 +27,7 @@ from constructs_optim.recipe import (
 )
 from constructs_optim.recipe.catalog import images, models
 from constructs_optim.recipe.catalog.lock import Lock, RecordedModel
+from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.recipe import JobSettings
 from constructs_optim.recipe.rules import all_rules, check, warnings
 from constructs_optim.recipe.servers import Adapters, Server
@@ -608,6 +609,8 @@ WRONG_SETTINGS: list[tuple[Callable[[], Any], str, str, str]] = [
     (lambda: SpeculativeDecoding.custom_draft(), "OPT021", "SpeculativeDecoding.custom_draft", 'uri="s3://'),
     (lambda: SpeculativeDecoding.custom_draft(uri="s3://d/", model=_MINE), "OPT021", "SpeculativeDecoding.custom_draft", "one place"),
     (lambda: SpeculativeDecoding.custom_draft(model=_MINE, accept_eula=True), "OPT021", "SpeculativeDecoding.custom_draft.accept_eula", "Model.s3"),
+    (lambda: Objectives(input_tokens=0, output_tokens=1), "OPT230", "Objectives.input_tokens", "1 or more"),
+    (lambda: Objectives(input_tokens=1, output_tokens=1, confidence=80), "OPT230", "Objectives.confidence", "less than 1"),
     (lambda: Adapters(max_loaded=8, max_cached=2), "OPT090", "Adapters.max_cached", "8 or more"),
     (lambda: Adapters(max_rank=48), "OPT090", "Adapters.max_rank", "1, 8, 16"),  # type: ignore[arg-type]
     (lambda: _medusa(base=_awq()), "OPT021", "Medusa.base", "FineTune"),

@@ -7,7 +7,6 @@ Python SDK's table of them, latency is the median time to first token and throug
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -17,20 +16,32 @@ from typing import Any
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
+from constructs_optim.recipe import Recipe, RecipeError
 from constructs_optim.recipe.catalog import models
-from constructs_optim.recipe.evaluation.result import EvaluationResult, Subject
+from constructs_optim.recipe.catalog.lock import Lock
+from constructs_optim.recipe.evaluation.result import EvaluationResult
+from constructs_optim.recipe.forecast import Figure, Measured, forecaster
 from constructs_optim.recipe.plan_data import PUBLIC_HUB
 from constructs_optim.recipe.recommendation import Benchmark
+from constructs_optim.recipe.servers import by_name
+from constructs_optim.recipe.settings import UnknownSettingsError
+from constructs_optim.recipe.techniques.parsing import parse
 from constructs_optim.runtime.errors import DENIED, code_of
 from constructs_optim.runtime.jobs.hub_document import hub_content
 from constructs_optim.runtime.store.json_records import objects
 
 from ..aws import Account
+from .model_of_text import model_of
 
 _MILLISECONDS = {"s": 1000.0, "sec": 1000.0, "seconds": 1000.0, "ms": 1.0, "milliseconds": 1.0}
 _RESULT = re.compile(r"evaluations/[0-9a-f]{64}/result\.json")
 _MANIFEST = re.compile(r"artifacts/([0-9a-f]{64})/manifest\.json")
-_ABSENT = ("ValidationException", "ResourceNotFound", "AccessDeniedException", "AccessDenied")
+
+
+# Figures of the forecast, in seconds and requests a second, by the unit of the metric of the same name.
+_FIGURES: Mapping[Figure, float] = {"time_to_first_token": 1000, "inter_token_latency": 1000, "requests_per_second": 1}
+# Between fewer tokens, there is no latency to speak of.
+_LEAST_OUTPUT = 4
 
 
 @dataclass(frozen=True)
@@ -131,64 +142,44 @@ def artifact_keys(s3: Any, bucket: str) -> frozenset[str]:
     return frozenset(match[1] for match in _matches(s3, bucket, "artifacts/", _MANIFEST))
 
 
-def evaluated(s3: Any, sagemaker: Any, bucket: str, notes: list[str]) -> list[Benchmark]:
-    """The measurements of the evaluations in a store; the newest where there are several of the same."""
-    results: list[EvaluationResult] = []
+def measured(s3: Any, bucket: str, lock: Lock, region: str, notes: list[str]) -> list[Measured]:
+    """What the evaluations in a store have measured of recipes, beside what an uncorrected forecast says of them."""
+    found: list[Measured] = []
     for match in _matches(s3, bucket, "evaluations/", _RESULT):
         try:
             content = s3.get_object(Bucket=bucket, Key=match[0])["Body"].read()
-            results.append(EvaluationResult.model_validate_json(content))
+            found += _measured(EvaluationResult.model_validate_json(content), lock, region)
         except ValidationError:
             notes.append("An evaluation in the store could not be read, and was skipped.")
-    newest: dict[tuple[Any, ...], Benchmark] = {}
-    for result in sorted(results, key=lambda result: result.started):
-        subject = result.subject
-        if subject.artifact_key is None or subject.instance_type is None:
+    return found
+
+
+def _measured(result: EvaluationResult, lock: Lock, region: str) -> Iterator[Measured]:
+    served, instance_type = result.subject.recipe, result.subject.instance_type
+    if served is None or instance_type is None:
+        return
+    try:
+        techniques = [parse(technique) for technique in served.techniques]
+    except (RecipeError, UnknownSettingsError):
+        # Another release has named them otherwise.
+        return
+    model = model_of(served.model, None, accept_eula=True)
+    server = by_name().get(served.server or "")
+    recipe = Recipe(model, techniques, instance_type, region, containers=lock, server=server() if server else None)
+    for level in result.levels:
+        metrics, users = level.metrics, level.concurrency
+        given, expected = metrics.get("input_tokens", 0.0), metrics.get("output_tokens", 0.0)
+        if not level.complete or users is None or given < 1 or expected < _LEAST_OUTPUT:
             continue
-        with_channels = _with_channels(sagemaker, subject, result.started)
-        for level in result.levels:
-            if not level.complete or level.concurrency is None:
-                continue
-            newest[subject.artifact_key, subject.instance_type, level.concurrency, with_channels] = Benchmark(
-                source=f"your evaluation of {subject.label}, {result.started:%Y-%m-%d}",
-                instance_type=subject.instance_type,
-                concurrency=level.concurrency,
-                time_to_first_token_ms=level.metrics.get("time_to_first_token_p50"),
-                tokens_per_second=level.metrics.get("total_throughput"),
-                instance_count=subject.instance_count or 1,
-                served=subject.artifact_key,
-                with_channels=with_channels,
-            )
-    return [*newest.values()]
+        forecasts = forecaster(recipe, (given, expected))
+        if forecasts is None:
+            return
+        figures: dict[Figure, float] = {}
+        for figure, unit in _FIGURES.items():
+            if value := metrics.get(figure):
+                figures[figure] = value / unit
+        yield from forecasts.measured(users, result.subject.copies or 1, figures)
 
 
 def _matches(s3: Any, bucket: str, prefix: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
     return filter(None, (pattern.fullmatch(name) for name, _, _ in objects(s3, bucket, prefix)))
-
-
-def _with_channels(sagemaker: Any, subject: Subject, started: dt.datetime) -> bool | None:
-    """Whether the model was served with a draft or heads; None where the endpoint is gone or has changed since."""
-    component, endpoint = subject.inference_component_name, subject.endpoint_name
-    if endpoint is None:
-        return None
-    try:
-        if component:
-            described = sagemaker.describe_inference_component(InferenceComponentName=component)
-            items = [*described.get("Specifications", []), described.get("Specification") or {}]
-            changed = described["LastModifiedTime"]
-        else:
-            name = sagemaker.describe_endpoint(EndpointName=endpoint)["EndpointConfigName"]
-            config = sagemaker.describe_endpoint_config(EndpointConfigName=name)
-            variants, variant = config["ProductionVariants"], subject.variant_name
-            items = [item for item in variants if variant in (None, item["VariantName"])]
-            # The models of a configuration never change, unlike the endpoint, which scaling modifies.
-            changed = config["CreationTime"]
-        served = [item["ModelName"] for item in items if item.get("ModelName")]
-        if changed > started or not served:
-            return None
-        models_served = [sagemaker.describe_model(ModelName=name) for name in served]
-    except ClientError as error:
-        if code_of(error) not in _ABSENT:
-            raise
-        return None
-    return any(model.get("PrimaryContainer", {}).get("AdditionalModelDataSources") for model in models_served)

@@ -11,8 +11,9 @@ import typer
 
 from constructs_optim.recipe import Model, Recipe, RecipeError, Violation
 from constructs_optim.recipe.catalog import images, instances, models
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, Entry, Lock, RecordedArtifact, RecordedModel
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Entry, Lock, RecordedArtifact, RecordedChoice, RecordedModel
 from constructs_optim.recipe.catalog.models import ModelRow, Tuning
+from constructs_optim.recipe.choices import described
 from constructs_optim.recipe.planning import copied, made
 from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.servers import by_name
@@ -58,7 +59,7 @@ def lock_command(
         # What follows from them, and from what is known of the model, is decided anew.
         changed |= {name: None for entry in changed for name in _following(entry, recorded) if name not in changed}
         if changed:
-            _write(Lock.with_entries(_without_none({**recorded, **changed})), file)
+            write_lock(Lock.with_entries(_without_none({**recorded, **changed})), file)
         for name, entry in changed.items():
             say(f"{name}: {_shown(recorded[name])} -> {_shown(entry)}")
         say(f"{len(changed)} of {len({*preferred, *changed})} entries updated in {file}.")
@@ -67,7 +68,8 @@ def lock_command(
     print_table(["entry", "recorded", "preferred by the catalog"], rows)
 
 
-def _write(lock: Lock, file: Path) -> None:
+def write_lock(lock: Lock, file: Path) -> None:
+    """Replace the lock file; ends the command where that fails."""
     try:
         lock.write(file)
     except OSError as error:
@@ -103,7 +105,7 @@ def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, u
             # Storage is by the model's size. The version, and with it the key, stays.
             sized = artifact.model_copy(update={"storage_gb": _preferred_artifact(name, after).storage_gb})
             changed |= {f"artifacts.{name}": sized} if sized != artifact else {}
-    _write(Lock.with_entries(_without_none({**before, **recorded, **changed})), file)
+    write_lock(Lock.with_entries(_without_none({**before, **recorded, **changed})), file)
     for name, entry in changed.items():
         say(f"{name}: {_shown(before[name])} -> {_shown(entry)}")
     for name, model in found.items():
@@ -130,6 +132,8 @@ def _shown(entry: Entry | None) -> str:
             return f"{entry} tokens" if entry else "the model's own length"
         case RecordedArtifact():
             return f"version {entry.version}, {entry.storage_gb} GB"
+        case RecordedChoice():
+            return described(entry)
         case RecordedModel():
             size = f"{entry.parameters_billion:g} billion parameters" if entry.parameters_billion else "unknown size"
             return f"{entry.revision}, {size}" if entry.revision is not None else size
@@ -141,8 +145,9 @@ def _preferred(entry: str, lock: Lock) -> Entry | None:
     """What the catalog and the library prefer for an entry of the lock file; None where that takes a synthesis."""
     part, _, name = entry.partition(".")
     match part:
-        case "models":
-            return lock.models[name]
+        case "models" | "choices":
+            # Their own commands look models up, and choose.
+            return lock.entries()[entry]
         case "contexts":
             return None if _row(name.partition("@")[0], lock) is not None else lock.contexts[name]
         case "artifacts":

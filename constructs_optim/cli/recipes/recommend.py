@@ -1,9 +1,11 @@
-"""``constructs-optim recommend``: rank the recipes that work for a model."""
+"""``constructs-optim recommend``: what meets objectives at the lowest price, and the lock file's record of it."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,22 +15,19 @@ from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
-from constructs_optim.recipe.memory import MemoryEstimate
-from constructs_optim.recipe.recommendation import (
-    AtBest,
-    Candidate,
-    Evidence,
-    Goal,
-    Preferences,
-    Recommendation,
-    recommend,
-)
+from constructs_optim.recipe.choices import described, differences, recorded
+from constructs_optim.recipe.evaluation import Workload
+from constructs_optim.recipe.forecast import Estimate
+from constructs_optim.recipe.forecast import published as calibrated
+from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, choice_name
+from constructs_optim.recipe.recommendation import Candidate, Evidence, Recommendation, recommend
+from constructs_optim.recipe.techniques.parsing import parse
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
-from ..explain import LISTED, PRICES_HELP, stated_prices
 from ..presentation import FormatOption, print_json, print_table, say
-from .evidence import PublishedModel, artifact_keys, evaluated, listed_prices, published_model
-from .lock import read_lock
+from ..prices import LISTED, PRICES_HELP, stated_prices
+from .evidence import PublishedModel, artifact_keys, listed_prices, measured, published_model
+from .lock import read_lock, write_lock
 from .model_of_text import MODEL_HELP, Commits, is_missing, model_of, without_missing_commits
 from .plan import refusals_printed
 
@@ -37,65 +36,108 @@ _DEFAULT_REGION = "us-west-2"
 _ANY_SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hugging-face"  # noqa: S105 - a name
 
 
+class _Quality(StrEnum):
+    lossless = "lossless"
+    near_lossless = "near-lossless"
+    any = "any"
+
+
 def recommend_command(
-    model: Annotated[str, typer.Option(help=f"{MODEL_HELP}.")],
+    model: Annotated[str, typer.Argument(help=f"{MODEL_HELP}.")],
     version: Annotated[
         str | None, typer.Option("--model-version", help="The version of a JumpStart model, or the commit.")
     ] = None,
+    ttft: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The longest mean time to the first token: 1s, or 800ms.")
+    ] = None,
+    itl: Annotated[str | None, typer.Option(metavar="TIME", help="The longest mean inter-token latency: 40ms.")] = None,
+    rps: Annotated[
+        float | None, typer.Option(metavar="RATE", help="Requests per second, at random. Default: what one takes.")
+    ] = None,
+    input_tokens: Annotated[int | None, typer.Option(metavar="COUNT", help="Tokens of a prompt, on average.")] = None,
+    output_tokens: Annotated[int | None, typer.Option(metavar="COUNT", help="Tokens of a response.")] = None,
+    max_price: Annotated[
+        float | None, typer.Option(metavar="DOLLARS", help="What all instances may cost in an hour, in dollars.")
+    ] = None,
+    quality: Annotated[
+        _Quality, typer.Option(metavar="QUALITY", help="lossless, near-lossless (8 bits) or any.")
+    ] = _Quality.near_lossless,
+    confidence: Annotated[
+        float, typer.Option(metavar="SHARE", help="The probability to meet the objectives with.")
+    ] = CONFIDENCE,
     region: Region = None,
     instance_type: Annotated[
         list[str] | None, typer.Option(help="An instance type to choose from. Repeatable; all by default.")
     ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, metavar="USERS", help="Rank only by benchmarks with so many users at a time.")
-    ] = None,
-    max_price: Annotated[
-        float | None, typer.Option(metavar="DOLLARS", help="The maximum price of an instance, in dollars per hour.")
-    ] = None,
     discount: Annotated[float, typer.Option(metavar="SHARE", help="The discount of a savings plan, as a share.")] = 0.0,
-    optimize_for: Annotated[
-        Goal, typer.Option(metavar="GOAL", help="What to rank by: cost, latency or throughput.")
-    ] = Goal.cost,
     store: OptionalBucket = None,
     prices: Annotated[
         Path, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
     ] = Path(LISTED),
     offline: Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Record the first one in the lock file.")] = False,
+    pools: Annotated[int, typer.Option(min=1, max=5, metavar="COUNT", help="Instance types to record.")] = 1,
+    file: Annotated[Path, typer.Option(help="The app's lock file.")] = Path(LOCK_FILE),
     limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many to show.")] = 10,
     left_out: Annotated[bool, typer.Option("--left-out", help="List excluded recipes as well, with reasons.")] = False,
     profile: Profile = None,
     format: FormatOption = "table",
 ) -> None:
-    """Rank the recipes that work for a model by benchmarks and prices. Exits 2 if no recipe works.
+    """Choose recipe, instances and parallelism for objectives, by price. Exits 2 if nothing meets them.
 
-    Benchmarks are those that JumpStart publishes, and those of evaluations in an artifact store (--store).
+    Latencies and throughput are forecast: docs/forecast.md says how, and how wrong it is. --store reads evaluations
+    and artifacts of yours, which correct the forecast. --update records the choice for synthesis.
     """
     notes: list[str] = []
     stated = stated_prices(prices).hosting if str(prices) != LISTED else None
     if offline and store is not None:
         raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
+    if None in (input_tokens, output_tokens):
+        usual = Workload()
+        if update:
+            raise typer.BadParameter(
+                "a choice to deploy needs the lengths of your requests: --input-tokens and --output-tokens, "
+                "which `constructs-optim captures` counts of an endpoint, and `constructs-optim evaluate` reports"
+            )
+        input_tokens, output_tokens = input_tokens or usual.input_tokens, output_tokens or usual.output_tokens
+        notes.append(
+            f"Assumed {input_tokens} input and {output_tokens} output tokens: --input-tokens and --output-tokens say "
+            "yours, on which all of this depends."
+        )
+    settings: dict[str, Any] = {
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "requests_per_second": rps,
+        "time_to_first_token": ttft,
+        "inter_token_latency": itl,
+        "max_price_per_hour": max_price,
+        "quality": quality.value,
+        "confidence": confidence,
+    }
     with refusals_printed(format):
+        objectives = Objectives(**settings)
         named = model_of(model, version, accept_eula=True, token_secret_arn=_ANY_SECRET)
     account = None if offline else Account(profile, region)
     region = region or (account.region if account is not None else None) or _DEFAULT_REGION
     is_published = named.kind == "hub"
     published = published_model(account, model, version, notes) if is_published else PublishedModel()
-    benchmarks = [*published.benchmarks]
-    artifacts = frozenset[str]()
+    artifacts, calibration, lock = frozenset[str](), None, read_lock(file)
     if account is not None and store is not None:
         s3 = account.client("s3", account.region_of(store))
-        benchmarks += evaluated(s3, account.sagemaker(store), store, notes)
         artifacts = artifact_keys(s3, store)
+        calibration = calibrated().learning(measured(s3, store, Lock(models=lock.models), region, notes))
     evidence = Evidence(
         prices=stated if stated is not None else listed_prices(account, region, notes),
-        benchmarks=benchmarks,
+        discount=discount,
+        benchmarks=published.benchmarks,
         artifacts=artifacts,
         configurations=published.configurations,
+        calibration=calibration,
     )
     chosen = version or published.version
     if chosen is None and store is not None and is_published:
         notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
-    named, lock = named.model_copy(update={"version": chosen}), read_lock(Path(LOCK_FILE))
+    named = named.model_copy(update={"version": chosen})
     source = Commits(lock).given(named)
     if is_missing(source):
         notes.append(f"The commit is not fixed yet: `constructs-optim lock --model {named.name}` records it.")
@@ -103,10 +145,10 @@ def recommend_command(
         with refusals_printed(format):
             recommendation = recommend(
                 source,
+                objectives,
                 region=region,
                 instance_types=instance_type or (),
                 evidence=evidence,
-                preferences=Preferences(optimize_for, concurrency, max_price, discount),
                 known=Lock(models=lock.models),
             )
     except ValueError as error:
@@ -121,11 +163,9 @@ def recommend_command(
             "model": model,
             "version": chosen,
             "region": region,
-            "optimize_for": optimize_for,
-            "concurrency": concurrency,
+            "objectives": objectives,
             "candidates": [_candidate(rank, candidate) for rank, candidate in ranked],
             "candidate_count": len(recommendation.candidates),
-            "baseline": recommendation.baseline,
             "left_out": recommendation.excluded,
             "published_elsewhere": recommendation.elsewhere,
             "notes": notes,
@@ -135,6 +175,34 @@ def recommend_command(
         _print(named, region, recommendation, notes, limit, left_out)
     if not recommendation.candidates:
         raise failed("No recipe is left: --left-out lists the reasons.")
+    if not recommendation.candidates[0].meets:
+        raise failed(f"Nothing meets {objectives} with a probability of {objectives.confidence:.0%}.")
+    if update:
+        _record(source, recommendation, lock, file, pools)
+
+
+def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path, pools: int) -> None:
+    """Write the choice, and say what it changes."""
+    preferred: dict[str, Candidate] = {}
+    for candidate in recommendation.candidates:
+        if candidate.meets and len(preferred) < pools:
+            preferred.setdefault(candidate.plan.instance_type, candidate)
+    objectives = recommendation.objectives
+    choice = recorded(model, objectives, [*preferred.values()], dt.date.today())
+    name = choice_name(model.name, objectives)
+    before = lock.choices.get(name)
+    if before is not None and choice.model_copy(update={"date": before.date}) == before:
+        say(f"{file} has this choice for {name} already.")
+        return
+    write_lock(lock.model_copy(update={"choices": {**lock.choices, name: choice}}), file)
+    said = f"{described(choice)}." if before is None else f"{differences(before, choice)}."
+    say(f"{file} has the choice for {name}: {said} Review and commit it.")
+    techniques = [parse(technique) for each in preferred.values() for technique in each.techniques]
+    named = [model, *(each for technique in techniques for each in (technique.ready_made, technique.beside) if each)]
+    without = dict.fromkeys(each.name for each in named if is_missing(Commits(lock).given(each)))
+    if without:
+        models = "".join(f" --model {each}" for each in without)
+        say(f"Synthesis needs the commits of its models as well: constructs-optim lock{models}")
 
 
 def _candidate(rank: int, candidate: Candidate) -> dict[str, Any]:
@@ -142,6 +210,7 @@ def _candidate(rank: int, candidate: Candidate) -> dict[str, Any]:
     return {
         "rank": rank,
         **{name: value for name, value in vars(candidate).items() if name != "plan"},
+        "meets": candidate.meets,
         "labels": [technique.label for technique in plan.techniques],
         "instance_type": plan.instance_type,
         "memory": plan.memory,
@@ -154,21 +223,20 @@ def _print(
     model: Model, region: str, recommendation: Recommendation, notes: Sequence[str], limit: int, left_out: bool
 ) -> None:
     shown = recommendation.candidates[:limit]
+    say(f"{model} in {region}, for {recommendation.objectives}; best first")
     # Remarks without a column in the table, by the ranks that they apply to.
     remarks: dict[str, list[int]] = {}
     for rank, candidate in enumerate(shown, 1):
-        for remark in candidate.reasons:
+        for remark in (*candidate.missed, *_grounds(candidate), *candidate.reasons):
             remarks.setdefault(remark, []).append(rank)
-    say(f"{model} in {region}, best first")
     for remark, ranks in remarks.items():
         if len(ranks) == len(shown):
             say(f"All: {remark}")
     if shown:
         _print_ranking(recommendation, limit)
         say(
-            "GB: the memory that weights and draft model take, of that of the accelerators. At best: the time to read "
-            "the weights from that memory once, for a token of each user, and the price of a million tokens at that "
-            "speed; without a draft model, no server is faster. A price without ≥ was measured."
+            "Latencies are means in milliseconds, requests/s the most that these instances take; in brackets, what "
+            "holds with a probability of 90 %. Chance: of meeting the objectives."
         )
         if (rest := len(recommendation.candidates) - limit) > 0:
             say(f"{counted(rest, 'recipe')} more; --limit shows them.")
@@ -193,33 +261,63 @@ def _print(
         )
 
 
+def _grounds(candidate: Candidate) -> Sequence[str]:
+    """How many measurements the forecast rests on, and how wrong it was on them."""
+    if candidate.forecast is None:
+        return ["no forecast: the size of the model is not known; `constructs-optim lock --model` looks it up"]
+    record = candidate.record
+    between, first = record["inter_token_latency"], record["time_to_first_token"]
+    if between.error is None or first.error is None:
+        return [f"forecast without a measurement of such a model on {candidate.plan.accelerator}"]
+    own = f", {between.own} of them yours" if between.own else ""
+    of_own = "yours" if between.own else "which"
+    return [
+        f"forecast from {between.measurements} measurements of such models on {candidate.plan.accelerator}{own}; half "
+        f"of {of_own} it missed by up to {between.error:.0%} (first token: {first.error:.0%} of "
+        f"{first.own or first.measurements})"
+    ]
+
+
 def _print_ranking(recommendation: Recommendation, limit: int) -> None:
-    """Print the table of recipes, and a row for the unoptimized model."""
+    """Print the table of recipes."""
+    by_rate = recommendation.objectives.requests_per_second is not None
     rows: list[list[str]] = []
     for rank, candidate in enumerate(recommendation.candidates[:limit], 1):
+        plan, forecast = candidate.plan, candidate.forecast
         names = [
             technique.label if technique.kind == "pre_optimized" else technique.name.replace("_", " ")
-            for technique in candidate.plan.techniques
+            for technique in plan.techniques
         ]
-        cells = _figures(candidate.price_per_hour, candidate.plan.memory, candidate.at_best)
-        if candidate.blended_price is not None:
-            cells[-1] = f"{candidate.blended_price:.2f}"
-        rows.append([str(rank), candidate.plan.instance_type, *cells, " + ".join(names)])
-    if (baseline := recommendation.baseline) is not None:
-        cells = _figures(baseline.price_per_hour, baseline.memory, baseline.at_best)
-        rows.append(["–", baseline.instance_type, *cells, "as it is (no recipe)"])
-    print_table(["", "instance type", "$/h", "GB", "at best", "$/M", "recipe"], rows)
+        parallel = f", TP {plan.tensor_parallel_degree}" if candidate.copies_per_instance > 1 else ""
+        price = candidate.price_per_hour if by_rate else candidate.price_per_million
+        figures = ["", "", ""]
+        if forecast is not None:
+            figures = [
+                _interval(forecast.time_to_first_token, 1000),
+                _interval(forecast.inter_token_latency, 1000),
+                _interval(forecast.requests_per_second, 1),
+            ]
+        rows.append(
+            [
+                str(rank),
+                f"{candidate.instances} {plan.instance_type.removeprefix('ml.')}",
+                f"{price:.2f}" if price is not None else "",
+                *figures,
+                f"{candidate.probability:.0%}" if candidate.probability is not None else "",
+                (" + ".join(names) or "as it is") + parallel,
+            ]
+        )
+    print_table(["", "ml.", "$/h" if by_rate else "$/M", "first", "next", "req/s", "chance", "recipe"], rows)
 
 
-def _figures(price_per_hour: float | None, memory: MemoryEstimate | None, bound: AtBest | None) -> list[str]:
-    """Price, memory, time and price of tokens as cells; empty where they are not known."""
-    blended = bound.blended_price if bound is not None else None
-    return [
-        f"{price_per_hour:.2f}" if price_per_hour is not None else "",
-        f"{memory.fixed_gb:.0f}/{memory.available_gb:.0f}" if memory is not None else "",
-        f"{bound.milliseconds:.1f} ms" if bound is not None else "",
-        f"≥{blended:.2f}" if blended is not None else "",
-    ]
+def _interval(estimate: Estimate, unit: float) -> str:
+    value, low, high = (_short(each * unit) for each in (estimate.value, estimate.low, estimate.high))
+    return f"{value} ({low}-{high})"
+
+
+def _short(value: float) -> str:
+    """Two significant digits, more above 100."""
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
 
 
 def _print_left_out(recommendation: Recommendation) -> None:

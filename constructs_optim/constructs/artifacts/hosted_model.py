@@ -57,8 +57,9 @@ class ModelOptions(Settings):
 
 @dataclass(frozen=True)
 class HostedModel:
-    """A SageMaker model with its name (a token), and the artifact that it serves."""
+    """A SageMaker model with its name (a token), the recipe as it was declared, and the artifact that it serves."""
 
+    recipe: ModelRecipe
     artifact: RecipeArtifact
     resource: CfnResource
     model_name: str
@@ -108,7 +109,7 @@ def create_model(scope: Construct, recipe: ModelRecipe, options: ModelOptions) -
     artifact.execution_role.delay(model)
     if (preflight := Preflight.of(scope)) is not None:
         preflight.add_model(model, artifact.plan, artifact.artifact_store, artifact.execution_role, artifact.network)
-    hosted = HostedModel(artifact, model, name, timeouts)
+    hosted = HostedModel(recipe, artifact, model, name, timeouts)
     add_recipe_metadata(model, artifact.plan, hosted.artifact_key)
     if isinstance(artifact, OptimizationJob):
         model.add_metadata("cfn-lint", SIGNALLED_VALUES)

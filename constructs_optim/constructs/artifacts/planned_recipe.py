@@ -23,12 +23,15 @@ from constructs_optim.constructs.stack.container_registry import ContainerRegist
 from constructs_optim.constructs.stack.custom_resource import drop_none
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, errors, plan
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedChoice, RecordedPool
+from constructs_optim.recipe.choices import chosen
 from constructs_optim.recipe.hosting import Hosting
+from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.plan_data import HubSource, HuggingFaceSource, JobPlan, S3Source
 from constructs_optim.recipe.recipe import JobSettings
-from constructs_optim.recipe.servers import ServerSettings
+from constructs_optim.recipe.servers import ServerSettings, by_name
 from constructs_optim.recipe.techniques import Technique
+from constructs_optim.recipe.techniques.parsing import parse
 from constructs_optim.recipe.tokens import is_token
 from constructs_optim.templates.resource_types import METADATA_KEY
 
@@ -85,6 +88,51 @@ def pools_of(
     if instance_type is None:
         raise ValueError('an endpoint needs instance_type="ml.g5.12xlarge", for instance, or instance_pools')
     return (Pool(instance_type, techniques if techniques is not None else [], artifact_key),)
+
+
+def choice_of(
+    scope: Construct, model: Model | None, objectives: Objectives, given: Mapping[str, object]
+) -> RecordedChoice:
+    """The choice that the app's lock file has for a model; ``given`` are the arguments that it stands for.
+
+    Raises RecipeError where the file has none, and ValueError where arguments exclude each other.
+    """
+    if names := " and ".join(name for name, value in given.items() if value is not None):
+        raise ValueError(f"{names} and objectives are set: a choice for objectives decides those")
+    if model is None:
+        raise ValueError('objectives need a model: model=Model.huggingface("Qwen/Qwen3-32B"), for instance')
+    return chosen(_lock_file_of(scope).lock, model, objectives)
+
+
+def pools_of_choice(
+    choice: RecordedChoice, server: ServerSettings | None, artifact_key: str | None
+) -> tuple[Pool, ...]:
+    """The pools of a choice; the ``server`` that the endpoint has keeps its own limit of a batch."""
+    if artifact_key is not None and len(choice.pools) > 1:
+        raise ValueError(
+            f"artifact_key is one key, and the choice has {len(choice.pools)} instance types with their own"
+        )
+    return tuple(
+        Pool(
+            each.instance_type,
+            [parse(technique) for technique in each.techniques],
+            artifact_key,
+            server=_limited(each, server),
+        )
+        for each in choice.pools
+    )
+
+
+def _limited(pool: RecordedPool, server: ServerSettings | None) -> ServerSettings | None:
+    limit = pool.max_concurrent_requests
+    kind = by_name().get(pool.server or "")
+    if limit is None or kind is None:
+        return server
+    if server is None:
+        return kind.model_validate({"max_concurrent_requests": limit})
+    if getattr(server, "max_concurrent_requests", limit) is None:
+        return server.model_copy(update={"max_concurrent_requests": limit})
+    return server
 
 
 def pools_of_component(

@@ -212,13 +212,14 @@ class ModelServer(MeasuredResource):
             )
         return self.models[0]
 
-    def auto_scale(self, *, max_capacity: int, min_capacity: int = 1) -> EndpointScaling:
+    def auto_scale(self, *, max_capacity: int | None = None, min_capacity: int = 1) -> EndpointScaling:
         """Let Application Auto Scaling choose the number of instances, or of an inference component's copies.
 
         From then on an update keeps the number that scaling has set. Instances follow the copies.
 
         Args:
-            max_capacity: the maximum number of instances or copies.
+            max_capacity: the maximum number of instances or copies. Default: what the requests of the endpoint's
+                objectives take; without objectives, it is needed.
             min_capacity: the minimum. It may be 0 for copies: without requests the last one is removed, and the next
                 request starts one again. A variant keeps at least one instance. Default: 1.
 
@@ -229,8 +230,16 @@ class ModelServer(MeasuredResource):
         """
         if self._scaling is not None:
             raise ValueError(f"{self.node.path} is scaled already: call auto_scale once and add policies to its result")
-        self._scaling = self._scaled(min_capacity, max_capacity)
+        most = self._objective_capacity if max_capacity is None else max_capacity
+        if most is None:
+            raise ValueError(f"{self.node.path} has no objectives: auto_scale needs max_capacity=4, for instance")
+        self._scaling = self._scaled(min_capacity, most)
         return self._scaling
+
+    @property
+    def _objective_capacity(self) -> int | None:
+        """The instances or copies that the requests of the objectives take; None without objectives."""
+        return None
 
     @unique_ids()
     def evaluate(self, id: str = "Evaluation", **options: Unpack[EvaluationOptions]) -> EndpointEvaluation:

@@ -226,12 +226,14 @@ class InferenceComponent(_ComponentResource, ModelServer):
         options: ComponentOptions,
         name: str | None = None,
         existing_model: str | None = None,
+        concurrency: float | None = None,
     ) -> None:
         """Declare the component; use ``OptimizedEndpoint.add_component``.
 
-        ``models`` and ``requirements`` of a copy are in the order of the endpoint's instance types.
+        ``models`` and ``requirements`` of a copy are in the order of the endpoint's instance types. ``concurrency`` is
+        the target of its scaling, by default that of its plan.
         """
-        self._options, self._existing_model = options, existing_model
+        self._options, self._existing_model, self._concurrency = options, existing_model, concurrency
         self.requirements: tuple[Component, ...] = tuple(requirements)
         self.fewest_copies = self.most_copies = requirements[0].copies
         endpoint.check_copies(self, self.most_copies)
@@ -328,7 +330,9 @@ class InferenceComponent(_ComponentResource, ModelServer):
             target=ScalingTarget.component(self.inference_component_name),
             min_capacity=min_capacity,
             max_capacity=max_capacity,
-            defaults=scaling_defaults(self.plan, accelerators=self.requirements[0].accelerators),
+            defaults=scaling_defaults(
+                self.plan, accelerators=self.requirements[0].accelerators, concurrency=self._concurrency
+            ),
             alarms=self.alarms,
             set_range=self._set_capacity_range,
             served=self.served,

@@ -20,8 +20,10 @@ from constructs_optim.constructs.artifacts.optimization_service import Optimizat
 from constructs_optim.constructs.artifacts.planned_recipe import (
     ModelRecipe,
     Pool,
+    choice_of,
     pool_scope,
     pools_of,
+    pools_of_choice,
     pools_of_component,
     recipes_of,
 )
@@ -46,18 +48,20 @@ from constructs_optim.constructs.stack.network import Network, NetworkOptions, m
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation
+from constructs_optim.recipe.catalog.lock import RecordedChoice
 from constructs_optim.recipe.hosting import Component
 from constructs_optim.recipe.hosting.scaling import scaling_defaults
 from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, AnswerCheck, Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
 from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.rules.hosting_rules import MOST_ROLLBACK_ALARMS
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.techniques.captured import CapturedEndpoint, CapturedTraffic
 from constructs_optim.runtime.shadow.sequential_test import announced_pairs
-from constructs_optim.templates.resource_types import OPTIMIZED_ENDPOINT_CONFIG
+from constructs_optim.templates.resource_types import CHOICE_KEY, OPTIMIZED_ENDPOINT_CONFIG
 
 from .endpoint_base import IOptimizedEndpoint, ModelServer, name_in_arn, warn_of_openai
 from .endpoint_configuration import EndpointConfiguration
@@ -100,8 +104,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         endpoint.auto_scale(max_capacity=4).on_concurrency(target=8)
         ```
 
-    An endpoint takes one of three forms: ``model``, ``techniques`` and ``instance_type``; ``model`` and
-    ``instance_pools``; or ``instance_type`` alone, for the models that ``add_component`` adds.
+    An endpoint takes one of four forms: ``model``, ``techniques`` and ``instance_type``; ``model`` and
+    ``instance_pools``; ``model`` and ``objectives``, for which the lock file has the choice that ``constructs-optim
+    recommend --update`` has recorded; or ``instance_type`` alone, for the models that ``add_component`` adds.
     """
 
     def __init__(
@@ -113,6 +118,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         techniques: Sequence[Technique] | None = None,
         instance_type: str | None = None,
         instance_pools: Sequence[Pool] | None = None,
+        objectives: Objectives | None = None,
         artifact_store: IArtifactStore | None = None,
         artifact_key: str | None = None,
         environment: Mapping[str, str] | None = None,
@@ -141,6 +147,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             instance_pools: instead of ``techniques`` and ``instance_type``, up to five instance types with the
                 techniques for each, the preferred one first. SageMaker launches instances of the first type that has
                 capacity.
+            objectives: instead of ``techniques`` and ``instance_type``, what the endpoint has to do. Recipe, instance
+                types, their number and the target of scaling are those of the choice that the lock file has for it.
             artifact_store: the store of the artifacts; a read-only one requires ``artifact_key``. Default: one store
                 for the whole stack.
             artifact_key: the key of an artifact in ``artifact_store``, 64 hexadecimal digits, of the last job if the
@@ -184,16 +192,28 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         with collected(violations):
             models = {"artifact_store": artifact_store, "role": role, "removal_policy": removal_policy}
             self._model_options = ModelOptions(**models, **drop_none(jobs=jobs, network=network))
-        pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
+        self._choice: RecordedChoice | None = None
+        if objectives is None:
+            pools, pooled = (
+                pools_of(model, techniques, instance_type, instance_pools, artifact_key),
+                instance_pools is not None,
+            )
+        else:
+            given = {"techniques": techniques, "instance_type": instance_type, "instance_pools": instance_pools}
+            self._choice = choice_of(scope, model, objectives, given)
+            pools = pools_of_choice(self._choice, server, artifact_key)
+            pooled = len(pools) > 1
+            inference_component = self._with_copies(self._choice, inference_component)
+            self._configuration = self._with_instances(self._configuration, self._choice, inference_component)
         options = inference_component if isinstance(inference_component, ComponentOptions) else ComponentOptions()
         partition = options.partition_of(variant) if isinstance(variant, VariantOptions) else None
-        recipes = recipes_of(model, pools, environment, server, pooled=instance_pools is not None, partition=partition)
+        recipes = recipes_of(model, pools, environment, server, pooled=pooled, partition=partition)
         if violations:
             refuse([*violations, *(each for recipe in recipes for each in recipe.violations(scope))])
         violations = self._violations(scope, recipes)
         self._hosting = self._configuration.hosting(
             instance_types=tuple(pool.instance_type for pool in pools),
-            pooled=instance_pools is not None,
+            pooled=pooled,
             has_model=model is not None,
             techniques=_techniques(pools),
             inference_component=True if isinstance(inference_component, ComponentOptions) else inference_component,
@@ -252,13 +272,18 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         )
         self.component: InferenceComponent | None = None
         if self.models and self._hosting.serves_components:
+            copies = self._choice.copies if self._choice is not None else 1
             self.component = InferenceComponent(
                 self,
                 "Component",
                 endpoint=self._resources,
                 models=self.models,
-                requirements=[requirements_of(hosted, "model", options, partition=partition) for hosted in self.models],
+                requirements=[
+                    requirements_of(hosted, "model", options, copies=copies, partition=partition)
+                    for hosted in self.models
+                ],
                 options=options,
+                concurrency=self._choice.concurrency if self._choice is not None else None,
             )
             self.inference_component_name = self.component.inference_component_name
             self._component_arn = self.component.inference_component_arn
@@ -270,6 +295,33 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self.dashboard: EndpointDashboard = self._declare_dashboard()
         if self.component is not None:
             self.component.dashboard = self.dashboard
+
+    @staticmethod
+    def _with_copies(
+        choice: RecordedChoice, inference_component: bool | ComponentOptions | None
+    ) -> bool | ComponentOptions | None:
+        """Whether the model is a component: copies that take a part of an instance are."""
+        if all(pool.copies_per_instance == 1 for pool in choice.pools) or inference_component not in (None, False):
+            return inference_component
+        if inference_component is False:
+            raise ValueError(
+                f"inference_component is False, and the choice for {choice.model} places {choice.copies} copies on "
+                f"{choice.instances} instances, which only components do: leave it out"
+            )
+        return True
+
+    @staticmethod
+    def _with_instances(
+        configuration: EndpointConfiguration,
+        choice: RecordedChoice,
+        inference_component: bool | ComponentOptions | None,
+    ) -> EndpointConfiguration:
+        """The configuration that starts with the choice's instances; those of components follow their copies."""
+        variant = configuration.variant
+        if inference_component or variant.initial_instance_count is not None:
+            return configuration
+        sized = variant.model_copy(update={"initial_instance_count": choice.instances})
+        return configuration.model_copy(update={"variant": sized})
 
     def _declare_config(self) -> sagemaker.CfnEndpointConfig:
         properties = self._configuration.properties()
@@ -398,6 +450,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._look_before(preflight, endpoint)
         for described in (self._config, endpoint):
             describe_hosted(described, self.models)
+        if self._choice is not None:
+            endpoint.add_metadata(CHOICE_KEY, self._choice.model_dump(mode="json", exclude_none=True))
         return endpoint
 
     def _look_before(self, preflight: Preflight, endpoint: sagemaker.CfnEndpoint) -> None:
@@ -500,6 +554,12 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             return self.component.served
         return self._configuration.served((self._first_model, *self.models[1:]), self.endpoint_name)
 
+    @property
+    def _objective_capacity(self) -> int | None:
+        if self._choice is None:
+            return None
+        return self._choice.copies if self.component is not None else self._choice.instances
+
     def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
         if self._shadow is not None:
             refuse(check(replace(self._shadow.settings, is_scaled=True)))
@@ -526,7 +586,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
                 target=target,
                 min_capacity=min_capacity,
                 max_capacity=max_capacity,
-                defaults=scaling_defaults(self.plan),
+                defaults=scaling_defaults(self.plan, concurrency=self._choice.concurrency if self._choice else None),
                 alarms=self.alarms,
                 served=self.served,
                 imported=imported,
@@ -566,8 +626,10 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     def evaluation_target(self) -> EvaluationTarget:
         """The target of evaluations."""
         if self.component is not None:
-            return self.component.evaluation_target
-        return self._resources.evaluation_target(self, self.alarms, self.dashboard)
+            target = self.component.evaluation_target
+        else:
+            target = self._resources.evaluation_target(self, self.alarms, self.dashboard)
+        return replace(target, choice=self._choice)
 
     @unique_ids()
     def add_component(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -23,6 +23,7 @@ from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import metrics
+from constructs_optim.recipe.catalog.lock import RecordedChoice
 from constructs_optim.recipe.evaluation import Benchmark, Requirements, Workload
 from constructs_optim.recipe.evaluation.requirements import (
     REGRESSION_METRICS,
@@ -31,6 +32,8 @@ from constructs_optim.recipe.evaluation.requirements import (
     requirements_of,
 )
 from constructs_optim.recipe.rules import check, warnings
+from constructs_optim.recipe.techniques.parsing import written
+from constructs_optim.recipe.tokens import is_token
 
 from .evaluation_service import EvaluationService, workload_config_name, workload_statements
 
@@ -50,6 +53,7 @@ class EvaluatedSubject:
 
     ``key`` is what its evaluations are published under, a SHA-256, and ``recipe`` what a measurement depends on.
     ``server`` is None for one that is not known. ``store`` is where its artifact is; None where it has none.
+    ``described`` is the recipe as data, by which a measurement corrects later forecasts.
     """
 
     model_name: str
@@ -59,6 +63,7 @@ class EvaluatedSubject:
     server: str | None = None
     lossless: bool = False
     store: IArtifactStore | None = None
+    described: Mapping[str, object] | None = None
 
     @classmethod
     def of(cls, hosted: HostedModel) -> EvaluatedSubject:
@@ -72,6 +77,7 @@ class EvaluatedSubject:
             plan.container.server,
             plan.lossless,
             hosted.artifact.artifact_store,
+            _described(hosted),
         )
 
 
@@ -82,6 +88,7 @@ class EvaluationTarget:
     It is evaluated ``after`` the check of what it serves. ``component_arn`` is None where a variant serves the model.
     ``share_of_instance`` is what a copy of the component takes, ``network`` what the benchmark job reaches the network
     through, and ``discount`` a share. ``alarms`` watch that its schedule is kept, and ``dashboard`` shows the results.
+    ``choice`` is that for the endpoint's objectives, with whose forecast the results are compared.
     """
 
     label: str
@@ -98,12 +105,14 @@ class EvaluationTarget:
     instance_price_per_hour: float | None
     alarms: EndpointAlarms | None
     dashboard: EndpointDashboard | None
+    choice: RecordedChoice | None = None
 
 
 class EvaluationOptions(TypedDict, total=False):
     """The options of ``evaluate``.
 
-    ``workload`` is the load that is sent (default: synthetic prompts of 622 tokens, from 1, 8 and 32 users). It runs
+    ``workload`` is the load that is sent (default: synthetic prompts of 622 tokens, from 1, 8 and 32 users; of an
+    endpoint with objectives, of their lengths, from one user and from as many as are expected). It runs
     ``after_deployment`` when something else is served than before (default: it does), and besides on ``schedule``:
     ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC (default: never). The dashboard shows ``baseline`` beside it,
     for instance the same model without techniques (default: nothing). Prices are reckoned with
@@ -137,7 +146,7 @@ class EndpointEvaluation(Construct):
         check_options("evaluate", options, EvaluationOptions)
         WORKLOAD.check("evaluate.workload", options.get("workload"))
         price, discount = options.get("instance_price_per_hour"), options.get("discount")
-        self.workload: Workload = options.get("workload") or Workload()
+        self.workload: Workload = options.get("workload") or _workload(target.choice)
         self._benchmark = Benchmark(
             self.workload,
             after_deployment=options.get("after_deployment", True),
@@ -209,6 +218,7 @@ class EndpointEvaluation(Construct):
         max_regression: float | None = None,
         regression_metrics: Sequence[str] = REGRESSION_METRICS,
         quality: QualityRequirement | None = None,
+        forecast: bool = False,
         **limits: Unpack[Limits],
     ) -> EndpointEvaluation:
         """Let a deployment through only if its evaluation meets these requirements; otherwise the stack rolls back.
@@ -224,6 +234,8 @@ class EndpointEvaluation(Construct):
             regression_metrics: names in docs/metrics.md. Default: median time to first token and inter-token latency,
                 client latency at its 90th percentile, and output tokens a second.
             quality: requirements on the completions. Default: nothing.
+            forecast: whether latencies have to be within the intervals of the forecast, of an endpoint with objectives.
+                Default: what is outside is reported.
             limits: see :class:`~constructs_optim.recipe.evaluation.Limits`; 1 % of the requests may fail where
                 ``max_error_rate`` is not set.
 
@@ -233,12 +245,18 @@ class EndpointEvaluation(Construct):
         """
         if self._requirements is not None:
             raise ValueError(f"{self.node.path} has requirements already: call require once, with all of them")
+        if forecast and not _forecasts(self.target.choice, self.workload):
+            raise ValueError(
+                f"{self.node.path} has no forecast: an endpoint with objectives has one, for a workload of synthetic "
+                "prompts with their lengths, which is the default"
+            )
         required = requirements_of(
             limits,
             max_regression=max_regression,
             regression_metrics=regression_metrics,
             at_concurrency=at_concurrency,
             quality=quality,
+            forecast=forecast,
         )
         refuse(check(replace(self._benchmark, requirements=required)))
         self._requirements = required
@@ -307,6 +325,7 @@ class EndpointEvaluation(Construct):
                     ArtifactKey=subject.key,
                     PricePerHour=self._benchmark.instance_price_per_hour,
                     Server=subject.server,
+                    Recipe=subject.described,
                 )
                 for subject in target.subjects
             ],
@@ -322,6 +341,7 @@ class EndpointEvaluation(Construct):
             Bucket=self._store.bucket_name,
             KmsKeyArn=self._store.encryption_key_arn,
             Acceptance=self._acceptance,
+            Forecasts=_forecasts(target.choice, self.workload) or None,
             Gate=_gate(self._requirements) if self._requirements is not None else None,
             Tags=self._tags,
         )
@@ -388,4 +408,54 @@ def _gate(required: Requirements) -> dict[str, Any]:
         else None,
         AtConcurrency=required.at_concurrency,
         Quality={to_pascal(name): value for name, value in quality} if quality is not None else None,
+        Forecast=required.forecast or None,
     )
+
+
+def _described(hosted: HostedModel) -> dict[str, object] | None:
+    """The recipe of a model as on the command line; None where its model is known only at deployment."""
+    recipe, image = hosted.recipe, hosted.plan.container.image
+    if is_token(recipe.model.name):
+        return None
+    return drop_none(
+        Model=recipe.model.name,
+        Techniques=[written(technique) for technique in recipe.techniques],
+        Server=hosted.plan.container.server,
+        Image=image.rpartition("/")[2] if image is not None else None,
+    )
+
+
+def _workload(choice: RecordedChoice | None) -> Workload:
+    """What is sent where no workload is given: the requests of the objectives, as many as the forecast is for."""
+    if choice is None:
+        return Workload()
+    return Workload(
+        concurrency=sorted(choice.forecast.with_users),
+        input_tokens=int(choice.objectives["input_tokens"]),
+        output_tokens=int(choice.objectives["output_tokens"]),
+    )
+
+
+def _forecasts(choice: RecordedChoice | None, workload: Workload) -> list[dict[str, object]]:
+    """What the choice's forecast says of the metrics of a workload with the lengths of its objectives."""
+    if choice is None or workload.prompts is not None:
+        return []
+    if any(choice.objectives[name] != getattr(workload, name) for name in ("input_tokens", "output_tokens")):
+        return []
+    return [
+        {
+            "Concurrency": users,
+            "Metric": metric.name,
+            "Title": metric.title,
+            "Unit": "ms",
+            "Value": value,
+            "Low": low,
+            "High": high,
+        }
+        for users, latencies in sorted(choice.forecast.with_users.items())
+        if users in workload.concurrency
+        for metric, (value, low, high) in (
+            (metrics.find("time_to_first_token"), latencies.time_to_first_token_ms),
+            (metrics.find("inter_token_latency"), latencies.inter_token_latency_ms),
+        )
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
@@ -24,7 +24,9 @@ class InstanceRow:
     """An accelerated instance type. Memory is in MiB, NVMe in GB.
 
     ``accelerator_memory_mib`` is of one accelerator, ``memory_mib`` of the host.
-    ``memory_bandwidth`` is the maker's figure for one accelerator, in GB per second. ``sdk_lists``: whether the
+    ``memory_bandwidth`` is the maker's figure for one accelerator, in GB per second, ``teraflops`` those of its dense
+    matrix units by the bits of their operands, and ``link_bandwidth`` what it sends to other accelerators of its
+    instance, in GB per second. ``sdk_lists``: whether the
     SageMaker SDK lists the family for optimization. ``runs_optimization``: as a job's deployment instance type.
     ``partitions`` are the types of partitions that a GPU can be divided into (Multi-Instance GPU), the whole GPU last.
     """
@@ -42,6 +44,8 @@ class InstanceRow:
     runs_optimization: bool
     runs_training: bool
     memory_bandwidth: float
+    teraflops: Mapping[str, float]
+    link_bandwidth: float
     sdk_lists: bool
     compute_capability: float | None = None
     cores_per_accelerator: int = 1
@@ -73,13 +77,14 @@ class InstanceRow:
         """The instance type as a model on one partition sees it: a single, smaller accelerator, and its share of host
         memory.
         """
-        _, memory = self.slices(partition)
+        compute, memory = self.slices(partition)
         return replace(
             self,
             accelerator_count=1,
             accelerator_memory_mib=self.accelerator_memory_mib * memory // MEMORY_SLICES,
             memory_mib=self.memory_mib * memory // (MEMORY_SLICES * self.accelerator_count),
             memory_bandwidth=self.memory_bandwidth * memory / MEMORY_SLICES,
+            teraflops={bits: peak * compute / COMPUTE_SLICES for bits, peak in self.teraflops.items()},
         )
 
 

@@ -22,7 +22,7 @@ LOCK_FILE = "optim.lock.json"
 """Its path in the app's folder, beside ``cdk.json``."""
 NO_COMMIT = "0" * 40
 """Stands for a commit that is not recorded yet, in previews; Git has no object of that name."""
-PARTS = ("jobs", "servers", "models", "tuning", "contexts", "artifacts")
+PARTS = ("jobs", "servers", "models", "tuning", "contexts", "artifacts", "choices")
 """The parts of the file."""
 
 
@@ -73,8 +73,71 @@ class RecordedArtifact(BaseModel, frozen=True, extra="forbid"):
     storage_gb: int = Field(ge=0)
 
 
-Entry = str | int | RecordedModel | Tuning | RecordedArtifact
-"""The name of an image, a length, what is known of a model, arguments, or what is decided of an artifact."""
+class RecordedPool(BaseModel, frozen=True, extra="forbid"):
+    """An instance type of a choice, and how the model is prepared and served on it.
+
+    ``techniques`` are as on the command line: ``quantization=awq``. ``copies_per_instance`` is above 1 where copies
+    take a part of an instance; ``max_concurrent_requests`` is the limit of a batch, where ``server`` has one: None for
+    the engine's own.
+    """
+
+    instance_type: str
+    techniques: tuple[str, ...] = ()
+    copies_per_instance: int = Field(default=1, ge=1)
+    server: str | None = None
+    max_concurrent_requests: int | None = Field(default=None, ge=1)
+
+
+Interval = tuple[float, float, float]
+"""A figure, and the limits that hold it with a probability of 90 %."""
+
+
+class RecordedLatencies(BaseModel, frozen=True, extra="forbid"):
+    """Mean latencies in milliseconds that are expected of so many users, each with one request at a time."""
+
+    time_to_first_token_ms: Interval
+    inter_token_latency_ms: Interval
+
+
+class RecordedForecast(BaseModel, frozen=True, extra="forbid"):
+    """What is expected at ``rate`` requests a second: mean latencies in milliseconds, and the highest rate.
+
+    ``probability`` is that of meeting the objectives, ``measurements`` the number that the forecast of the model family
+    on the accelerator rests on, and ``error`` its median error on them, as a share. ``with_users`` is what an
+    evaluation with so many users is compared with.
+    """
+
+    rate: float = Field(gt=0)
+    time_to_first_token_ms: Interval
+    inter_token_latency_ms: Interval
+    requests_per_second: Interval
+    probability: float = Field(ge=0, le=1)
+    measurements: int = Field(ge=0)
+    error: float | None = None
+    with_users: Mapping[int, RecordedLatencies] = Field(default_factory=dict[int, RecordedLatencies])
+
+
+class RecordedChoice(BaseModel, frozen=True, extra="forbid"):
+    """What ``constructs-optim recommend --update`` has chosen for a model and its objectives.
+
+    ``objectives`` are the settings of :class:`Objectives` that are set. ``pools`` are the instance types, the preferred
+    one first. ``copies`` take the requests of the objectives, on ``instances`` instances of the first pool; a copy is
+    scaled by ``concurrency`` requests in flight. ``price_per_hour`` is that of all instances; None: not known.
+    """
+
+    model: str
+    objectives: Mapping[str, float | int | str]
+    pools: tuple[RecordedPool, ...] = Field(min_length=1)
+    copies: int = Field(ge=1)
+    instances: int = Field(ge=1)
+    concurrency: float = Field(gt=0)
+    price_per_hour: float | None = None
+    forecast: RecordedForecast
+    date: str
+
+
+Entry = str | int | RecordedModel | Tuning | RecordedArtifact | RecordedChoice
+"""The name of an image, a length, what is known of a model, arguments, or what is decided of an artifact or chosen."""
 
 
 class Lock(BaseModel, frozen=True, extra="forbid"):
@@ -87,7 +150,8 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
     ``tuning`` has the engine's arguments by vLLM's recipe of a model, by ``<id>@<accelerator>``: also that there are
     none; ``<id>+<technique>`` has those of a technique. Files of earlier releases have ``<id>`` and ``<id>@<generation
     of GPUs>``. ``contexts`` has the longest request in tokens, by model, instance type and techniques, 0 for the
-    model's own. ``artifacts`` is by the copied model, or by ``<model>:<techniques>`` of a job.
+    model's own. ``artifacts`` is by the copied model, or by ``<model>:<techniques>`` of a job. ``choices`` is by
+    ``<model> for <objectives>``.
     """
 
     version: Literal[1] = 1
@@ -97,6 +161,7 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
     tuning: dict[str, Tuning] = Field(default_factory=dict)
     contexts: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     artifacts: dict[str, RecordedArtifact] = Field(default_factory=dict)
+    choices: dict[str, RecordedChoice] = Field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Lock:

@@ -99,6 +99,7 @@ class Requirements:
     compared: tuple[tuple[str, bool], ...] = ()
     quality: QualityRequirement | None = None
     at_concurrency: int | None = None
+    forecast: bool = False
 
 
 def requirements_of(
@@ -108,13 +109,14 @@ def requirements_of(
     regression_metrics: Sequence[str] = REGRESSION_METRICS,
     at_concurrency: int | None = None,
     quality: QualityRequirement | None = None,
+    forecast: bool = False,
 ) -> Requirements:
     """The requirements of ``require``'s arguments. Raises ValueError for an unknown limit or metric."""
     unknown = sorted(set(limits) - set(Limits.__annotations__))
     if unknown:
         raise ValueError(
             f"require has no {' and no '.join(unknown)}: there are {', '.join(Limits.__annotations__)}, "
-            "max_regression, regression_metrics, at_concurrency and quality"
+            "max_regression, regression_metrics, at_concurrency, quality and forecast"
         )
     # An endpoint that fails is quick to respond.
     values: dict[str, float] = {"max_error_rate": 0.01, **cast("Mapping[str, float]", limits)}
@@ -128,6 +130,7 @@ def requirements_of(
         compared=tuple((metric.name, metric.direction > 0) for metric in compared),
         quality=quality,
         at_concurrency=at_concurrency,
+        forecast=forecast,
     )
 
 

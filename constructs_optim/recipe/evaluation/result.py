@@ -47,10 +47,32 @@ class _Part(BaseModel):
     )
 
 
+class EvaluatedRecipe(_Part):
+    """The recipe that was served: techniques as on the command line, the server's name, and the container image."""
+
+    model: str
+    techniques: tuple[str, ...] = ()
+    server: str | None = None
+    image: str | None = None
+
+
+class ForecastComparison(_Part):
+    """A forecast of a metric with an interval of 90 %, and what was measured; ``holds``: whether it is within."""
+
+    concurrency: PositiveInt
+    metric: str
+    value: PositiveFloat
+    low: PositiveFloat
+    high: PositiveFloat
+    measured: float
+    holds: bool
+
+
 class Subject(_Part):
     """What was evaluated: a SageMaker endpoint, or the ``url`` of another server, without query and credentials.
 
-    ``label`` is its name in reports; ``model`` is the name under which the server knows the model.
+    ``label`` is its name in reports; ``model`` is the name under which the server knows the model. ``copies`` are those
+    of the model. ``recipe`` is known of what an app of this library serves.
     """
 
     label: str
@@ -62,6 +84,8 @@ class Subject(_Part):
     artifact_key: str | None = None
     instance_type: str | None = None
     instance_count: PositiveInt | None = None
+    copies: PositiveInt | None = None
+    recipe: EvaluatedRecipe | None = None
 
 
 class Workload(_Part):
@@ -155,7 +179,8 @@ class EvaluationResult(_Part):
 
     ``notes`` are what a reader must know to judge the values. ``missing`` loads had not been measured when the
     evaluation ended. ``limit`` is the highest rate that meets the ``objectives``, where it was searched for. ``price``
-    is None where it is not known, with the reason in ``notes``.
+    is None where it is not known, with the reason in ``notes``. ``forecast`` compares with the forecast of the choice
+    for the endpoint's objectives.
     """
 
     # Raised when older documents could be misread; not for an added field.
@@ -168,6 +193,7 @@ class EvaluationResult(_Part):
     price: Price | None = None
     objectives: LatencyObjectives | None = None
     limit: RateLimit | None = None
+    forecast: tuple[ForecastComparison, ...] = ()
     notes: tuple[str, ...] = ()
 
     @field_validator("levels")

@@ -137,11 +137,16 @@ def requests_in_flight(plan: Plan) -> int:
     return max(1, min(memory.batch_size, room))
 
 
-def scaling_defaults(plan: Plan, *, accelerators: int | None = None) -> ScalingDefaults:
+def scaling_defaults(
+    plan: Plan, *, accelerators: int | None = None, concurrency: float | None = None
+) -> ScalingDefaults:
     """The defaults for an instance, or for a copy of an inference component with ``accelerators``.
 
-    The server loads the model once per ``tensor_parallel_degree`` accelerators.
+    The server loads the model once per ``tensor_parallel_degree`` accelerators. ``concurrency`` is the target of a
+    choice for objectives.
     """
+    if concurrency is not None:
+        return ScalingDefaults(capacity=max(1, round(concurrency / HEADROOM)), concurrency=concurrency)
     component, row = plan.container.component, instances.find(plan.instance_type)
     units_of_instance = row.parallel_units if row is not None else plan.accelerator_count
     units = accelerators or (component.accelerators if component is not None else units_of_instance)

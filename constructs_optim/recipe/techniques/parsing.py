@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from constructs_optim.recipe.settings import UnknownSettingsError, meant, settings_of
+from constructs_optim.recipe.model import Model
+from constructs_optim.recipe.settings import UnknownSettingsError, as_text, meant, settings_of
 
 from .base import REGISTRY, Technique
 
@@ -33,6 +34,24 @@ def parse(text: str) -> Technique:
         fix = f"did you mean {' or '.join(names)}?" if near else f"a technique of {kind}: {', '.join(names)}"
         raise UnknownSettingsError(fix, "no technique has that name")
     return technique(**settings_of(technique, head, parts))
+
+
+def written(technique: Technique) -> str:
+    """The text of a technique: its name and the settings that differ from their defaults.
+
+    Settings that no text can name, such as training data, are left out.
+    """
+    parts = [f"{technique.kind}={technique.name}"]
+    for name in technique.model_fields_set:
+        value = getattr(technique, name)
+        if value == type(technique).model_fields[name].default:
+            continue
+        if isinstance(value, Model):
+            at = f"@{value.revision}" if value.revision else ""
+            parts.append(f"{name}={value.name}{at}")
+        elif isinstance(value, bool | int | float | str):
+            parts.append(f"{name}={as_text(value)}")
+    return ",".join([parts[0], *sorted(parts[1:])])
 
 
 def in_code(text: str) -> str | None:

@@ -29,6 +29,8 @@ class Fleet:
     instance_type: str
     # The number of instances, or the share of them that the copies of a component use.
     count: float
+    # Of the model.
+    copies: int
     # Of all instances, in US dollars before a discount; None if it is unknown.
     price_per_hour: float | None
     price_source: str
@@ -39,6 +41,7 @@ def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, f
     """The instances that serve the endpoint or component now."""
     endpoint = sagemaker.describe_endpoint(EndpointName=request.endpoint_name)
     counts = _counts(request, endpoint)
+    copies = max(1, round(sum(counts.values())))
     notes: list[str] = []
     if request.inference_component_name and request.share_of_instance is not None:
         component = sagemaker.describe_inference_component(InferenceComponentName=request.inference_component_name)
@@ -54,7 +57,8 @@ def fleet(request: EvaluationRequest, sagemaker: SageMakerClient, region: str, f
     price, source = _price(counts, by_type, region, function_arn.split(":")[1])
     if price is None:
         notes.append(f"No price is known of {source}: metrics of price are left out. State it, if you know it.")
-    return Fleet(subject.artifact_key, subject.instance_type, sum(counts.values()), price, source, tuple(notes))
+    count = sum(counts.values())
+    return Fleet(subject.artifact_key, subject.instance_type, count, copies, price, source, tuple(notes))
 
 
 def _counts(request: EvaluationRequest, endpoint: DescribeEndpointOutputTypeDef) -> dict[str, float]:

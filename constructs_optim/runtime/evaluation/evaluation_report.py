@@ -11,6 +11,7 @@ from ..requests.run_properties import EvaluationRequest
 from .benchmark_output import Level
 from .differences import Measured, intervals
 from .evaluated_fleet import Fleet
+from .forecasts import compared, outside
 from .gate import Findings
 
 _SHOWN = (
@@ -46,7 +47,13 @@ def result(
         "discount": request.discount,
         "source": evaluated.price_source,
     }
-    component = request.inference_component_name
+    component, measured = request.inference_component_name, {level.concurrency: level.metrics for level in levels}
+    recipe = next((each.recipe for each in request.subjects if each.instance_type == evaluated.instance_type), None)
+    forecast = [each.document for each in compared(request.forecasts, measured)]
+    findings = [
+        f"{each}. `constructs-optim recommend` with --store {request.bucket} forecasts with this measurement."
+        for each in outside(request.forecasts, measured)
+    ]
     return {
         "subject": {
             "label": request.label,
@@ -56,6 +63,8 @@ def result(
             "artifact_key": evaluated.artifact_key,
             "instance_type": evaluated.instance_type,
             "instance_count": max(1, round(evaluated.count)),
+            "copies": evaluated.copies,
+            **({"recipe": recipe.model_dump(mode="json", exclude_none=True)} if recipe is not None else {}),
         },
         "workload": {
             "prompts": int(str(requests or 1)),
@@ -76,7 +85,8 @@ def result(
             for level in levels
         ],
         **({"price": price} if evaluated.price_per_hour is not None else {}),
-        "notes": [*evaluated.notes, *notes, *map(_left_out, filter(lambda level: level.left_out, levels))],
+        **({"forecast": forecast} if forecast else {}),
+        "notes": [*evaluated.notes, *notes, *findings, *map(_left_out, filter(lambda level: level.left_out, levels))],
     }
 
 
@@ -115,6 +125,8 @@ def markdown(document: Mapping[str, Any], found: Findings) -> str:
             "",
             f"${price['instance_price_per_hour']:.4g} an hour ({price['source']}), {price['discount']:.0%} discount.",
         ]
+    if forecasts := document.get("forecast"):
+        lines += ["", "## Against the forecast", "", *_forecasts(forecasts)]
     lines += ["", *(f"- {note}" for note in document["notes"])] if document["notes"] else []
     if any(found.differences.values()):
         lines += ["", "## Against what it replaces", "", *_differences(found)]
@@ -122,6 +134,17 @@ def markdown(document: Mapping[str, Any], found: Findings) -> str:
     lines += [f"- Not met: {miss}." for miss in found.misses]
     lines += [f"- Not decided: {undecided}." for undecided in found.undecided]
     return "\n".join(lines) + "\n"
+
+
+def _forecasts(forecasts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield "| users | metric | forecast | 90 % interval | measured | within |"
+    yield "| ---: | --- | ---: | --- | ---: | --- |"
+    for each in forecasts:
+        interval, within = f"{each['low']:.4g} to {each['high']:.4g}", "yes" if each["holds"] else "no"
+        yield (
+            f"| {each['concurrency']} | {each['metric']} | {each['value']:.4g} | {interval} | {each['measured']:.4g} | "
+            f"{within} |"
+        )
 
 
 def _differences(found: Findings) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
 from ..store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
 from .differences import COUNTS, SAMPLED, Comparison, Difference, Measured
+from .forecasts import outside
 from .formula import calculate
 from .samples import samples_of
 
@@ -164,7 +165,11 @@ def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | 
     if request.gate is not None:
         compared = _compared(request, records, run, before, earlier) if request.gate.quality is not None else None
         replaced: Levels = _levels(before, str(earlier.get("run", ""))) if before is not None else {}
-        found = find(request.gate, _levels(records, run), replaced, compared)
+        levels = _levels(records, run)
+        found = find(request.gate, levels, replaced, compared)
+        if request.gate.forecast:
+            measured = {users: level.metrics for users, level in levels.items()}
+            found.misses.extend(f"{each}, which is required" for each in outside(request.forecasts, measured))
     report, missed = f"Report: {records.uri()}. {_NEXT_STEP}", "; ".join(found.misses)
     refusal = f"{request.label} does not meet its requirements: {missed}. {report}" if missed else None
     return Verdict(found, refusal, before.key if before is not None else None)

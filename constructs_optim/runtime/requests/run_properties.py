@@ -53,6 +53,15 @@ class RunRequest(Properties):
     kms_key_arn: KeyArn | None = None
 
 
+class ServedRecipe(Properties):
+    """The recipe of what is served, as on the command line, by which its measurement corrects later forecasts."""
+
+    model: _Text
+    techniques: Annotated[tuple[_Text, ...], Field(max_length=20)] = ()
+    server: Annotated[str, pattern("[a-z_]{1,40}")] | None = None
+    image: Annotated[str, pattern(r"\S{1,512}")] | None = None
+
+
 class Subject(Properties):
     """The artifact on instances of one type, and the server of its container; None for JumpStart's container."""
 
@@ -60,6 +69,7 @@ class Subject(Properties):
     artifact_key: Sha256
     price_per_hour: float | None = None
     server: Annotated[str, pattern("[a-z_]{1,40}")] | None = None
+    recipe: ServedRecipe | None = None
 
 
 class Limit(Properties):
@@ -102,14 +112,27 @@ class Quality(Properties):
     most_prompts: Annotated[int, Field(ge=1, le=10_000)]
 
 
+class Forecast(Properties):
+    """What is expected of a metric under so many users: an interval that holds it with a probability of 90 %."""
+
+    concurrency: _Users
+    metric: _Metric
+    title: str = ""
+    unit: str = ""
+    value: Annotated[float, Field(gt=0)]
+    low: Annotated[float, Field(gt=0)]
+    high: Annotated[float, Field(gt=0)]
+
+
 class Gate(Properties):
-    """All requirements of an evaluation."""
+    """All requirements of an evaluation; ``forecast``: that it is within the intervals of the forecast."""
 
     limits: tuple[Limit, ...] = ()
     max_regression: _Share | None = None
     compared: tuple[Comparison, ...] = ()
     at_concurrency: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     quality: Quality | None = None
+    forecast: bool = False
 
 
 class Acceptance(Properties):
@@ -144,6 +167,8 @@ class EvaluationRequest(RunRequest):
     vpc_config: VpcConfig | None = None
     # None where the recipe does not speculate, or its engine publishes no such metrics.
     acceptance: Acceptance | None = None
+    # Of the choice for the endpoint's objectives.
+    forecasts: Annotated[tuple[Forecast, ...], Field(max_length=50)] = ()
     # None if the deployment does not depend on the results.
     gate: Gate | None = None
     tags: Tags = Field(default_factory=list[Tag])

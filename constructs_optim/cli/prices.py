@@ -1,0 +1,38 @@
+"""Prices that users state in a file, as all commands read them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import Field, TypeAdapter, ValidationError
+
+from constructs_optim.evaluator.prompts import describe_errors
+from constructs_optim.explanation.jobs import Prices
+
+LISTED = "aws"
+"""In place of a file: the AWS Price List."""
+PRICES_HELP = 'A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}'
+_USES = ("hosting", "training", "optimization")
+_Dollars = Annotated[float, Field(gt=0, strict=True)]
+_PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
+
+
+def stated_prices(path: Path) -> Prices:
+    """The prices of a file: ``{"ml.g5.12xlarge": 7.09}``, or such objects under hosting, training and optimization."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
+        prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        raise typer.BadParameter(
+            f'{path} has to be an object of dollars an hour, {{"ml.g5.12xlarge": 7.09}}, or one of such objects under '
+            f"{', '.join(_USES)}: {describe_errors(error)}"
+        ) from None
+    except ValueError as error:
+        raise typer.BadParameter(f"{path} is not JSON: {error}") from None
+    return Prices(**prices, source=f"prices of {path.name}")

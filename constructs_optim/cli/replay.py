@@ -1,0 +1,188 @@
+"""``constructs-optim replay``: what recorded traffic would have cost, by a declaration or by several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from constructs_optim.evaluator.report import HAS_PLOTS, PLOT_STYLE
+from constructs_optim.explanation.assembly import StackTemplate, is_chosen, read_assembly
+from constructs_optim.explanation.endpoints import Endpoint
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
+from constructs_optim.recipe.objectives import Objectives
+from constructs_optim.replay.comparison import Range, Replayed, busiest, chart, replay, sentence
+from constructs_optim.replay.declaration import Declared, ReplayError, declared
+from constructs_optim.replay.traffic import Traffic, TrafficError, read_traffic
+from constructs_optim.templates.resource_types import ENDPOINT
+from constructs_optim.templates.template import Template
+
+from .aws import Account, Profile, Region, failed
+from .presentation import FormatOption, print_json, print_table, say
+from .prices import LISTED, PRICES_HELP, stated_prices
+from .recipes.evidence import listed_prices
+from .recipes.lock import read_lock
+
+
+def replay_command(
+    traffic: Annotated[Path, typer.Option(metavar="FILE", help="The traffic: captures, a trace, or CSV.")],
+    against: Annotated[
+        list[Path],
+        typer.Option(metavar="FOLDER", help="A synthesized app, cdk.out. Repeatable: the first is compared."),
+    ],
+    stack: Annotated[list[str] | None, typer.Option(help="A stack, with * for any text. Repeatable.")] = None,
+    ttft: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The longest time to the first token. Default: of the choice.")
+    ] = None,
+    itl: Annotated[str | None, typer.Option(metavar="TIME", help="The longest time between tokens.")] = None,
+    input_tokens: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Of requests of which the file does not say it.")
+    ] = None,
+    output_tokens: Annotated[int | None, typer.Option(metavar="COUNT", help="Of the same.")] = None,
+    start_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Until another copy serves. Default: by its weights.")
+    ] = None,
+    prices: Annotated[
+        Path, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
+    ] = Path(LISTED),
+    offline: Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--chart", metavar="FILE", help="Draw capacity over time: .svg or .png.")
+    ] = None,
+    file: Annotated[Path, typer.Option(help="The app's lock file.")] = Path(LOCK_FILE),
+    region: Region = None,
+    profile: Profile = None,
+    format: FormatOption = "table",
+) -> None:
+    """Simulate declared endpoints under recorded traffic: cost, latencies, objectives, waits and capacity.
+
+    Speeds are forecast (docs/forecast.md); ranges are from the fast to the slow end of the forecast's intervals.
+    """
+    if picture is not None and not HAS_PLOTS:
+        raise failed('Charts are an extra: pip install "constructs-optim[plots]"')
+    notes: list[str] = []
+    try:
+        recorded = read_traffic(traffic, (input_tokens, output_tokens))
+        listed = _prices(prices, offline=offline, profile=profile, region=region, notes=notes)
+        sides = [
+            (str(folder), each)
+            for folder in against
+            for each in _declared(folder, stack, recorded, listed, read_lock(file), start_seconds)
+        ]
+    except (TrafficError, ReplayError) as error:
+        raise failed(f"{error}.") from None
+    if not sides:
+        raise failed(f"There is no endpoint in {', '.join(map(str, against))}.")
+    replayed = replay(sides, recorded, _objectives(ttft, itl, recorded))
+    notes += [note for each in replayed for note in each.notes]
+    if recorded.left_out:
+        notes.append(f"{recorded.left_out} requests were left out: their tokens are not known.")
+    if picture is not None:
+        chart(replayed, picture, PLOT_STYLE)
+    if format == "json":
+        print_json({"requests": len(recorded), "seconds": recorded.duration, "endpoints": replayed, "notes": notes})
+        return
+    _print(replayed, recorded)
+    for note in dict.fromkeys(notes):
+        say(note)
+
+
+def replayed_lines(
+    path: Path,
+    before: Sequence[StackTemplate],
+    after: Sequence[StackTemplate],
+    prices: Mapping[str, Mapping[str, float]],
+) -> Iterator[str]:
+    """For each endpoint of both sides, what the traffic of a file would have cost after a change, and before it."""
+    known = read_lock(Path(LOCK_FILE))
+    try:
+        traffic = read_traffic(path)
+        sides = [
+            (side, each)
+            for side, stacks in (("before", before), ("after", after))
+            for stack in stacks
+            for each in _of_stack(stack, traffic, prices.get(stack.path, {}), known, None)
+        ]
+    except (TrafficError, ReplayError) as error:
+        raise failed(f"{error}.") from None
+    replayed = replay(sides, traffic)
+    for each in replayed:
+        old = next((one for one in replayed if one.source == "before" and one.name == each.name), None)
+        if each.source == "after" and old is not None:
+            yield f"The traffic of {path} would have cost {sentence(old, each)}."
+
+
+def _prices(
+    prices: Path, *, offline: bool, profile: str | None, region: str | None, notes: list[str]
+) -> Mapping[str, float]:
+    if str(prices) != LISTED:
+        return stated_prices(prices).hosting
+    account = None if offline else Account(profile, region)
+    return listed_prices(account, region or (account.region if account is not None else "") or "us-west-2", notes)
+
+
+def _declared(
+    folder: Path,
+    stacks: Sequence[str] | None,
+    traffic: Traffic,
+    prices: Mapping[str, float],
+    known: Lock,
+    start_seconds: float | None,
+) -> Iterator[Declared]:
+    for stack in read_assembly(folder):
+        if is_chosen(stack, stacks):
+            yield from _of_stack(stack, traffic, prices, known, start_seconds)
+
+
+def _of_stack(
+    stack: StackTemplate, traffic: Traffic, prices: Mapping[str, float], known: Lock, start_seconds: float | None
+) -> Iterator[Declared]:
+    template = Template(stack.template)
+    for resource in template.of_type(ENDPOINT):
+        endpoint = Endpoint(template, resource)
+        yield declared(stack.path, endpoint, traffic, prices=prices, known=known, start_seconds=start_seconds)
+
+
+def _objectives(ttft: str | None, itl: str | None, traffic: Traffic) -> Objectives | None:
+    if ttft is None and itl is None:
+        return None
+    given, expected = traffic.lengths
+    settings: dict[str, Any] = {"time_to_first_token": ttft, "inter_token_latency": itl}
+    return Objectives(input_tokens=max(1, round(given)), output_tokens=max(1, round(expected)), **settings)
+
+
+def _print(replayed: Sequence[Replayed], traffic: Traffic) -> None:
+    mean, most = busiest(traffic)
+    given, expected = traffic.lengths
+    say(
+        f"{len(traffic):,} requests in {traffic.duration / 86_400:.1f} days, {mean:.2g} a second and {most:.2g} in the "
+        f"busiest hour, of {given:.0f} input and {expected:.0f} output tokens"
+    )
+    rows = [
+        ("endpoint", [each.name for each in replayed]),
+        ("instances", [each.instance_type for each in replayed]),
+        ("instance-hours", [_shown(each.instance_hours, ",.0f") for each in replayed]),
+        ("dollars", [_shown(each.dollars, ",.0f") for each in replayed]),
+        ("copies", ["-".join(map(str, dict.fromkeys(each.copies))) for each in replayed]),
+        ("requests failed", [f"{each.failed:,}" for each in replayed]),
+        ("first token p50 (ms)", [_shown(each.time_to_first_token_p50, ",.0f") for each in replayed]),
+        ("first token p99 (ms)", [_shown(each.time_to_first_token_p99, ",.0f") for each in replayed]),
+        ("next token p50 (ms)", [_shown(each.inter_token_latency_p50, ".1f") for each in replayed]),
+        ("first tokens late", [_shown(each.missed_first, ".1%") for each in replayed]),
+        ("tokens late", [_shown(each.missed_between, ".1%") for each in replayed]),
+        ("requests that waited", [_shown(each.waited, ".1%") for each in replayed]),
+        ("their wait (ms)", [_shown(each.wait, ",.0f") for each in replayed]),
+    ]
+    print_table(["", *(each.source for each in replayed)], [[name, *cells] for name, cells in rows if any(cells)])
+    for after in replayed[1:]:
+        if before := next((each for each in replayed if each.name == after.name and each is not after), None):
+            say(f"{after.source} instead of {before.source}: {sentence(before, after)}.")
+
+
+def _shown(figure: Range | None, form: str) -> str:
+    if figure is None:
+        return ""
+    value, low, high = (format(each, form) for each in figure)
+    return value if low == high else f"{value} ({low}-{high})"

@@ -1,0 +1,156 @@
+"""Choices for objectives: made of a recommendation, kept in the lock file, read by synthesis, told apart by people."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+
+from .catalog.lock import Interval, Lock, RecordedChoice, RecordedForecast, RecordedLatencies, RecordedPool
+from .errors import RecipeError
+from .forecast import Estimate, Forecast
+from .model import Model
+from .objectives import CONFIDENCE, Intended, Objectives, percent, plain
+from .recommendation import Candidate
+from .rules import check
+from .techniques.parsing import parse
+
+
+def chosen(lock: Lock, model: Model, objectives: Objectives) -> RecordedChoice:
+    """The recorded choice. Raises RecipeError, with the command that records one, where there is none."""
+    recorded: dict[str, list[str]] = {}
+    for name, choice in lock.choices.items():
+        recorded.setdefault(choice.model, []).append(name)
+    intended = Intended(model.name, objectives, recorded, command_of(model, objectives))
+    if refused := check(intended):
+        raise RecipeError(refused)
+    return lock.choices[intended.name]
+
+
+def command_of(model: Model, objectives: Objectives) -> str:
+    """The command that records a choice."""
+    options = [f"--input-tokens {objectives.input_tokens} --output-tokens {objectives.output_tokens}"]
+    settings = {
+        "rps": plain(objectives.requests_per_second) if objectives.requests_per_second else None,
+        "ttft": f"{plain(objectives.time_to_first_token)}ms" if objectives.time_to_first_token else None,
+        "itl": f"{plain(objectives.inter_token_latency)}ms" if objectives.inter_token_latency else None,
+        "max-price": plain(objectives.max_price_per_hour) if objectives.max_price_per_hour else None,
+        "quality": objectives.quality if objectives.quality != "near-lossless" else None,
+        "confidence": objectives.confidence if objectives.confidence != CONFIDENCE else None,
+    }
+    options += [f"--{name} {value}" for name, value in settings.items() if value is not None]
+    return f"constructs-optim recommend {model.name} {' '.join(options)} --update"
+
+
+def recorded(model: Model, objectives: Objectives, candidates: Sequence[Candidate], today: dt.date) -> RecordedChoice:
+    """The choice of candidates that meet the objectives, the preferred one first."""
+    first = candidates[0]
+    forecast, probability = first.forecast, first.probability
+    if forecast is None or probability is None or first.target is None:
+        raise ValueError(f"{first.plan.summary} has no forecast, and cannot be chosen by one")
+    record = first.record["inter_token_latency"]
+    return RecordedChoice(
+        model=model.name,
+        objectives=objectives.model_dump(mode="json", exclude_defaults=True),
+        pools=tuple(_pool(each) for each in candidates),
+        copies=first.copies,
+        instances=first.instances,
+        concurrency=first.target,
+        price_per_hour=round(first.price_per_hour, 2) if first.price_per_hour is not None else None,
+        forecast=RecordedForecast(
+            rate=_rounded(forecast.rate),
+            time_to_first_token_ms=_interval(forecast.time_to_first_token, 1000),
+            inter_token_latency_ms=_interval(forecast.inter_token_latency, 1000),
+            requests_per_second=_interval(forecast.requests_per_second, 1),
+            probability=round(probability, 3),
+            measurements=record.measurements,
+            error=_rounded(record.error) if record.error is not None else None,
+            with_users={users: _latencies(each) for users, each in first.with_users.items()},
+        ),
+        date=today.isoformat(),
+    )
+
+
+def differences(before: RecordedChoice, after: RecordedChoice) -> str:
+    """What changes from one choice to another, in a sentence: instances, price, latencies and risk."""
+    return "; ".join(_differences(before, after)) or "nothing changes"
+
+
+def described(choice: RecordedChoice) -> str:
+    """For instance ``2 x ml.p5.4xlarge with quantization=fp8``."""
+    first, *others = choice.pools
+    several = f", {choice.copies} copies" if first.copies_per_instance > 1 else ""
+    more = "".join(f", or {each.instance_type}, {_recipe(each)}" for each in others)
+    return f"{choice.instances} x {first.instance_type}{several}, {_recipe(first)}{more}"
+
+
+def _recipe(pool: RecordedPool) -> str:
+    techniques = " + ".join(parse(technique).label for technique in pool.techniques) or "the model as it is"
+    limit = pool.max_concurrent_requests
+    return f"{techniques} in batches of up to {limit}" if limit is not None else techniques
+
+
+def expected(choice: RecordedChoice) -> str:
+    """What a choice costs and is expected to do."""
+    forecast = choice.forecast
+    return (
+        f"{_price(choice)}, first token after {_shown(forecast.time_to_first_token_ms)} ms, then a token every "
+        f"{_shown(forecast.inter_token_latency_ms)} ms, at most {_shown(forecast.requests_per_second)} requests/s, "
+        f"which meets the objectives with {percent(forecast.probability)}"
+    )
+
+
+def _differences(before: RecordedChoice, after: RecordedChoice) -> Iterator[str]:
+    if (old := described(before)) != (new := described(after)):
+        yield f"{new} instead of {old}"
+    if before.price_per_hour != after.price_per_hour:
+        yield f"{_price(after)} instead of {_price(before)}"
+    if before.concurrency != after.concurrency:
+        yield f"scaled by {after.concurrency:g} requests in flight of a copy instead of {before.concurrency:g}"
+    pairs = (
+        ("first token after", "ms", before.forecast.time_to_first_token_ms, after.forecast.time_to_first_token_ms),
+        ("then a token every", "ms", before.forecast.inter_token_latency_ms, after.forecast.inter_token_latency_ms),
+        ("at most", "requests/s", before.forecast.requests_per_second, after.forecast.requests_per_second),
+    )
+    for name, unit, was, is_ in pairs:
+        if was != is_:
+            yield f"{name} {_shown(is_)} {unit} instead of {_shown(was)}"
+    if before.forecast.probability != after.forecast.probability:
+        chances = (percent(each.forecast.probability) for each in (after, before))
+        yield "meets the objectives with {} instead of {}".format(*chances)
+
+
+def _price(choice: RecordedChoice) -> str:
+    return (
+        f"${choice.price_per_hour:,.2f} an hour" if choice.price_per_hour is not None else "a price that is not known"
+    )
+
+
+def _shown(interval: Interval) -> str:
+    value, low, high = interval
+    return f"{value:g} ({low:g} to {high:g})"
+
+
+def _pool(candidate: Candidate) -> RecordedPool:
+    return RecordedPool(
+        instance_type=candidate.plan.instance_type,
+        techniques=candidate.techniques,
+        copies_per_instance=candidate.copies_per_instance,
+        server=candidate.plan.container.server if candidate.batch_limit is not None else None,
+        max_concurrent_requests=candidate.batch_limit,
+    )
+
+
+def _latencies(forecast: Forecast) -> RecordedLatencies:
+    return RecordedLatencies(
+        time_to_first_token_ms=_interval(forecast.time_to_first_token, 1000),
+        inter_token_latency_ms=_interval(forecast.inter_token_latency, 1000),
+    )
+
+
+def _interval(estimate: Estimate, unit: float) -> Interval:
+    return _rounded(estimate.value * unit), _rounded(estimate.low * unit), _rounded(estimate.high * unit)
+
+
+def _rounded(value: float) -> float:
+    """Three significant digits: more would change with every release, and say nothing."""
+    return float(f"{value:.3g}")

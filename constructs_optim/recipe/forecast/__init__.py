@@ -1,0 +1,37 @@
+"""What a served model will do: latencies and throughput, with intervals, before anything is deployed.
+
+``roofline`` has the time of a forward pass, ``queueing`` what follows of it under load, ``calibration`` what
+measurements have taught of both, ``copies`` the model and its accelerators.
+"""
+
+from .calibration import CONFIDENCE, FIGURES, Calibration, Errors, Figure, Measured, published
+from .copies import copy_of, group_of, most_requests, operand_bits
+from .forecast import Estimate, Forecast, Forecaster, TrackRecord, forecaster
+from .queueing import Server, Steady
+from .roofline import PHYSICS, Copy, Draft, Efficiency, ForwardPass
+
+__all__ = [
+    "CONFIDENCE",
+    "FIGURES",
+    "PHYSICS",
+    "Calibration",
+    "Copy",
+    "Draft",
+    "Efficiency",
+    "Errors",
+    "Estimate",
+    "Figure",
+    "Forecast",
+    "Forecaster",
+    "ForwardPass",
+    "Measured",
+    "Server",
+    "Steady",
+    "TrackRecord",
+    "copy_of",
+    "forecaster",
+    "group_of",
+    "most_requests",
+    "operand_bits",
+    "published",
+]

@@ -1,0 +1,297 @@
+"""The forecast of a recipe: latencies at a request rate, and the highest rate that it can take, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import NormalDist, median
+from typing import Any
+
+from constructs_optim.recipe.catalog.instances import InstanceRow
+from constructs_optim.recipe.catalog.models import ModelRow
+from constructs_optim.recipe.memory import (
+    batch_size,
+    cache_room_gb,
+    cache_share,
+    estimate,
+    served_precision,
+)
+from constructs_optim.recipe.objectives import Objectives
+from constructs_optim.recipe.recipe import Recipe
+from constructs_optim.recipe.techniques import Medusa, Technique
+from constructs_optim.recipe.techniques.parsing import written
+
+from .calibration import CONFIDENCE, Calibration, Figure, Measured, published
+from .copies import copy_of, group_of, most_requests, operand_bits
+from .queueing import LEAST_BATCH, Server, Steady
+from .roofline import PHYSICS, Copy, Draft
+
+# Whether a drafted token is accepted, if all before it were, depends on prompts and draft; typical values by method.
+# EAGLE-3: 71 % of the first tokens, 2.0 tokens of 3 drafted ones (Ichigec/a1-agents-eagle3-speculator on Hugging Face);
+# 2.4 times the tokens a second of Llama 3.1 8B on an H100 (SGLang, "Speculative Decoding"). MTP: 85 to 90 % of second
+# tokens (DeepSeek-V3 technical report, section 5.4.3). Drafts: 0.5 to 0.9 (Leviathan et al., 2023, table 3).
+_ACCEPTANCE = {"mtp": 0.85, "eagle3": 0.6, "medusa": 0.6, "draft_model": 0.7, "ngram": 0.3}
+_HEADS = 0.6
+# The standard deviation of its logarithm, which these differences amount to.
+_ACCEPTED_SPREAD = 0.25
+_ENGINES = {"lmi": "vllm", "text_generation_inference": "tgi"}
+_HALVINGS = 20
+_NORMAL = NormalDist()
+_NORMAL_QUANTILE = _NORMAL.inv_cdf((1 + CONFIDENCE) / 2)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with an interval that holds it with a probability of 90 %; ``spread`` is the deviation of its logarithm.
+
+    ``bound`` is what physics allows at best.
+    """
+
+    value: float
+    low: float
+    high: float
+    spread: float
+    bound: float
+
+    def probability(self, *, at_most: float | None = None, at_least: float | None = None) -> float:
+        """The probability that the figure is within limits, zero beyond what physics allows."""
+        if at_most is not None:
+            return _NORMAL.cdf(math.log(at_most / self.value) / self.spread) if at_most >= self.bound else 0.0
+        if at_least is not None:
+            return _NORMAL.cdf(math.log(self.value / at_least) / self.spread) if at_least <= self.bound else 0.0
+        return 1.0
+
+    def quantile(self, probability: float) -> float:
+        """The value that is not exceeded with this probability."""
+        value = self.value * math.exp(_NORMAL.inv_cdf(probability) * self.spread)
+        # Of latencies, the bound is below; of rates, above.
+        return max(value, self.bound) if self.high > self.bound else min(value, self.bound)
+
+
+@dataclass(frozen=True)
+class TrackRecord:
+    """How many measurements of its model family on its accelerator a figure rests on, and how wrong it was on them.
+
+    ``own`` of them are the user's. ``error`` is their median error without correction, as a share, of the user's own
+    where there are any; None without measurements.
+    """
+
+    measurements: int
+    own: int
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Mean latencies in seconds at a ``rate`` of requests a second, and the rate that can be taken at most.
+
+    ``in_flight`` are the requests at the same time on each copy.
+    """
+
+    time_to_first_token: Estimate
+    inter_token_latency: Estimate
+    requests_per_second: Estimate
+    rate: float
+    in_flight: float
+
+    def probability(self, objectives: Objectives) -> float:
+        """The least probability that the objectives are met at this rate, however their errors depend on each other."""
+        first, between = objectives.time_to_first_token, objectives.inter_token_latency
+        missed = [
+            1 - self.requests_per_second.probability(at_least=self.rate),
+            1 - self.time_to_first_token.probability(at_most=first / 1000 if first is not None else None),
+            1 - self.inter_token_latency.probability(at_most=between / 1000 if between is not None else None),
+        ]
+        return max(0.0, 1 - sum(missed))
+
+
+class Forecaster:
+    """Forecasts of one recipe for requests of one length, in tokens."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        row: ModelRow,
+        instance: InstanceRow,
+        lengths: tuple[float, float],
+        calibration: Calibration,
+    ) -> None:
+        self._calibration, self._lengths = calibration, lengths
+        self.copy, engine, bits = _described(recipe, row, instance)
+        self.group = group_of(row, instance.accelerator)
+        techniques = [technique for _, technique in recipe.located_techniques]
+        self.recipe = " + ".join([f"{recipe.model.name} on {instance.name}", *sorted(map(written, techniques))])
+        """What it is told apart by from others of its group."""
+        self.copies_per_instance = max(1, instance.parallel_units // self.copy.tensor_parallel)
+        compiled = next(filter(None, (technique.shape() for technique in techniques)), (None, None))[0]
+        limit = compiled or batch_size(recipe) or most_requests(engine, instance)
+        efficiency = calibration.efficiency(self.copy, instance.accelerator, engine, bits)
+        self._server = Server(self.copy, efficiency, *lengths, limit)
+        # At best, every drafted token is accepted.
+        draft = replace(self.copy.draft, acceptance=1.0) if self.copy.draft is not None else None
+        self._ideal = Server(replace(self.copy, draft=draft), PHYSICS, *lengths, limit)
+        self.most_requests = self._server.most_requests
+        self.per_input_token = self._server.per_input_token
+        """Seconds that a further token of a prompt adds to the time to the first token."""
+        self.best = self._ideal.with_users(1)
+        """What physics allows for a request alone."""
+        self._limit, self._ideal_limit = self._server.at_limit(), self._ideal.at_limit()
+
+    @property
+    def capacity(self) -> Estimate:
+        """The requests a second that one copy can take at most."""
+        forecast, bound = self._limit.requests_per_second, self._ideal_limit.requests_per_second
+        return self._estimate("requests_per_second", forecast, bound)
+
+    def at_rate(self, requests_per_second: float, copies: int = 1) -> Forecast:
+        """The forecast where requests arrive at random, and go to the copy with the fewest of them."""
+        return self._forecast(self._server.at_rate(requests_per_second / copies), copies)
+
+    def with_users(self, users: float, copies: int = 1) -> Forecast:
+        """The forecast where so many users each send a request as soon as the last one has ended."""
+        return self._forecast(self._server.with_users(max(1.0, users / copies)), copies)
+
+    def measured(self, users: float, copies: int, figures: Mapping[Figure, float]) -> list[Measured]:
+        """What an evaluation with so many users teaches; ``figures`` are in seconds and requests a second."""
+        state = self._server.with_users(max(1.0, users / copies))
+        response = state.time_to_first_token + (self._lengths[1] - 1) * state.inter_token_latency
+        forecast: dict[Figure, float] = {
+            "time_to_first_token": state.time_to_first_token,
+            "inter_token_latency": state.inter_token_latency,
+            "requests_per_second": users / response,
+        }
+        return [Measured(figure, self.group, self.recipe, value, forecast[figure]) for figure, value in figures.items()]
+
+    def at_batch(self, batch: float) -> tuple[float, float]:
+        """Seconds to the first token and between tokens, corrected, while a batch has so many requests."""
+        state = self._server.with_batch(batch)
+        first, _ = self.correction("time_to_first_token")
+        between, _ = self.correction("inter_token_latency")
+        return state.time_to_first_token * first, state.inter_token_latency * between
+
+    def correction(self, figure: Figure) -> tuple[float, float]:
+        """The factor by which measurements correct a figure, and the one that its interval reaches on each side."""
+        shared, width = self._shared_and_width(figure)
+        return math.exp(shared), math.exp(width)
+
+    def within(self, objectives: Objectives) -> Forecast | None:
+        """The forecast of one copy at the highest rate that meets latencies with the confidence; None if none does."""
+
+        def meets(batch: float) -> bool:
+            return self._forecast(self._server.with_batch(batch), 1).probability(objectives) >= objectives.confidence
+
+        low, high = LEAST_BATCH, self.most_requests
+        if not meets(low):
+            return None
+        for _ in range(_HALVINGS):
+            middle = (low * high) ** 0.5
+            low, high = (middle, high) if meets(middle) else (low, middle)
+        return self._forecast(self._server.with_batch(low), 1)
+
+    def batch_limit(self, inter_token_latency: float, confidence: float) -> int | None:
+        """The largest batch that keeps the time between tokens, in seconds, with the confidence; None for any."""
+        low, high = 1, int(self.most_requests)
+        while low < high:
+            middle = (low + high + 1) // 2
+            latency = self._forecast(self._server.with_batch(middle), 1).inter_token_latency
+            keeps = latency.probability(at_most=inter_token_latency) >= confidence
+            low, high = (middle, high) if keeps else (low, middle - 1)
+        return low if low < int(self.most_requests) else None
+
+    def _forecast(self, state: Steady, copies: int) -> Forecast:
+        figures: dict[Figure, tuple[float, float]] = {
+            "time_to_first_token": (state.time_to_first_token, self.best.time_to_first_token),
+            "inter_token_latency": (state.inter_token_latency, self.best.inter_token_latency),
+            "requests_per_second": (
+                self._limit.requests_per_second * copies,
+                self._ideal_limit.requests_per_second * copies,
+            ),
+        }
+        estimates = {figure: self._estimate(figure, *given) for figure, given in figures.items()}
+        response = state.time_to_first_token + max(0.0, self._lengths[1] - 1) * state.inter_token_latency
+        return Forecast(
+            **estimates,
+            rate=state.requests_per_second * copies,
+            in_flight=min(state.requests_per_second * response, self.most_requests),
+        )
+
+    def _estimate(self, figure: Figure, forecast: float, bound: float) -> Estimate:
+        shared, width = self._shared_and_width(figure)
+        value = forecast * math.exp(shared)
+        values = (value, value * math.exp(-width), value * math.exp(width))
+        # No server is faster than physics allows.
+        clip = min if figure == "requests_per_second" else max
+        return Estimate(*(clip(each, bound) for each in values), spread=width / _NORMAL_QUANTILE, bound=bound)
+
+    def _shared_and_width(self, figure: Figure) -> tuple[float, float]:
+        """The logarithm of the correction, and half the width of the interval around it."""
+        errors = self._calibration.errors[figure]
+        shared, deviation = errors.of(self.group, self.recipe)
+        if self.copy.draft is not None and figure != "time_to_first_token":
+            deviation = math.hypot(deviation, _ACCEPTED_SPREAD)
+        return shared, errors.quantile * deviation
+
+    def track_record(self, figure: Figure) -> TrackRecord:
+        """What a figure rests on."""
+        errors = self._calibration.errors[figure]
+        published, own = errors.groups.get(self.group, ()), errors.own_groups.get(self.group, ())
+        missed = [math.expm1(abs(error)) for error in own or published]
+        return TrackRecord(len(published) + len(own), len(own), median(missed) if missed else None)
+
+
+def forecaster(
+    recipe: Recipe, lengths: tuple[float, float], calibration: Calibration | None = None
+) -> Forecaster | None:
+    """Forecasts for input and output tokens; None where the model's size or the instance is not known."""
+    row, instance, memory = recipe.model_row, recipe.instance, estimate(recipe)
+    if row is None or instance is None or memory is None:
+        return None
+    return Forecaster(recipe, row, instance, lengths, calibration or published())
+
+
+def _described(recipe: Recipe, row: ModelRow, instance: InstanceRow) -> tuple[Copy, str, str]:
+    """The copy of a recipe, its engine and the bits of its operands."""
+    techniques = [technique for _, technique in recipe.located_techniques]
+    memory = estimate(recipe)
+    assert memory is not None  # noqa: S101 - forecaster() has asked
+    precision = served_precision(row, techniques)
+    if precision is None and any(technique.name == "smoothquant" for technique in techniques):
+        precision = "int8"
+    share, room = cache_share(recipe), cache_room_gb(recipe)
+    copy = copy_of(
+        row,
+        instance,
+        weight_bytes=memory.weights_gb * 1e9,
+        precision=precision,
+        units=recipe.tensor_parallel_degree or 1,
+        cache_share=share if share is not None else 1.0,
+        cache_room=(room or 0.0) * 1e9,
+        draft=_draft(recipe, techniques, row, memory.draft_gb * 1e9),
+    )
+    return copy, _engine(recipe, techniques), operand_bits(precision, instance)
+
+
+def _engine(recipe: Recipe, techniques: list[Technique]) -> str:
+    compiled = next((technique.name for technique in techniques if technique.kind == "compilation"), None)
+    named = {"neuron": "vllm-neuron", "tensorrt_llm": "tensorrt-llm"}.get(compiled or "")
+    name = recipe.serving_settings.name
+    return named or _ENGINES.get(name, name)
+
+
+def _draft(recipe: Recipe, techniques: list[Technique], row: ModelRow, weight_bytes: float) -> Draft | None:
+    """The speculation of a recipe, with a typical acceptance; None without one."""
+    technique = next((each for each in techniques if each.kind == "speculative_decoding"), None)
+    if technique is None:
+        return None
+    if isinstance(technique, Medusa):
+        return Draft(technique.heads, _ACCEPTANCE["medusa"])
+    settings: Mapping[str, Any] = recipe.engine_arguments.get("speculative_config") or {}
+    tokens = int(settings.get("num_speculative_tokens") or 1)
+    method = "draft_model" if technique.draft_provider else str(settings.get("method", ""))
+    if method == "mtp" and row.parameters_billion:
+        # One more layer, for the tokens of a draft.
+        weight_bytes = weight_bytes or 2e9 * (row.active_parameters_billion or row.parameters_billion) / (
+            row.layers or 60
+        )
+    return Draft(tokens, _ACCEPTANCE.get(method, _HEADS), weight_bytes)

@@ -1,0 +1,119 @@
+"""How a server of continuous batching behaves under load: its batch, latencies and throughput in a steady state.
+
+Passes that generate tokens take turns with those over prompts: a request with ``n`` output tokens takes part in
+``n - 1`` passes, between which the prompts of others are computed. For a batch of ``b`` requests, that leaves
+``b / ((n - 1) t + b p)`` requests a second, where ``t`` is the time of a pass and ``p`` what a prompt adds; all else
+follows by Little's law. Prompts wait for those that arrived before them, as in a queue with one server whose service
+takes always as long (M/D/1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .roofline import Copy, Efficiency, ForwardPass
+
+_HALVINGS = 40
+LEAST_BATCH = 1e-6
+# The queue of prompts grows without end towards one; a server that is that busy has reached its limit.
+_BUSIEST = 0.98
+
+
+@dataclass(frozen=True)
+class Steady:
+    """A steady state: mean latencies in seconds, requests a second, and requests in a batch.
+
+    ``saturated``: more requests arrive than the server can take, and their queue grows, or waits for others to end.
+    """
+
+    time_to_first_token: float
+    inter_token_latency: float
+    requests_per_second: float
+    batch: float
+    saturated: bool = False
+
+
+class Server:
+    """One copy of a model with requests of the same lengths, in tokens.
+
+    ``most_requests`` is the engine's limit of a batch; the KV cache may allow fewer.
+    """
+
+    def __init__(
+        self, copy: Copy, efficiency: Efficiency, input_tokens: float, output_tokens: float, most_requests: float
+    ) -> None:
+        passes = ForwardPass(copy, efficiency)
+        self._passes, self._efficiency = passes, efficiency
+        # A response of one token is taken for one of two: it is in a batch as well.
+        self._decoded = max(1.0, output_tokens - 1)
+        # A request has half of its output on average.
+        self._context = input_tokens + output_tokens / 2
+        self._prompt, self._further = passes.prompt(input_tokens), passes.further_prompt(input_tokens)
+        # Around this length: attention grows faster.
+        self.per_input_token = (passes.prompt(1.1 * input_tokens) - self._prompt) / (0.1 * input_tokens)
+        fitting = copy.cache_room / max(1.0, copy.request_bytes(input_tokens + output_tokens))
+        self.most_requests = max(1.0, min(most_requests, fitting))
+
+    def with_users(self, users: float) -> Steady:
+        """The state with so many users, each of whom sends a request as soon as the last one has ended."""
+        limit = min(users, self.most_requests)
+
+        def missing(batch: float) -> float:
+            return batch + self._rate(batch) * self._first_token(batch, users) - users
+
+        batch = _root(missing, limit)
+        state = self._state(batch, users)
+        if users > self.most_requests and batch >= 0.999 * limit:
+            waited = users / state.requests_per_second - self._decoded * state.inter_token_latency
+            first = max(state.time_to_first_token, waited)
+            return Steady(first, state.inter_token_latency, state.requests_per_second, batch, saturated=True)
+        return state
+
+    def at_rate(self, requests_per_second: float) -> Steady:
+        """The state where requests arrive at random, at this rate."""
+        batch = _root(lambda batch: self._rate(batch) - requests_per_second, self.most_requests)
+        state = self.with_batch(batch)
+        if state.requests_per_second < 0.999 * requests_per_second:
+            return Steady(**{**vars(state), "saturated": True})
+        return state
+
+    def at_limit(self) -> Steady:
+        """The state with as many requests as it can take."""
+        return self.with_batch(self.most_requests)
+
+    def with_batch(self, batch: float) -> Steady:
+        """The state where requests arrive at random, so often that a batch has so many on average."""
+        return self._state(batch, math.inf)
+
+    def _state(self, batch: float, users: float) -> Steady:
+        rate = self._rate(batch)
+        first = self._first_token(batch, users)
+        return Steady(first, batch / rate / self._decoded, rate, batch)
+
+    def _rate(self, batch: float) -> float:
+        return batch / (self._decoded * self._passes.token(batch, self._context) + batch * self._further)
+
+    def _first_token(self, batch: float, users: float) -> float:
+        # A user's own requests do not wait for each other.
+        others = max(0.0, 1 - 1 / users)
+        busy = min(self._rate(batch) * self._further, _BUSIEST) * others
+        waited = self._prompt * busy / (2 * (1 - busy))
+        if math.isfinite(users):
+            waited += self._further * self._efficiency.together * max(0.0, batch - 1) / 2
+        if batch > 1:
+            # Passes that compute prompts as well, as long as the time between two tokens.
+            waited += self._efficiency.awaited_passes * batch / self._rate(batch) / self._decoded
+        return self._efficiency.server_seconds + self._prompt + waited
+
+
+def _root(rising: Callable[[float], float], most: float) -> float:
+    """Where a rising function is zero, at most ``most``."""
+    low, high = LEAST_BATCH, most
+    if rising(high) < 0:
+        return high
+    for _ in range(_HALVINGS):
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if rising(middle) > 0 else (middle, high)
+    return high

@@ -1,0 +1,66 @@
+"""Rules about objectives: what no instance and no recipe can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from constructs_optim.recipe.objectives import Feasibility, Intended, Objectives
+
+from .registry import Finding, rule
+
+_ROOFLINE = "https://arxiv.org/abs/2211.05102"
+
+
+@rule(Objectives.rule, Objectives.rule_link)
+def _objectives_are_complete(objectives: Objectives) -> Iterator[Finding]:
+    """Objectives say for which requests they are: without lengths in tokens, nothing can be forecast."""
+    yield from ()
+
+
+@rule("OPT231", "https://docs.vllm.ai/en/latest/configuration/engine_args.html")
+def _requests_fit_the_context(asked: Feasibility) -> Iterator[Finding]:
+    """A request fits the model's context: the server refuses what is longer."""
+    objectives, longest = asked.objectives, asked.context_length
+    given = objectives.input_tokens + objectives.output_tokens
+    if longest is not None and given > longest:
+        yield Finding("objectives.input_tokens", given, f"at most {longest} tokens of prompt and response together")
+
+
+@rule("OPT232", _ROOFLINE)
+def _first_token_is_possible(asked: Feasibility) -> Iterator[Finding]:
+    """The first token takes as long as computing the prompt: no accelerator is faster than its makers say."""
+    yield from _faster_than_physics(
+        "time_to_first_token", asked.objectives.time_to_first_token, asked.time_to_first_token_ms
+    )
+
+
+@rule("OPT233", _ROOFLINE)
+def _tokens_are_possible(asked: Feasibility) -> Iterator[Finding]:
+    """A token takes as long as reading the weights: no accelerator is faster than its makers say."""
+    yield from _faster_than_physics(
+        "inter_token_latency", asked.objectives.inter_token_latency, asked.inter_token_latency_ms
+    )
+
+
+@rule("OPT234", "https://aws.amazon.com/sagemaker/ai/pricing/")
+def _price_is_possible(asked: Feasibility) -> Iterator[Finding]:
+    """A price buys an instance: the cheapest of the instance types costs more."""
+    most, least = asked.objectives.max_price_per_hour, asked.price_per_hour
+    if most is not None and least is not None and most < least:
+        yield Finding("objectives.max_price_per_hour", most, f"${least:.2f} or more")
+
+
+@rule("OPT235", "https://docs.aws.amazon.com/cdk/v2/guide/best-practices.html")
+def _choice_is_recorded(intended: Intended) -> Iterator[Finding]:
+    """Objectives have a choice in the lock file: synthesis takes what was reviewed, and never chooses by itself."""
+    if intended.name not in intended.recorded.get(intended.model, ()):
+        known = intended.recorded.get(intended.model) or sorted(intended.recorded)
+        reason = f"none is recorded for these: the file has {'; '.join(known) or 'no choice'}"
+        yield Finding("objectives", str(intended.objectives), intended.command, reason)
+
+
+def _faster_than_physics(name: str, asked: float | None, at_best: float | None) -> Iterator[Finding]:
+    if asked is not None and at_best is not None and asked < at_best:
+        yield Finding(
+            f"objectives.{name}", asked, f"more than {at_best:.3g} ms, which takes the fastest of all recipes"
+        )

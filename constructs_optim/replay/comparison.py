@@ -1,0 +1,174 @@
+"""What traffic would have cost and how it would have been served, by one declaration or by several."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from constructs_optim.recipe.objectives import Objectives
+
+from .declaration import Declared
+from .simulation import Outcome, simulate
+from .traffic import Traffic
+
+_HOURS = 3600.0
+Range = tuple[float, float, float]
+"""A figure as forecast, and the range of it from the fast end of the forecast's intervals to the slow one."""
+
+
+class Replayed(BaseModel):
+    """One endpoint under the traffic; latencies and waits are in milliseconds, money is in US dollars.
+
+    ``failed`` found no copy, ``missed_first`` and ``missed_between`` are the shares of requests beyond the objectives,
+    None without such an objective. ``waited`` is the share of requests that waited for room in a batch, ``wait`` their
+    mean wait. ``copies`` are the fewest and the most in service. ``capacity`` has seconds since the first request,
+    copies in service and requests in flight.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+
+    name: str
+    source: str
+    instance_type: str
+    requests: int
+    instance_hours: Range
+    dollars: Range | None
+    failed: int
+    time_to_first_token_p50: Range
+    time_to_first_token_p99: Range
+    inter_token_latency_p50: Range
+    missed_first: Range | None
+    missed_between: Range | None
+    waited: Range
+    wait: Range
+    copies: tuple[int, int]
+    capacity: tuple[tuple[float, int, float], ...]
+    notes: tuple[str, ...]
+
+
+def replay(
+    declarations: Sequence[tuple[str, Declared]], traffic: Traffic, objectives: Objectives | None = None
+) -> list[Replayed]:
+    """Replay traffic through declarations, each with its source, three times: as forecast, and faster and slower.
+
+    ``objectives`` are what latencies are held against, by default those that an endpoint was chosen for.
+    """
+    runs = [(declared, traffic, slower) for _, declared in declarations for slower in _paces(declared)]
+    with ProcessPoolExecutor() as pool:
+        outcomes = list(pool.map(_run, runs))
+    return [
+        _replayed(source, declared, outcomes[3 * index : 3 * index + 3], objectives or declared.objectives)
+        for index, (source, declared) in enumerate(declarations)
+    ]
+
+
+def _run(given: tuple[Declared, Traffic, tuple[float, float]]) -> Outcome:
+    declared, traffic, slower = given
+    # Each run has a memory of its scaling of its own.
+    scaling = replace(declared.scaling) if declared.scaling is not None else None
+    return simulate(replace(declared, scaling=scaling), traffic, slower)
+
+
+def _paces(declared: Declared) -> Iterator[tuple[float, float]]:
+    """Factors of the times to the first token and between tokens: as forecast, and at both ends of the intervals."""
+    first, between = (
+        declared.forecasts.correction(figure)[1] for figure in ("time_to_first_token", "inter_token_latency")
+    )
+    yield 1.0, 1.0
+    yield 1 / first, 1 / between
+    yield first, between
+
+
+def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], objectives: Objectives | None) -> Replayed:
+    hours = _range([outcome.instance_hours for outcome in outcomes])
+    first = [sorted(outcome.served.first) for outcome in outcomes]
+    between = [sorted(outcome.served.between) for outcome in outcomes]
+    late = objectives.time_to_first_token if objectives is not None else None
+    slow = objectives.inter_token_latency if objectives is not None else None
+    price = declared.price
+    counts = [copies for _, copies, _ in outcomes[0].capacity]
+    return Replayed(
+        name=declared.name,
+        source=source,
+        instance_type=declared.instance_type,
+        requests=len(first[0]) + outcomes[0].served.failed,
+        instance_hours=hours,
+        dollars=(hours[0] * price, hours[1] * price, hours[2] * price) if price is not None else None,
+        failed=outcomes[0].served.failed,
+        time_to_first_token_p50=_range([_quantile(each, 0.5) * 1000 for each in first]),
+        time_to_first_token_p99=_range([_quantile(each, 0.99) * 1000 for each in first]),
+        inter_token_latency_p50=_range([_quantile(each, 0.5) * 1000 for each in between]),
+        missed_first=_missed(first, late),
+        missed_between=_missed(between, slow),
+        waited=_range([len(o.served.waits) / max(1, len(o.served.first)) for o in outcomes]),
+        wait=_range([statistics.fmean(o.served.waits) * 1000 if o.served.waits else 0.0 for o in outcomes]),
+        copies=(min(counts, default=0), max(counts, default=0)),
+        capacity=tuple(outcomes[0].capacity),
+        notes=declared.notes,
+    )
+
+
+def _range(values: Sequence[float]) -> Range:
+    return values[0], min(values), max(values)
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def _missed(times: Sequence[Sequence[float]], limit: float | None) -> Range | None:
+    if limit is None:
+        return None
+    return _range([sum(time * 1000 > limit for time in each) / max(1, len(each)) for each in times])
+
+
+def sentence(before: Replayed, after: Replayed) -> str:
+    """For instance ``$231 instead of $1,155 for chat/Qwen, 1.2% of first tokens late instead of 0.3%``."""
+    parts: list[str] = []
+    if after.dollars is not None and before.dollars is not None:
+        parts.append(f"${after.dollars[0]:,.0f} instead of ${before.dollars[0]:,.0f}")
+    parts.append(f"{after.instance_hours[0]:,.0f} instance-hours instead of {before.instance_hours[0]:,.0f}")
+    for name, new, old in (
+        ("first tokens", after.missed_first, before.missed_first),
+        ("tokens", after.missed_between, before.missed_between),
+    ):
+        if new is not None and old is not None:
+            parts.append(f"{new[0]:.1%} of {name} late instead of {old[0]:.1%}")
+    if after.failed or before.failed:
+        parts.append(f"{after.failed:,} requests failed instead of {before.failed:,}")
+    return f"{parts[0]} for {after.name}{''.join(f', {part}' for part in parts[1:])}"
+
+
+def busiest(traffic: Traffic) -> tuple[float, float]:
+    """Requests a second on average, and in the busiest hour."""
+    hours = Counter(int(at // _HOURS) for at in traffic.seconds)
+    duration = max(traffic.duration, 1.0)
+    return len(traffic) / duration, max(hours.values(), default=0) / min(_HOURS, duration)
+
+
+def chart(replayed: Sequence[Replayed], path: Path, style: Path) -> None:
+    """Draw requests in flight and copies in service over time, one line for each declaration."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(fname=style):
+        figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True)
+        for each in replayed:
+            days = [seconds / 86_400 for seconds, _, _ in each.capacity]
+            label = f"{each.name} ({each.source})"
+            above.plot(days, [flying for _, _, flying in each.capacity], label=label, linewidth=0.8)
+            below.step(days, [copies for _, copies, _ in each.capacity], where="post", label=label)
+        above.set_ylabel("requests in flight")
+        below.set_ylabel("copies in service")
+        below.set_xlabel("days")
+        below.set_ylim(bottom=0)
+        above.legend()
+        figure.savefig(path)

@@ -1,0 +1,120 @@
+"""The copies of a model and their requests: each in a batch that slows down the more requests it has.
+
+While a batch has ``b`` requests, each generates a token every ``t(b)`` seconds: as much work passes as time is divided
+by ``t(b)``, and a request ends when the work of its tokens is done. So a copy needs one event for each request that
+comes and one for each that ends, whatever the batch does between them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from constructs_optim.recipe.forecast import Forecaster
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a copy is, by the number of requests in its batch: seconds for a token, and to the first one.
+
+    ``token[b]`` and ``first[b]`` are for ``b`` requests; ``per_input_token`` is what a longer prompt adds.
+    """
+
+    token: list[float]
+    first: list[float]
+    per_input_token: float
+    input_tokens: float
+
+    @property
+    def most_requests(self) -> int:
+        """Of a batch."""
+        return len(self.token) - 1
+
+    @classmethod
+    def of(cls, forecasts: Forecaster, input_tokens: float, slower: tuple[float, float] = (1.0, 1.0)) -> Speed:
+        """The forecast speed; ``slower`` are factors of the times to the first token and between tokens."""
+        first, token = [0.0], [0.0]
+        for batch in range(1, int(forecasts.most_requests) + 1):
+            state = forecasts.at_batch(batch)
+            first.append(state[0] * slower[0])
+            token.append(state[1] * slower[1])
+        return cls(token, first, forecasts.per_input_token * slower[0], input_tokens)
+
+
+@dataclass
+class Served:
+    """What became of the requests that a fleet took, in seconds."""
+
+    first: list[float] = field(default_factory=list[float])
+    """Times to the first token, the wait included."""
+    between: list[float] = field(default_factory=list[float])
+    """Mean times between tokens."""
+    waits: list[float] = field(default_factory=list[float])
+    """Times until a batch had room, of requests that waited."""
+    failed: int = 0
+    """Requests that found no copy."""
+
+
+class Copy:
+    """One copy in service: its batch, and the requests that wait for it."""
+
+    __slots__ = ("_ends", "_speed", "_updated", "_work", "event", "is_leaving", "number", "waiting")
+
+    def __init__(self, number: int, speed: Speed, now: float) -> None:
+        self.number, self._speed, self._updated = number, speed, now
+        self._work = 0.0
+        # The work at which each request ends; when it came, its time to the first token, and its output tokens.
+        self._ends: list[tuple[float, float, float, int]] = []
+        self.waiting: deque[tuple[float, int, int]] = deque()
+        self.is_leaving = False
+        self.event = 0
+        """The number of the event that ends its next request; older ones are out of date."""
+
+    @property
+    def requests(self) -> int:
+        """In its batch, and waiting."""
+        return len(self._ends) + len(self.waiting)
+
+    @property
+    def next_end(self) -> float:
+        """When the next request ends if none comes before."""
+        if not self._ends:
+            return math.inf
+        return self._updated + max(0.0, self._ends[0][0] - self._work) * self._speed.token[len(self._ends)]
+
+    def take(self, at: float, input_tokens: int, output_tokens: int, now: float, served: Served) -> None:
+        """Put a request that came at ``at`` into the batch, or let it wait."""
+        if len(self._ends) >= self._speed.most_requests:
+            self.waiting.append((at, input_tokens, output_tokens))
+            return
+        self._pass(now)
+        speed, batch = self._speed, len(self._ends) + 1
+        first = speed.first[batch] + (input_tokens - speed.input_tokens) * speed.per_input_token
+        first = max(first, speed.token[batch])
+        if now > at:
+            served.waits.append(now - at)
+        served.first.append(now - at + first)
+        work = self._work + first / speed.token[batch] + output_tokens - 1
+        heapq.heappush(self._ends, (work, now, first, output_tokens))
+
+    def end(self, now: float, served: Served) -> None:
+        """End the request that is done, and take one that waits."""
+        self._pass(now)
+        _, began, first, tokens = heapq.heappop(self._ends)
+        if tokens > 1:
+            served.between.append(max(0.0, now - began - first) / (tokens - 1))
+        if self.waiting:
+            self.take(*self.waiting.popleft(), now, served)
+
+    def _pass(self, now: float) -> None:
+        if self._ends:
+            self._work += (now - self._updated) / self._speed.token[len(self._ends)]
+        self._updated = now
+
+    def left(self) -> Iterator[tuple[float, int, int]]:
+        """The requests that wait, which others take when it leaves."""
+        while self.waiting:
+            yield self.waiting.popleft()

@@ -1,0 +1,149 @@
+"""Scaling as declared, by the local cloud's own logic: alarms on metrics, policies, cooldowns and schedules."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from constructs_optim_local.autoscaling.cooldowns import Cooldowns, requested
+from constructs_optim_local.autoscaling.decisions import due_after, started, tracking_alarms
+from constructs_optim_local.cloudwatch.evaluation import evaluated
+from constructs_optim_local.cloudwatch.metric_math import Series
+
+# An Auto Scaling action is invoked once a minute while its alarm is in its state (CloudWatch user guide).
+_AGAIN_SECONDS = 60.0
+# Metrics of requests in flight come every ten seconds, the others every minute.
+PERIODS = (10, 60)
+_KEPT_POINTS = 200
+METRICS = frozenset(
+    {
+        "ConcurrentRequestsPerModel",
+        "ConcurrentRequestsPerCopy",
+        "InvocationsPerInstance",
+        "InvocationsPerCopy",
+        "Invocations",
+        "NoCapacityInvocationFailures",
+    }
+)
+"""Those that a simulation has."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A scaling policy and its alarms, as Application Auto Scaling and CloudWatch describe them."""
+
+    policy: Mapping[str, Any]
+    alarms: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def tracking(cls, policy: Mapping[str, Any]) -> Policy:
+        """A target tracking policy, whose alarms Application Auto Scaling makes."""
+        return cls(policy, tracking_alarms(policy))
+
+
+@dataclass
+class _AlarmState:
+    state: str = "INSUFFICIENT_DATA"
+    acted_at: float = -_AGAIN_SECONDS
+
+
+@dataclass
+class Scaling:
+    """The scaling of one variant or component. ``start`` is the time of its first second, in UTC."""
+
+    least: int
+    most: int
+    start: dt.datetime
+    policies: Sequence[Policy] = ()
+    schedules: Sequence[Mapping[str, Any]] = ()
+
+    def __post_init__(self) -> None:
+        """Nothing has happened yet."""
+        self._cooldowns = Cooldowns()
+        self._states: dict[str, _AlarmState] = {}
+        self._series: dict[tuple[str, int], dict[int, float]] = {}
+        self._due: dict[int, dt.datetime | None] = {}
+
+    def published(self, metric: str, period: int, at: float, value: float) -> None:
+        """Keep a datapoint of the period that begins at a multiple of it, in seconds."""
+        series = self._series.setdefault((metric, period), {})
+        series[int(at)] = value
+        if len(series) > 2 * _KEPT_POINTS:
+            for old in list(series)[:-_KEPT_POINTS]:
+                del series[old]
+
+    def wanted(self, capacity: int, now: float) -> int:
+        """The capacity that policies and schedules want now; the same where they want nothing else.
+
+        Of several policies, the one that wants most wins, and only where all want less does the capacity fall
+        (Application Auto Scaling user guide, "How target tracking scaling works").
+        """
+        self._run_schedules(now)
+        limited = min(max(capacity, self.least), self.most)
+        if limited != capacity:
+            return limited
+        asked = [self._asked(policy, alarm, capacity, now) for policy in self.policies for alarm in policy.alarms]
+        best: tuple[int, tuple[float, float]] | None = None
+        for wanted, cooldowns in filter(None, asked):
+            wanted = min(max(wanted, self.least), self.most)
+            if wanted < capacity and not self._all_are_low():
+                continue
+            if wanted != capacity and (best is None or wanted > best[0]):
+                best = wanted, cooldowns
+        if best is None or not self._cooldowns.allow(capacity, best[0], best[1], now):
+            return capacity
+        self._cooldowns.note(capacity, best[0], best[1], now)
+        return best[0]
+
+    def _asked(
+        self, policy: Policy, alarm: Mapping[str, Any], capacity: int, now: float
+    ) -> tuple[int, tuple[float, float]] | None:
+        """What a policy asks for now, and its cooldowns."""
+        state = self._state(alarm)
+        found = evaluated({**alarm, "StateValue": state.state}, self._points, now)
+        if found is None:
+            return None
+        is_new, state.state = state.state != "ALARM", found.state
+        if found.state != "ALARM" or (not is_new and now - state.acted_at < _AGAIN_SECONDS):
+            return None
+        state.acted_at = now
+        wanted, cooldowns = requested(policy.policy, alarm, found.value, capacity, self._cooldowns, now)
+        return (wanted, cooldowns) if wanted is not None else None
+
+    def _all_are_low(self) -> bool:
+        """Whether every target tracking policy that may scale in would."""
+        low = [alarm for policy in self.policies for alarm in policy.alarms if _is_low(policy, alarm)]
+        return all(self._state(alarm).state == "ALARM" for alarm in low)
+
+    def _state(self, alarm: Mapping[str, Any]) -> _AlarmState:
+        return self._states.setdefault(alarm["AlarmName"], _AlarmState())
+
+    def _points(self, metric: Mapping[str, Any], period: int, statistic: str) -> Series:
+        del statistic
+        return self._series.get((metric["MetricName"], period), {})
+
+    def _run_schedules(self, now: float) -> None:
+        moment = self.start + dt.timedelta(seconds=now)
+        for index, action in enumerate(self.schedules):
+            if index not in self._due:
+                self._due[index] = due_after(action, self.start - dt.timedelta(seconds=1), 1.0, _next_fire)
+            while (due := self._due[index]) is not None and due <= moment:
+                if started(action, due):
+                    limits = action.get("ScalableTargetAction", {})
+                    self.least = int(limits.get("MinCapacity", self.least))
+                    self.most = int(limits.get("MaxCapacity", self.most))
+                self._due[index] = due_after(action, due, 1.0, _next_fire)
+
+
+def _is_low(policy: Policy, alarm: Mapping[str, Any]) -> bool:
+    is_tracking = "TargetTrackingScalingPolicyConfiguration" in policy.policy
+    return is_tracking and str(alarm["ComparisonOperator"]).startswith("Less")
+
+
+def _next_fire(expression: str, after: dt.datetime) -> dt.datetime | None:
+    # Only where a schedule has one: it brings the rest of the local cloud.
+    from constructs_optim_local.ministack.cloudwatch import next_fire
+
+    return next_fire(expression, after)

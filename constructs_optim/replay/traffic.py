@@ -1,0 +1,155 @@
+"""Recorded traffic: when each request came, and its tokens.
+
+Formats: SageMaker's data capture (``constructs-optim captures``), whose responses have the numbers of tokens;
+Mooncake's and AIPerf's traces; CSV with the columns of Azure's or BurstGPT's traces, or
+``seconds,input_tokens,output_tokens``.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from constructs_optim.runtime.documents import nested
+from constructs_optim.runtime.shadow.captures import read_captures
+
+# The columns of the moment, of the input and of the output tokens.
+_COLUMNS = (
+    ("seconds", "input_tokens", "output_tokens"),
+    ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
+    ("Timestamp", "Request tokens", "Response tokens"),
+    ("timestamp", "input_length", "output_length"),
+)
+_USAGE = ("prompt_tokens", "completion_tokens")
+
+
+class TrafficError(ValueError):
+    """A file from which nothing can be replayed."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Requests in the order of their arrival: seconds since the first, input and output tokens.
+
+    ``start`` is when the first one came, by the clock where the file tells it. ``left_out`` had no tokens.
+    """
+
+    seconds: array[float] = field(default_factory=lambda: array("d"))
+    input_tokens: array[int] = field(default_factory=lambda: array("l"))
+    output_tokens: array[int] = field(default_factory=lambda: array("l"))
+    start: dt.datetime = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    left_out: int = 0
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first request to the last."""
+        return self.seconds[-1] if self.seconds else 0.0
+
+    @property
+    def lengths(self) -> tuple[float, float]:
+        """Mean input and output tokens."""
+        return sum(self.input_tokens) / len(self), sum(self.output_tokens) / len(self)
+
+
+@dataclass(frozen=True)
+class _Request:
+    at: float
+    is_clock: bool
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+def read_traffic(path: Path, lengths: tuple[int | None, int | None] = (None, None)) -> Traffic:
+    """The traffic of a file; ``lengths`` are the tokens of requests of which they are not known.
+
+    Raises:
+        TrafficError: where there is no request with a time, or none whose tokens are known.
+    """
+    try:
+        requests = sorted(_requests(path), key=lambda request: request.at)
+    except OSError as error:
+        raise TrafficError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError) as error:
+        raise TrafficError(f"{path} is not traffic: {error}") from None
+    if not requests:
+        raise TrafficError(f"{path} has no request with a time: what cannot be placed in time cannot be replayed")
+    first = requests[0]
+    start = dt.datetime.fromtimestamp(first.at, dt.UTC) if first.is_clock else Traffic.start
+    traffic = Traffic(start=start)
+    left_out = 0
+    for request in requests:
+        given, expected = request.input_tokens or lengths[0], request.output_tokens or lengths[1]
+        if not given or not expected:
+            left_out += 1
+            continue
+        traffic.seconds.append(request.at - first.at)
+        traffic.input_tokens.append(given)
+        traffic.output_tokens.append(expected)
+    if not len(traffic):
+        raise TrafficError(
+            f"{path} does not say how many tokens its {left_out} requests have: captures whose responses have usage "
+            "do, and --input-tokens and --output-tokens say it of all others"
+        )
+    return Traffic(traffic.seconds, traffic.input_tokens, traffic.output_tokens, start, left_out)
+
+
+def _requests(path: Path) -> Iterator[_Request]:
+    with path.open(encoding="utf-8", newline="") as file:
+        first = file.readline()
+        file.seek(0)
+        if first.lstrip().startswith("{"):
+            yield from (request for line in file if line.strip() and (request := _of_line(line)) is not None)
+            return
+        rows = csv.DictReader(file)
+        columns = next((each for each in _COLUMNS if {*each} <= {*(rows.fieldnames or ())}), None)
+        if columns is None:
+            wanted = " or ".join(",".join(each) for each in _COLUMNS[:3])
+            raise ValueError(f"it has the columns {','.join(rows.fieldnames or ())}, and takes {wanted}")
+        for row in rows:
+            at, is_clock = _moment(row[columns[0]])
+            yield _Request(at, is_clock, _tokens(row[columns[1]]), _tokens(row[columns[2]]))
+
+
+def _of_line(line: str) -> _Request | None:
+    document = json.loads(line)
+    if "captureData" in document:
+        return _of_capture(line)
+    if "timestamp" not in document:
+        return None
+    # Milliseconds: Mooncake and AIPerf.
+    at = float(document["timestamp"]) / 1000
+    return _Request(at, False, _tokens(document.get("input_length")), _tokens(document.get("output_length")))
+
+
+def _of_capture(line: str) -> _Request | None:
+    capture = next(read_captures(line.encode(), answered=False), None)
+    if capture is None or not capture.inference_time:
+        return None
+    given, expected = (_tokens(nested(capture.response, "usage", name)) for name in _USAGE)
+    at, _ = _moment(capture.inference_time)
+    return _Request(at, True, given, expected)
+
+
+def _moment(text: str) -> tuple[float, bool]:
+    """Seconds, and whether they are those of a clock."""
+    try:
+        return float(text), False
+    except ValueError:
+        at = dt.datetime.fromisoformat(text)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=dt.UTC)).timestamp(), True
+
+
+def _tokens(value: object) -> int | None:
+    """A number of tokens; None where it is none, as of a request that failed."""
+    try:
+        return round(float(str(value))) or None
+    except ValueError:
+        return None

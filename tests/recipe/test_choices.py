@@ -1,0 +1,351 @@
+"""Choices for objectives: what is recorded of them, how they are found again, and told apart."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from constructs_optim.cli.main import app
+from constructs_optim.recipe import Model, Recipe, RecipeError, plan
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedChoice, RecordedModel
+from constructs_optim.recipe.choices import chosen, command_of, described, differences, expected, recorded
+from constructs_optim.recipe.objectives import Objectives, choice_name
+from constructs_optim.recipe.recommendation import Candidate, Evidence, Recommendation, recommend
+from constructs_optim.recipe.techniques.parsing import parse
+from tests.support.calibration import CALIBRATION
+
+QWEN = Model.huggingface("Qwen/Qwen3-32B", revision="a" * 40)
+OTHER = Model.huggingface("Qwen/Qwen3-8B", revision="a" * 40)
+REGION, TODAY = "us-west-2", dt.date(2026, 11, 26)
+P5, G6E = "ml.p5.48xlarge", "ml.g6e.12xlarge"
+CHAT = Objectives(
+    input_tokens=1000,
+    output_tokens=300,
+    requests_per_second=12,
+    time_to_first_token=2000,
+    inter_token_latency=60,
+)
+COMMITS = Lock(
+    models={
+        name: RecordedModel(revision="b" * 40)
+        for name in ("Qwen/Qwen3-32B-AWQ", "Qwen/Qwen3-32B-FP8", "RedHatAI/Qwen3-32B-speculator.eagle3")
+    }
+)
+
+
+@cache
+def recommendation(objectives: str) -> Recommendation:
+    evidence = Evidence(prices={P5: 60.0, G6E: 13.0}, calibration=CALIBRATION)
+    asked = Objectives.model_validate_json(objectives)
+    return recommend(QWEN, asked, region=REGION, instance_types=(P5, G6E), evidence=evidence, known=COMMITS)
+
+
+def candidates(objectives: Objectives = CHAT) -> list[Candidate]:
+    """The preferred candidate of each instance type."""
+    found: dict[str, Candidate] = {}
+    for each in recommendation(objectives.model_dump_json()).candidates:
+        if each.meets:
+            found.setdefault(each.plan.instance_type, each)
+    return [*found.values()]
+
+
+def choice(objectives: Objectives = CHAT, pools: int = 1) -> RecordedChoice:
+    return recorded(QWEN, objectives, candidates(objectives)[:pools], TODAY)
+
+
+def lock_with(*objectives: Objectives) -> Lock:
+    return Lock(choices={choice_name(QWEN.name, each): choice(each) for each in objectives})
+
+
+def changed(objectives: Objectives = CHAT, **settings: Any) -> Objectives:
+    return Objectives(**{**objectives.model_dump(), **settings})
+
+
+def test_a_choice_has_what_the_recommendation_says_of_its_first_candidate() -> None:
+    first, of_first = candidates()[0], choice()
+    assert first.forecast is not None
+    (pool,) = of_first.pools
+    assert (pool.instance_type, pool.techniques) == (first.plan.instance_type, first.techniques)
+    assert pool.copies_per_instance == first.copies_per_instance
+    assert (of_first.copies, of_first.instances, of_first.concurrency) == (first.copies, first.instances, first.target)
+    assert of_first.price_per_hour == pytest.approx(first.price_per_hour, abs=0.005)
+    assert of_first.forecast.rate == pytest.approx(12)
+    assert of_first.forecast.probability == pytest.approx(first.probability, abs=0.001)
+    assert of_first.date == "2026-11-26"
+    for interval, estimate, unit in (
+        (of_first.forecast.time_to_first_token_ms, first.forecast.time_to_first_token, 1000),
+        (of_first.forecast.inter_token_latency_ms, first.forecast.inter_token_latency, 1000),
+        (of_first.forecast.requests_per_second, first.forecast.requests_per_second, 1),
+    ):
+        exact = [estimate.value * unit, estimate.low * unit, estimate.high * unit]
+        assert [*interval] == [pytest.approx(each, rel=0.01) for each in exact]
+    assert of_first.forecast.with_users.keys() == first.with_users.keys()
+
+
+def test_a_choice_keeps_the_objectives_that_differ_from_the_default() -> None:
+    assert dict(choice().objectives) == {
+        "input_tokens": 1000,
+        "output_tokens": 300,
+        "requests_per_second": 12,
+        "time_to_first_token": 2000,
+        "inter_token_latency": 60,
+    }
+    assert Objectives.model_validate(choice().objectives) == CHAT
+
+
+def test_the_pools_of_a_choice_are_the_recipes_by_which_it_is_deployed() -> None:
+    several = choice(pools=2)
+    assert {pool.instance_type for pool in several.pools} == {P5, G6E}
+    for pool, candidate in zip(several.pools, candidates(), strict=True):
+        techniques = [parse(technique) for technique in pool.techniques]
+        again = plan(Recipe(QWEN, techniques, pool.instance_type, REGION, containers=COMMITS))
+        assert again.tensor_parallel_degree == candidate.plan.tensor_parallel_degree
+        assert again.artifact_key == candidate.plan.artifact_key
+        assert (pool.max_concurrent_requests is None) == (pool.server is None)
+
+
+def test_a_candidate_without_a_forecast_cannot_be_chosen() -> None:
+    unknown = Model.huggingface("acme/mine", revision="a" * 40)
+    found = recommend(unknown, CHAT, region=REGION, instance_types=(P5,))
+    with pytest.raises(ValueError, match="has no forecast"):
+        recorded(unknown, CHAT, found.candidates, TODAY)
+
+
+def test_a_recorded_choice_is_found_by_model_and_objectives() -> None:
+    faster = changed(inter_token_latency=40)
+    lock = lock_with(CHAT, faster)
+    assert chosen(lock, QWEN, CHAT) == choice()
+    assert chosen(lock, QWEN, faster) == choice(faster)
+    assert chosen(lock, QWEN, changed(CHAT)) == choice(), "equal objectives are the same"
+    assert chosen(lock, QWEN.model_copy(update={"revision": "b" * 40}), CHAT) == choice(), "whatever its commit"
+
+
+@pytest.mark.parametrize(
+    ("lock", "model", "said"),
+    [
+        (lock_with(CHAT), QWEN, f"the file has {choice_name(QWEN.name, CHAT)}"),
+        (lock_with(CHAT), OTHER, "the file has Qwen/Qwen3-32B"),
+        (Lock(), QWEN, "the file has no choice"),
+    ],
+    ids=["other objectives", "another model", "nothing"],
+)
+def test_without_a_choice_the_error_says_what_is_recorded_and_how_to_record_one(
+    lock: Lock, model: Model, said: str
+) -> None:
+    asked = changed(requests_per_second=24)
+    with pytest.raises(RecipeError) as refused:
+        chosen(lock, model, asked)
+    (violation,) = refused.value.violations
+    assert (violation.rule, violation.value) == ("OPT235", str(asked))
+    assert said in violation.reason
+    assert violation.suggestion == command_of(model, asked)
+
+
+def test_choices_of_the_model_itself_are_named_where_there_are_some() -> None:
+    lock = lock_with(CHAT)
+    of_other = choice().model_copy(update={"model": OTHER.name})
+    lock = lock.model_copy(update={"choices": {**lock.choices, choice_name(OTHER.name, CHAT): of_other}})
+    with pytest.raises(RecipeError) as refused:
+        chosen(lock, QWEN, changed(requests_per_second=24))
+    (violation,) = refused.value.violations
+    assert QWEN.name in violation.reason
+    assert OTHER.name not in violation.reason
+
+
+def arguments(model: Model, objectives: Objectives) -> list[str]:
+    program, command, *given = shlex.split(command_of(model, objectives))
+    assert (program, command) == ("constructs-optim", "recommend")
+    return given
+
+
+RECOMMEND: Any = typer.main.get_command(app).commands["recommend"]  # type: ignore[attr-defined]
+latencies = st.none() | st.integers(1, 99_999).map(lambda tenths: tenths / 10)
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "input_tokens": st.integers(1, 10**7),
+            "output_tokens": st.integers(1, 10**6),
+            "requests_per_second": st.none() | st.integers(1, 999_999).map(lambda hundredths: hundredths / 100),
+            "time_to_first_token": latencies,
+            "inter_token_latency": latencies,
+            "max_price_per_hour": st.none() | st.integers(1, 999_999).map(lambda cents: cents / 100),
+            "quality": st.sampled_from(["lossless", "near-lossless", "any"]),
+            "confidence": st.integers(50, 99).map(lambda percent: percent / 100),
+        }
+    ),
+    st.sampled_from([QWEN, Model.s3("s3://models/mine/"), Model.jumpstart("meta-textgeneration-llama-3-8b")]),
+)
+def test_the_command_that_records_a_choice_is_for_these_objectives(settings: dict[str, Any], model: Model) -> None:
+    first, between = settings["time_to_first_token"], settings["inter_token_latency"]
+    assume(first is None or between is None or first >= between)
+    asked = Objectives(**settings)
+    parsed = RECOMMEND.make_context("recommend", arguments(model, asked)).params
+    assert parsed["model"] == model.name
+    assert parsed["update"]
+    understood = Objectives(
+        input_tokens=parsed["input_tokens"],
+        output_tokens=parsed["output_tokens"],
+        requests_per_second=parsed["rps"],
+        time_to_first_token=parsed["ttft"],
+        inter_token_latency=parsed["itl"],
+        max_price_per_hour=parsed["max_price"],
+        quality=parsed["quality"].value,
+        confidence=parsed["confidence"],
+    )
+    assert understood == asked
+
+
+def test_the_command_records_what_synthesis_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = changed(requests_per_second=2, confidence=0.7)
+    Lock(models={}).write(tmp_path / LOCK_FILE)
+    result = CliRunner().invoke(
+        app, ["recommend", *arguments(QWEN, asked), "--offline", "--instance-type", P5], env={"COLUMNS": "200"}
+    )
+    assert result.exit_code == 0, result.output
+    found = chosen(Lock.read(tmp_path / LOCK_FILE), QWEN, asked)
+    assert found.pools[0].instance_type == P5
+    assert found.forecast.probability >= 0.7
+
+
+def test_a_choice_is_described_by_its_instances_and_its_recipe() -> None:
+    one = choice()
+    pool = one.pools[0].model_copy(update={"instance_type": P5, "techniques": ("quantization=fp8",)})
+    whole = one.model_copy(update={"pools": (pool.model_copy(update={"copies_per_instance": 1}),), "instances": 2})
+    assert described(whole).startswith("2 x ml.p5.48xlarge, FP8")
+    assert "copies" not in described(whole)
+    parted = whole.model_copy(update={"pools": (pool.model_copy(update={"copies_per_instance": 4}),), "copies": 7})
+    assert "2 x ml.p5.48xlarge, 7 copies" in described(parted)
+    other = pool.model_copy(update={"instance_type": G6E})
+    assert "or ml.g6e.12xlarge" in described(one.model_copy(update={"pools": (pool, other)}))
+    as_it_is = pool.model_copy(update={"techniques": ()})
+    assert "the model as it is" in described(one.model_copy(update={"pools": (as_it_is,)}))
+
+
+def test_what_is_expected_of_a_choice_has_its_price_latencies_and_probability() -> None:
+    said = expected(choice())
+    assert f"${choice().price_per_hour:,.2f} an hour" in said
+    for part in ("first token after", "then a token every", "requests/s", "meets the objectives with"):
+        assert part in said
+
+
+def test_equal_choices_have_no_differences() -> None:
+    assert differences(choice(), choice()) == "nothing changes"
+    later = choice().model_copy(update={"date": "2027-01-01"})
+    assert differences(choice(), later) == "nothing changes"
+
+
+def test_differences_say_what_a_change_of_objectives_costs() -> None:
+    before, after = choice(), choice(changed(requests_per_second=48))
+    said = differences(before, after)
+    assert f"{described(after)} instead of {described(before)}" in said
+    assert f"${after.price_per_hour:,.2f} an hour instead of ${before.price_per_hour:,.2f} an hour" in said
+    assert "requests/s instead of" in said
+
+
+@pytest.mark.parametrize(
+    ("update", "said"),
+    [
+        ({"instances": 9}, "9 x"),
+        ({"price_per_hour": 1234.5}, "$1,234.50 an hour instead of"),
+        ({"price_per_hour": None}, "a price that is not known instead of"),
+    ],
+    ids=str,
+)
+def test_each_change_is_named(update: dict[str, Any], said: str) -> None:
+    assert said in differences(choice(), choice().model_copy(update=update))
+
+
+@pytest.mark.parametrize(
+    ("update", "said"),
+    [
+        ({"time_to_first_token_ms": (1, 0.5, 2)}, "first token after 1 (0.5 to 2) ms instead of"),
+        ({"inter_token_latency_ms": (1, 0.5, 2)}, "then a token every 1 (0.5 to 2) ms instead of"),
+        ({"requests_per_second": (1, 0.5, 2)}, "at most 1 (0.5 to 2) requests/s instead of"),
+        ({"probability": 0.5}, "meets the objectives with 50% instead of"),
+    ],
+    ids=str,
+)
+def test_each_change_of_the_forecast_is_named(update: dict[str, Any], said: str) -> None:
+    forecast = choice().forecast.model_copy(update=update)
+    assert differences(choice(), choice().model_copy(update={"forecast": forecast})).startswith(said)
+
+
+def test_choices_survive_the_lock_file(tmp_path: Path) -> None:
+    path = tmp_path / LOCK_FILE
+    lock = lock_with(CHAT, changed(quality="lossless"), changed(confidence=0.9))
+    lock = lock.model_copy(update={"choices": {**lock.choices, "several": choice(pools=2)}})
+    lock.write(path)
+    assert Lock.read(path) == lock
+    before = path.read_bytes()
+    Lock.read(path).write(path)
+    assert path.read_bytes() == before
+    assert list(json.loads(before)) == ["version", "choices"]
+
+
+def test_a_choice_without_a_price_or_measurements_survives_the_lock_file(tmp_path: Path) -> None:
+    forecast = choice().forecast.model_copy(update={"error": None, "measurements": 0})
+    bare = choice().model_copy(update={"price_per_hour": None, "forecast": forecast})
+    Lock(choices={"bare": bare}).write(tmp_path / LOCK_FILE)
+    assert Lock.read(tmp_path / LOCK_FILE).choices == {"bare": bare}
+
+
+def written(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    path = tmp_path / LOCK_FILE
+    lock_with(CHAT).write(path)
+    return path, json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("version", [0, 2, "1"])
+def test_a_lock_file_of_another_schema_version_is_refused(tmp_path: Path, version: object) -> None:
+    path, document = written(tmp_path)
+    path.write_text(json.dumps({**document, "version": version}))
+    with pytest.raises(ValueError, match=r"is not a lock file of this release \(version: .*version control"):
+        Lock.read(path)
+
+
+@pytest.mark.parametrize(
+    ("members", "value", "said"),
+    [
+        (("reviewed_by",), "me", "reviewed_by: Extra inputs are not permitted"),
+        (("forecast", "p99_ms"), 80, "forecast.p99_ms: Extra inputs are not permitted"),
+        (("pools", 0, "region"), REGION, "pools.0.region: Extra inputs are not permitted"),
+        (("pools",), [], "pools: Tuple should have at least 1 item"),
+        (("copies",), None, "copies: Field required"),
+        (("copies",), 0, "copies: Input should be greater than or equal to 1"),
+        (("concurrency",), 0, "concurrency: Input should be greater than 0"),
+        (("forecast", "probability"), 80, "forecast.probability: Input should be less than or equal to 1"),
+        (("forecast", "requests_per_second"), [1, 2], "forecast.requests_per_second.2: Field required"),
+    ],
+    ids=str,
+)
+def test_members_of_a_choice_that_this_release_does_not_have_are_refused_by_name(
+    tmp_path: Path, members: tuple[Any, ...], value: object, said: str
+) -> None:
+    path, document = written(tmp_path)
+    (of_choice,) = document["choices"].values()
+    part = of_choice
+    for member in members[:-1]:
+        part = part[member]
+    if value is None:
+        del part[members[-1]]
+    else:
+        part[members[-1]] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="is not a lock file of this release") as refused:
+        Lock.read(path)
+    assert said in str(refused.value)
+    assert str(path) in str(refused.value)
+    assert "Restore it from version control" in str(refused.value)

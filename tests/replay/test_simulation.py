@@ -1,0 +1,142 @@
+"""The simulation: steady states as forecast, queues, scaling, costs and requests that find nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import statistics
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from constructs_optim.replay.comparison import replay, sentence
+from constructs_optim.replay.scaling import Policy
+from constructs_optim.replay.simulation import simulate
+from constructs_optim_local.cloud import LocalCloud
+
+from ..support.cloud_scaling import CloudScaling
+from .declarations import append, declared, poisson, scaling
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.75])
+def test_at_a_steady_rate_requests_take_as_long_as_the_forecast_says(share: float) -> None:
+    probe = poisson(1.0, 60)
+    rate = share * declared(probe).forecasts.capacity.value
+    traffic = poisson(rate, 2 * HOUR)
+    forecast = declared(traffic).forecasts.at_rate(rate)
+    outcome = simulate(declared(traffic), traffic)
+    between = statistics.fmean(outcome.served.between)
+    assert between == pytest.approx(forecast.inter_token_latency.value, rel=0.15)
+    assert len(outcome.served.first) == len(traffic)
+    flying = statistics.fmean(flying for _, _, flying in outcome.capacity)
+    assert flying == pytest.approx(forecast.in_flight, rel=0.25)
+
+
+def test_more_requests_than_a_copy_takes_wait_and_all_are_served() -> None:
+    probe = poisson(1.0, 60)
+    rate = 1.5 * declared(probe).forecasts.capacity.value
+    traffic = poisson(rate, 600)
+    outcome = simulate(declared(traffic), traffic)
+    assert len(outcome.served.first) == len(traffic)
+    assert len(outcome.served.waits) > 0.1 * len(traffic)
+    assert max(outcome.served.first) > max(outcome.served.waits) > 10
+    two = simulate(declared(traffic, copies=2), traffic)
+    assert len(two.served.waits) < len(outcome.served.waits)
+    assert two.instance_hours > outcome.instance_hours
+
+
+def test_without_scaling_instances_are_paid_for_from_the_first_to_the_last_request() -> None:
+    traffic = poisson(0.5, 2 * HOUR)
+    outcome = simulate(declared(traffic, copies=3), traffic)
+    assert outcome.instance_hours == pytest.approx(3 * traffic.duration / HOUR, rel=0.02)
+    packed = simulate(declared(traffic, copies=3, on_each=2), traffic)
+    assert packed.instance_hours == pytest.approx(2 * traffic.duration / HOUR, rel=0.02)
+
+
+def test_target_tracking_adds_copies_under_load_and_removes_them_after_its_cooldown() -> None:
+    quiet, busy = poisson(0.3, HOUR), poisson(6.0, HOUR, seed=2)
+    traffic = poisson(0.3, HOUR)
+    append(traffic, busy, HOUR)
+    append(traffic, quiet, 2 * HOUR)
+    outcome = simulate(declared(traffic, scaling(traffic)), traffic)
+    by_hour: list[list[int]] = [[], [], []]
+    for at, copies, _ in outcome.capacity:
+        by_hour[min(2, int(at // HOUR))].append(copies)
+    assert set(by_hour[0]) == {1}
+    assert max(by_hour[1]) > 2
+    assert by_hour[2][-1] == 1
+    fixed = simulate(declared(traffic, copies=max(by_hour[1])), traffic)
+    assert outcome.instance_hours < 0.8 * fixed.instance_hours
+
+
+def test_a_schedule_changes_the_range_at_its_time() -> None:
+    traffic = poisson(0.2, 3 * HOUR)
+    hour = traffic.start + dt.timedelta(hours=1)
+    at = f"at({hour:%Y-%m-%dT%H:%M:%S})"
+    schedule: dict[str, Any] = {"Schedule": at, "ScalableTargetAction": {"MinCapacity": 4, "MaxCapacity": 4}}
+    outcome = simulate(declared(traffic, scaling(traffic, schedules=[schedule])), traffic)
+    counts = {int(seconds // HOUR): copies for seconds, copies, _ in outcome.capacity}
+    assert (counts[0], counts[2]) == (1, 4)
+
+
+def test_a_component_at_zero_copies_fails_requests_until_it_is_awake() -> None:
+    traffic = poisson(0.5, HOUR)
+    steps = [{"MetricIntervalLowerBound": 0.0, "ScalingAdjustment": 1}]
+    wake = Policy(
+        {
+            "PolicyName": "WakeUp",
+            "PolicyARN": "wake-up",
+            "StepScalingPolicyConfiguration": {
+                "AdjustmentType": "ChangeInCapacity",
+                "Cooldown": 600,
+                "StepAdjustments": steps,
+            },
+        },
+        [
+            {
+                "AlarmName": "asleep",
+                "MetricName": "NoCapacityInvocationFailures",
+                "Statistic": "Maximum",
+                "Period": 60,
+                "EvaluationPeriods": 1,
+                "Threshold": 1.0,
+                "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+            }
+        ],
+    )
+    asleep = replace(scaling(traffic, least=0), policies=[wake])
+    outcome = simulate(declared(traffic, asleep, copies=0), traffic)
+    assert 60 <= outcome.served.failed <= 0.5 * 400
+    assert len(outcome.served.first) + outcome.served.failed == len(traffic)
+    assert outcome.capacity[-1][1] == 1
+
+
+def test_two_declarations_are_compared_with_ranges_and_a_sentence() -> None:
+    traffic = poisson(2.0, HOUR)
+    before, after = declared(traffic, copies=4), declared(traffic, scaling(traffic, most=2))
+    old, new = replay([("deployed", before), ("proposed", after)], traffic)
+    assert old.dollars is not None
+    assert old.dollars[0] == pytest.approx(10.0 * old.instance_hours[0])
+    assert new.instance_hours[0] < old.instance_hours[0]
+    for each in (old, new):
+        value, low, high = each.time_to_first_token_p50
+        assert low < value < high
+        assert each.missed_first is not None
+        assert 0 <= each.missed_first[1] <= each.missed_first[0] <= each.missed_first[2] <= 1
+    said = sentence(old, new)
+    assert said.startswith(f"${new.dollars[0]:,.0f} instead of ${old.dollars[0]:,.0f}" if new.dollars else "")
+    assert "instance-hours instead of" in said
+
+
+@pytest.mark.local
+def test_the_local_cloud_scales_the_same_traffic_as_the_simulation_does() -> None:
+    traffic = poisson(1.0, 900)
+    append(traffic, poisson(7.0, 2700, seed=4), 900)
+    simulated = simulate(declared(traffic, scaling(traffic)), traffic)
+    with LocalCloud(job_seconds=(0.1, 0.1), endpoint_seconds=180.0) as cloud:
+        by_cloud = CloudScaling(cloud, "played", least=1, most=6, target=20.0)
+        played = simulate(replace(declared(traffic), scaling=by_cloud), traffic)
+    assert max(copies for _, copies, _ in simulated.capacity) > 2
+    assert played.instance_hours == pytest.approx(simulated.instance_hours, rel=0.1)
