@@ -108,9 +108,11 @@ class EndpointReport(_Model):
 
     @property
     def has_news(self) -> bool:
-        """Whether it or its artifacts change."""
-        return self.change != "unchanged" or any(
-            job.outcome not in ("stays", "decided_at_deployment") for job in self.jobs
+        """Whether it, the choice for its objectives or its artifacts change."""
+        return (
+            self.change != "unchanged"
+            or self.choice is not None
+            or any(job.outcome not in ("stays", "decided_at_deployment") for job in self.jobs)
         )
 
 

@@ -12,6 +12,7 @@ from .model import Model
 from .objectives import CONFIDENCE, Intended, Objectives, percent, plain
 from .recommendation import Candidate
 from .rules import check
+from .settings import UnknownSettingsError
 from .techniques.parsing import parse
 
 
@@ -84,9 +85,17 @@ def described(choice: RecordedChoice) -> str:
 
 
 def _recipe(pool: RecordedPool) -> str:
-    techniques = " + ".join(parse(technique).label for technique in pool.techniques) or "the model as it is"
+    techniques = " + ".join(map(_label, pool.techniques)) or "the model as it is"
     limit = pool.max_concurrent_requests
     return f"{techniques} in batches of up to {limit}" if limit is not None else techniques
+
+
+def _label(technique: str) -> str:
+    """Of a technique; its text where another release has written it otherwise."""
+    try:
+        return parse(technique).label
+    except (RecipeError, UnknownSettingsError):
+        return technique
 
 
 def expected(choice: RecordedChoice) -> str:

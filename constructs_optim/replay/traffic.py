@@ -10,8 +10,10 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+import math
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +28,7 @@ _COLUMNS = (
     ("timestamp", "input_length", "output_length"),
 )
 _USAGE = ("prompt_tokens", "completion_tokens")
+_MOST_TOKENS = 10_000_000
 
 
 class TrafficError(ValueError):
@@ -104,6 +107,8 @@ def read_traffic(path: Path, lengths: tuple[int | None, int | None] = (None, Non
 def _requests(path: Path) -> Iterator[_Request]:
     with path.open(encoding="utf-8", newline="") as file:
         first = file.readline()
+        if not first.strip():
+            return
         file.seek(0)
         if first.lstrip().startswith("{"):
             yield from (request for line in file if line.strip() and (request := _of_line(line)) is not None)
@@ -112,7 +117,7 @@ def _requests(path: Path) -> Iterator[_Request]:
         columns = next((each for each in _COLUMNS if {*each} <= {*(rows.fieldnames or ())}), None)
         if columns is None:
             wanted = " or ".join(",".join(each) for each in _COLUMNS[:3])
-            raise ValueError(f"it has the columns {','.join(rows.fieldnames or ())}, and takes {wanted}")
+            raise ValueError(f"it starts with {first.strip()[:200]!r}, and not with the columns {wanted}")
         for row in rows:
             at, is_clock = _moment(row[columns[0]])
             yield _Request(at, is_clock, _tokens(row[columns[1]]), _tokens(row[columns[2]]))
@@ -120,13 +125,16 @@ def _requests(path: Path) -> Iterator[_Request]:
 
 def _of_line(line: str) -> _Request | None:
     document = json.loads(line)
+    if not isinstance(document, dict):
+        raise ValueError(f"{line.strip()[:200]!r} is no object")
     if "captureData" in document:
         return _of_capture(line)
     if "timestamp" not in document:
         return None
     # Milliseconds: Mooncake and AIPerf.
-    at = float(document["timestamp"]) / 1000
-    return _Request(at, False, _tokens(document.get("input_length")), _tokens(document.get("output_length")))
+    at, is_clock = _moment(document["timestamp"])
+    at = at if is_clock else at / 1000
+    return _Request(at, is_clock, _tokens(document.get("input_length")), _tokens(document.get("output_length")))
 
 
 def _of_capture(line: str) -> _Request | None:
@@ -138,18 +146,23 @@ def _of_capture(line: str) -> _Request | None:
     return _Request(at, True, given, expected)
 
 
-def _moment(text: str) -> tuple[float, bool]:
-    """Seconds, and whether they are those of a clock."""
+def _moment(value: object) -> tuple[float, bool]:
+    """Seconds, and whether they are those of a clock. Raises ValueError where the value is no time."""
+    text = str(value)
+    with suppress(ValueError):
+        if math.isfinite(at := float(text)):
+            return at, False
     try:
-        return float(text), False
+        moment = dt.datetime.fromisoformat(text)
     except ValueError:
-        at = dt.datetime.fromisoformat(text)
-        return (at if at.tzinfo is not None else at.replace(tzinfo=dt.UTC)).timestamp(), True
+        raise ValueError(f"{text[:200]!r} is no time: seconds and 2026-11-02T10:00:00Z are") from None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)).timestamp(), True
 
 
 def _tokens(value: object) -> int | None:
     """A number of tokens; None where it is none, as of a request that failed."""
     try:
-        return round(float(str(value))) or None
+        count = float(str(value))
     except ValueError:
         return None
+    return round(count) if 1 <= count <= _MOST_TOKENS else None

@@ -24,7 +24,10 @@ from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.jobs import Prices, StackEvidence, StoreContents
 from constructs_optim.explanation.report import EndpointReport, Report
 from constructs_optim.explanation.text import markdown, text_lines
+from constructs_optim.recipe.catalog.lock import RecordedChoice, RecordedPool
+from constructs_optim.templates.resource_types import CHOICE_KEY
 
+from ..support.choices import CHOICE
 from ..support.construct_stacks import ENVIRONMENT, KEY_OF_THE_HEADLINE, endpoint
 from ..support.handwritten_templates import KEY, OTHER_KEY, chat, job, role, scaled, stack, written
 
@@ -449,3 +452,37 @@ def test_a_missing_template_is_reported_by_name(tmp_path: Path) -> None:
     (folder / "Chat.template.json").unlink()
     with pytest.raises(ExplanationError, match=r"Chat\.template\.json cannot be read"):
         read_assembly(folder)
+
+
+def by_choice(choice: RecordedChoice | None) -> StackTemplate:
+    resources = chat()
+    if choice is not None:
+        resources["Endpoint"]["Metadata"][CHOICE_KEY] = choice.model_dump(mode="json")
+    return stack(resources)
+
+
+def objectives_of(before: RecordedChoice | None, after: RecordedChoice | None) -> str | None:
+    report = explain([by_choice(after)], [by_choice(before)], against="main")
+    (found,) = report.endpoints
+    assert (f"objectives: {found.choice}" in said(report)) is (found.choice is not None)
+    return found.choice
+
+
+def test_a_choice_for_objectives_reads_as_a_sentence_and_so_does_what_changes_of_it() -> None:
+    pool = RecordedPool(instance_type="ml.p5.4xlarge", techniques=("quantization=fp8",))
+    other = CHOICE.model_copy(update={"pools": (pool,), "copies": 3, "instances": 3, "price_per_hour": 20.64})
+    assert objectives_of(CHOICE, CHOICE) is None
+    assert objectives_of(CHOICE, other) == (
+        "3 x ml.p5.4xlarge, FP8 instead of 2 x ml.p5.48xlarge, FP8; $20.64 an hour instead of a price that is not known"
+    )
+    new = objectives_of(None, CHOICE)
+    assert new is not None
+    assert new.startswith("chosen for Qwen/Qwen3-32B")
+    assert objectives_of(CHOICE, None) == "the endpoint has no objectives any more"
+
+
+def test_a_choice_of_another_release_is_told_as_far_as_it_is_known() -> None:
+    pool = RecordedPool(instance_type="ml.p5.4xlarge", techniques=("quantization=of_the_next_release",))
+    sentence = objectives_of(CHOICE, CHOICE.model_copy(update={"pools": (pool,)}))
+    assert sentence is not None
+    assert "ml.p5.4xlarge, quantization=of_the_next_release instead of" in sentence

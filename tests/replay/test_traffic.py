@@ -47,10 +47,12 @@ def test_captures_are_ordered_by_time_and_have_the_tokens_of_their_responses(tmp
         "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
         "5,ChatGPT,100,20,120,x\n8.5,ChatGPT,50,10,60,x\n",
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.0,100,20\n2023-11-16 18:15:49.5,50,10\n",
+        '{"timestamp": "2026-11-26T10:00:00Z", "input_length": 100, "output_length": 20}\n'
+        '{"timestamp": "2026-11-26T10:00:03.5Z", "input_length": 50, "output_length": 10}\n',
         '{"timestamp": 5000, "input_length": 100, "output_length": 20, "hash_ids": [1]}\n'
         '{"timestamp": 8500, "input_length": 50, "output_length": 10, "hash_ids": [1]}\n',
     ],
-    ids=["csv", "burstgpt", "azure", "mooncake"],
+    ids=["csv", "burstgpt", "azure", "lines", "mooncake"],
 )
 def test_traces_have_times_and_tokens(tmp_path: Path, content: str) -> None:
     traffic = read_traffic(written(tmp_path, content))
@@ -68,11 +70,15 @@ def test_requests_without_tokens_are_left_out_or_take_those_that_are_given(tmp_p
     ("content", "said"),
     [
         ('{"text": "a prompt"}\n', "no request with a time"),
-        ("", "no request with a time|columns"),
-        ("when,how long\n1,2\n", "takes seconds,input_tokens,output_tokens"),
+        ("", "no request with a time"),
+        ("when,how long\n1,2\n", "'when,how long', and not with the columns seconds,input_tokens,output_tokens or"),
         (captured("2026-11-02T10:00:00Z", None), "--input-tokens and --output-tokens say it"),
-        ("seconds,input_tokens,output_tokens\nsoon,1,2\n", "is not traffic"),
-        ('{"timestamp": "x"}\n', "is not traffic"),
+        ("seconds,input_tokens,output_tokens\nsoon,1,2\n", "'soon' is no time: seconds and 2026"),
+        ("seconds,input_tokens,output_tokens\nnan,1,2\n", "'nan' is no time"),
+        ("seconds,input_tokens,output_tokens\n0,inf,2\n", "does not say how many tokens its 1 requests have"),
+        ("seconds,input_tokens,output_tokens\n0,-3,2\n", "does not say how many tokens"),
+        ('{"timestamp": "x"}\n', "'x' is no time"),
+        ('{"timestamp": 1}\n[1]\n', "no object"),
         ("{broken\n", "is not traffic"),
     ],
 )

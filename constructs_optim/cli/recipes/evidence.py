@@ -8,6 +8,7 @@ Python SDK's table of them, latency is the median time to first token and throug
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,8 +37,6 @@ from .model_of_text import model_of
 _MILLISECONDS = {"s": 1000.0, "sec": 1000.0, "seconds": 1000.0, "ms": 1.0, "milliseconds": 1.0}
 _RESULT = re.compile(r"evaluations/[0-9a-f]{64}/result\.json")
 _MANIFEST = re.compile(r"artifacts/([0-9a-f]{64})/manifest\.json")
-
-
 # Figures of the forecast, in seconds and requests a second, by the unit of the metric of the same name.
 _FIGURES: Mapping[Figure, float] = {"time_to_first_token": 1000, "inter_token_latency": 1000, "requests_per_second": 1}
 # Between fewer tokens, there is no latency to speak of.
@@ -176,7 +175,7 @@ def _measured(result: EvaluationResult, lock: Lock, region: str) -> Iterator[Mea
             return
         figures: dict[Figure, float] = {}
         for figure, unit in _FIGURES.items():
-            if value := metrics.get(figure):
+            if 0 < (value := metrics.get(figure, 0.0)) < math.inf:
                 figures[figure] = value / unit
         yield from forecasts.measured(users, result.subject.copies or 1, figures)
 

@@ -234,7 +234,7 @@ class EndpointEvaluation(Construct):
             regression_metrics: names in docs/metrics.md. Default: median time to first token and inter-token latency,
                 client latency at its 90th percentile, and output tokens a second.
             quality: requirements on the completions. Default: nothing.
-            forecast: whether latencies have to be within the intervals of the forecast, of an endpoint with objectives.
+            forecast: whether latencies may not exceed the intervals of the forecast, of an endpoint with objectives.
                 Default: what is outside is reported.
             limits: see :class:`~constructs_optim.recipe.evaluation.Limits`; 1 % of the requests may fail where
                 ``max_error_rate`` is not set.

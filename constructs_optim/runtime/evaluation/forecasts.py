@@ -36,12 +36,14 @@ class Compared(NamedTuple):
     def __str__(self) -> str:
         """For instance ``mean time to first token at 25 users is 812 ms, and 154 (47 to 507) ms was forecast``."""
         forecast = self.forecast
-        users = f"{forecast.concurrency} user{'' if forecast.concurrency == 1 else 's'}"
         unit = f" {forecast.unit}" if forecast.unit else ""
         interval = f"{forecast.value:.4g} ({forecast.low:.4g} to {forecast.high:.4g}){unit}"
-        return (
-            f"{forecast.title or forecast.metric} at {users} is {self.measured:.4g}{unit}, and {interval} was forecast"
-        )
+        return f"{_subject(forecast)} is {self.measured:.4g}{unit}, and {interval} was forecast"
+
+
+def _subject(forecast: Forecast) -> str:
+    users = f"{forecast.concurrency} user{'' if forecast.concurrency == 1 else 's'}"
+    return f"{forecast.title or forecast.metric} at {users}"
 
 
 def compared(forecasts: Sequence[Forecast], levels: Mapping[int, Mapping[str, float]]) -> Iterator[Compared]:
@@ -50,6 +52,21 @@ def compared(forecasts: Sequence[Forecast], levels: Mapping[int, Mapping[str, fl
         measured = levels.get(forecast.concurrency, {}).get(forecast.metric)
         if measured is not None:
             yield Compared(forecast, measured)
+
+
+def missed(forecasts: Sequence[Forecast], levels: Mapping[int, Mapping[str, float]]) -> list[str]:
+    """A message for each forecast, all of latencies, that was not measured or whose interval is exceeded.
+
+    An endpoint that is faster than forecast is a finding too, but no reason to stop a deployment.
+    """
+    found = {each.forecast: each for each in compared(forecasts, levels)}
+    return [
+        f"{found[each]}, which is required"
+        if each in found
+        else f"{_subject(each)} was not measured, and its forecast is required"
+        for each in forecasts
+        if each not in found or found[each].measured > each.high
+    ]
 
 
 def outside(forecasts: Sequence[Forecast], levels: Mapping[int, Mapping[str, float]]) -> list[str]:

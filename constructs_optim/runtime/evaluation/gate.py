@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
 from ..store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
 from .differences import COUNTS, SAMPLED, Comparison, Difference, Measured
-from .forecasts import outside
+from .forecasts import missed
 from .formula import calculate
 from .samples import samples_of
 
@@ -169,9 +169,9 @@ def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | 
         found = find(request.gate, levels, replaced, compared)
         if request.gate.forecast:
             measured = {users: level.metrics for users, level in levels.items()}
-            found.misses.extend(f"{each}, which is required" for each in outside(request.forecasts, measured))
-    report, missed = f"Report: {records.uri()}. {_NEXT_STEP}", "; ".join(found.misses)
-    refusal = f"{request.label} does not meet its requirements: {missed}. {report}" if missed else None
+            found.misses.extend(missed(request.forecasts, measured))
+    report, misses = f"Report: {records.uri()}. {_NEXT_STEP}", "; ".join(found.misses)
+    refusal = f"{request.label} does not meet its requirements: {misses}. {report}" if misses else None
     return Verdict(found, refusal, before.key if before is not None else None)
 
 

@@ -1,0 +1,152 @@
+"""``constructs-optim replay``, and ``explain --traffic``: what recorded traffic would have cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from typer.testing import CliRunner, Result
+
+from constructs_optim import Model, OptimizedEndpoint
+from constructs_optim.cli import replay as replay_module
+from constructs_optim.cli.main import app
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel, RecordedPool
+from constructs_optim.recipe.objectives import Objectives, choice_name
+
+from ..support.choices import CHOICE
+from ..support.construct_stacks import ENVIRONMENT
+from ..support.handwritten_templates import stack, written
+
+PRICE = 10.0
+OBJECTIVES = Objectives(**CHOICE.objectives)  # type: ignore[arg-type]
+
+
+def replayed(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["replay", *map(str, arguments)])
+
+
+def synthesized(folder: Path, *, most: int | None) -> Path:
+    """An app with an endpoint by objectives, scaled between one instance and ``most``."""
+    made = App(outdir=str(folder))
+    endpoint = OptimizedEndpoint(
+        Stack(made, "Chat", env=ENVIRONMENT), "Qwen", model=Model.huggingface(CHOICE.model), objectives=OBJECTIVES
+    )
+    if most is not None:
+        endpoint.auto_scale(min_capacity=1, max_capacity=most).on_concurrency()
+    made.synth()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def apps(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The lock file's folder with two apps: of two instances always, and of one or two."""
+    folder = tmp_path_factory.mktemp("replay")
+    pool = RecordedPool(instance_type="ml.g6e.12xlarge", techniques=("quantization=fp8_dynamic",))
+    choice = CHOICE.model_copy(update={"pools": (pool,), "copies": 2, "instances": 2, "concurrency": 20.0})
+    revision = RecordedModel(revision="a" * 40, gated=False, license="apache-2.0")
+    lock = Lock(models={CHOICE.model: revision}, choices={choice_name(CHOICE.model, OBJECTIVES): choice})
+    lock.write(folder / LOCK_FILE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.delenv("CDK_OUTDIR", raising=False)
+        return synthesized(folder / "deployed", most=None), synthesized(folder / "proposed", most=2)
+
+
+@pytest.fixture(autouse=True)
+def folder(apps: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current one has the lock file, prices and an hour of traffic."""
+    monkeypatch.chdir(apps[0].parent)
+    (tmp_path / "prices.json").write_text(json.dumps({"ml.g6e.12xlarge": PRICE}))
+    rows = "".join(f"{second},800,200\n" for second in range(0, 3601, 4))
+    (tmp_path / "hour.csv").write_text("seconds,input_tokens,output_tokens\n" + rows)
+    return tmp_path
+
+
+def test_two_declarations_are_compared_in_dollars_latencies_and_capacity(apps: tuple[Path, Path], folder: Path) -> None:
+    deployed, proposed = apps
+    given = ("--traffic", folder / "hour.csv", "--prices", folder / "prices.json")
+    result = replayed(*given, "--against", deployed, "--against", proposed, "--ttft", "1ms")
+    assert result.exit_code == 0, result.output
+    first, *lines = result.stdout.splitlines()
+    assert first.startswith(
+        "901 requests in 0.0 days, 0.25 a second and 0.25 in the busiest hour, of 800 input and 200"
+    )
+    assert [line.split()[-2:] for line in lines if line.startswith("dollars")] == [["20", "10"]]
+    assert any(line.startswith("first tokens late") and line.split()[-1] == "100.0%" for line in lines)
+    assert f"{proposed} instead of {deployed}: $10 instead of $20 for Chat/Qwen" in result.stdout
+    given = (*given, "--against", deployed, "--format", "json")
+    document = json.loads(replayed(*given).stdout)
+    assert (document["requests"], document["seconds"]) == (901, 3600)
+    (endpoint,) = document["endpoints"]
+    assert endpoint["instance_hours"] == pytest.approx([2, 2, 2], abs=0.02)
+    assert endpoint["dollars"] == pytest.approx([20, 20, 20], abs=0.2)
+
+
+def test_a_chart_is_drawn(apps: tuple[Path, Path], folder: Path) -> None:
+    given = ("--traffic", folder / "hour.csv", "--against", apps[1], "--offline", "--chart", folder / "hour.svg")
+    result = replayed(*given)
+    assert result.exit_code == 0, result.output
+    assert "<svg" in (folder / "hour.svg").read_text()
+    assert "There are no prices: --offline makes no call to AWS" in result.stdout
+
+
+def test_explain_has_a_line_of_what_the_traffic_would_have_cost(apps: tuple[Path, Path], folder: Path) -> None:
+    deployed, proposed = apps
+    given = ("--against", deployed, "--traffic", folder / "hour.csv", "--prices", folder / "prices.json")
+    result = CliRunner().invoke(app, ["explain", str(proposed), *map(str, given)])
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert f"The traffic of {folder / 'hour.csv'} would have cost $10 instead of $20 for Chat/Qwen" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("input_tokens,output_tokens\n5,5\n", "not with the columns seconds,"),
+        ("", "has no request with a time"),
+        ("seconds,input_tokens,output_tokens\nsoon,5,5\n", "soon"),
+    ],
+)
+def test_traffic_that_cannot_be_replayed_is_refused(
+    apps: tuple[Path, Path], folder: Path, content: str, said: str
+) -> None:
+    (folder / "traffic.csv").write_text(content)
+    for command in (
+        ["replay", "--against", apps[0], "--offline"],
+        ["explain", apps[1], "--against", apps[0]],
+    ):
+        result = CliRunner().invoke(app, [*map(str, command), "--traffic", str(folder / "traffic.csv")])
+        assert result.exit_code == 2
+        assert said in " ".join(result.output.split())
+        assert "Traceback" not in result.output
+
+
+def test_what_has_no_endpoint_is_refused(folder: Path) -> None:
+    empty = written(folder / "empty", stack({}))
+    result = replayed("--traffic", folder / "hour.csv", "--against", empty, "--offline")
+    assert (result.exit_code, "There is no endpoint in" in result.output) == (2, True)
+
+
+def test_an_endpoint_that_is_not_of_this_library_is_refused(folder: Path) -> None:
+    variant = {"VariantName": "AllTraffic", "ModelName": "mine", "InstanceType": "ml.g5.12xlarge"}
+    other = {
+        "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": {"ProductionVariants": [variant]}},
+        "Endpoint": {
+            "Type": "AWS::SageMaker::Endpoint",
+            "Properties": {"EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]}},
+        },
+    }
+    foreign = written(folder / "foreign", stack(other))
+    result = replayed("--traffic", folder / "hour.csv", "--against", foreign, "--offline")
+    assert result.exit_code == 2
+    assert "what it serves is not described by this library" in " ".join(result.output.split())
+
+
+def test_a_chart_needs_its_extra(apps: tuple[Path, Path], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_module, "HAS_PLOTS", False)
+    given: tuple[Any, ...] = ("--traffic", folder / "hour.csv", "--against", apps[0], "--chart", folder / "c.svg")
+    result = replayed(*given)
+    assert (result.exit_code, "constructs-optim[plots]" in result.output) == (2, True)

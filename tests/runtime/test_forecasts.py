@@ -1,0 +1,118 @@
+"""An evaluation beside the forecast that the choice for an endpoint's objectives was made by."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from constructs_optim.runtime.errors import InvalidEvent
+from constructs_optim.runtime.evaluation.benchmark_output import Level
+from constructs_optim.runtime.evaluation.differences import Measured
+from constructs_optim.runtime.evaluation.evaluated_fleet import Fleet
+from constructs_optim.runtime.evaluation.evaluation_report import markdown, result
+from constructs_optim.runtime.evaluation.forecasts import missed, outside
+from constructs_optim.runtime.evaluation.gate import find, judge
+from constructs_optim.runtime.requests.properties import validate
+from constructs_optim.runtime.requests.run_properties import EvaluationRequest, Forecast, Gate
+from constructs_optim.runtime.store.run_records import CURRENT, RESULT, RunRecords
+
+from ..support.s3_clients import BUCKET
+from .test_evaluation_properties import REQUEST
+
+TTFT = Forecast(
+    concurrency=25,
+    metric="time_to_first_token",
+    title="mean time to first token",
+    unit="ms",
+    value=154.0,
+    low=47.0,
+    high=507.0,
+)
+SLOW = "mean time to first token at 25 users is 812 ms, and 154 (47 to 507) ms was forecast"
+RECIPE = {"Model": "Qwen/Qwen3-32B", "Techniques": ["quantization=fp8"], "Server": "vllm"}
+
+
+def levels(value: float) -> dict[int, dict[str, float]]:
+    return {25: {"time_to_first_token": value}}
+
+
+def request(*, required: bool = False) -> EvaluationRequest:
+    """An evaluation with the forecast; what it deploys is gated by that where it is ``required``."""
+    delivered: dict[str, Any] = {name: value for name, value in REQUEST.items() if name != "Gate"}
+    delivered["Subjects"] = [{**REQUEST["Subjects"][0], "Recipe": RECIPE}]
+    delivered["Forecasts"] = [TTFT.model_dump(by_alias=True)]
+    delivered |= {"Gate": {"Forecast": "true"}} if required else {}
+    return validate(EvaluationRequest, delivered)
+
+
+@pytest.mark.parametrize(("value", "factor"), [(812.0, "5.3"), (12.3, "0.08")])
+def test_what_is_outside_of_the_interval_is_found_with_its_factor(value: float, factor: str) -> None:
+    (found,) = outside([TTFT], levels(value))
+    assert found.endswith(f"154 (47 to 507) ms was forecast: {factor} times as much")
+
+
+@pytest.mark.parametrize("value", [47.0, 154.0, 507.0])
+def test_what_is_within_the_interval_is_no_finding(value: float) -> None:
+    assert outside([TTFT], levels(value)) == missed([TTFT], levels(value)) == []
+
+
+def test_a_required_forecast_is_missed_by_what_is_slower_or_not_measured_and_not_by_what_is_faster() -> None:
+    assert missed([TTFT], levels(812.0)) == [f"{SLOW}, which is required"]
+    assert missed([TTFT], levels(12.3)) == []
+    not_measured = "mean time to first token at 25 users was not measured, and its forecast is required"
+    assert missed([TTFT], {1: {"time_to_first_token": 20.0}}) == missed([TTFT], {25: {}}) == [not_measured]
+
+
+@pytest.mark.parametrize(("required", "refused"), [(True, True), (False, False)])
+def test_only_a_required_forecast_refuses_a_deployment(s3: Any, required: bool, refused: bool) -> None:
+    records = RunRecords(s3, "evaluations", BUCKET, None, "a" * 64)
+    records.write(RESULT, {"levels": [{"concurrency": 25, "metrics": levels(812.0)[25]}]}, "run")
+    records.write(CURRENT, {"accepted": False, "run": "run", "lossless": True})
+    verdict = judge(request(required=required), records, None, "run")
+    assert (f"{SLOW}, which is required" in verdict.misses) is refused
+    assert (verdict.refusal is not None) is refused
+
+
+def test_the_report_has_both_and_what_to_do_about_a_miss() -> None:
+    fleet = Fleet("a" * 64, "ml.g5.12xlarge", 2.0, 4, None, "", ())
+    job = {"AIBenchmarkJobName": "job", "CreationTime": dt.datetime(2026, 11, 26, tzinfo=dt.UTC)}
+    document = result(request(), fleet, [Level(25, 60.0, levels(812.0)[25], {})], job)
+    assert document["forecast"] == [
+        {
+            "concurrency": 25,
+            "metric": "time_to_first_token",
+            "value": 154.0,
+            "low": 47.0,
+            "high": 507.0,
+            "measured": 812.0,
+            "holds": False,
+        }
+    ]
+    assert document["subject"]["copies"] == 4
+    assert document["subject"]["recipe"] == {
+        "model": "Qwen/Qwen3-32B",
+        "techniques": ["quantization=fp8"],
+        "server": "vllm",
+    }
+    advice = "`constructs-optim recommend` with --store artifacts forecasts with this measurement."
+    assert f"{SLOW}: 5.3 times as much. {advice}" in document["notes"]
+    report = markdown(document, find(Gate(), {25: Measured(levels(812.0)[25], None)}, {}, None))
+    assert "\n| 25 | time_to_first_token | 154 | 47 to 507 | 812 | no |\n" in report
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"Concurrency": None}, "Concurrency"),
+        ({"Concurrency": "0"}, "Concurrency"),
+        ({"Low": "-1"}, "Low"),
+        ({"High": "inf"}, "High"),
+        ({"Metric": "time to first token"}, "Metric"),
+    ],
+)
+def test_a_malformed_forecast_is_refused_by_name(changed: dict[str, str | None], named: str) -> None:
+    forecast = {**TTFT.model_dump(by_alias=True), **changed}
+    with pytest.raises(InvalidEvent, match=rf"Forecasts\[0\]\.{named}"):
+        validate(EvaluationRequest, {**REQUEST, "Forecasts": [forecast]})
