@@ -51,7 +51,8 @@ flops = 2 * 1024**3 / min(timed(lambda: a @ b) for _ in range(10))
 print(flops, values.nbytes / min(timed(values.sum) for _ in range(10)))
 """
 _MAKE = """
-import sys
+import sys, torch
+torch.manual_seed(20)
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 folder, layers, width = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -218,7 +219,9 @@ def _evaluated(
 ) -> dict[Configuration, dict[Figure, float]]:
     """What this library's evaluation measures, as it does of an endpoint."""
     output = folder / f"{model.name}-{lengths[0]}"
-    options = f"--input-tokens {lengths[0]} --output-tokens {lengths[1]} --parameter ignore_eos=true --unique-prompts"
+    options = f"--input-tokens {lengths[0]} --output-tokens {lengths[1]} --unique-prompts"
+    # Of weights like these, the most likely token is always the same, and may have no text.
+    options += " --parameter ignore_eos=true --parameter temperature=1 --parameter skip_special_tokens=false"
     users = ",".join(map(str, _USERS))
     command = [sys.executable, "-m", "constructs_optim", "evaluate", url, *options.split(), "--concurrency", users]
     _output([*command, "--requests", "128", "--output", str(output)])

@@ -67,6 +67,8 @@ def explain_command(
     Exit status 1 means that AWS refuses the deployment, or that an event of --fail-on occurs.
     AWS is called only for --against deployed, --store and --prices aws.
     """
+    if traffic is not None and against is None:
+        raise typer.BadParameter("--traffic compares what a change costs: it needs --against")
     needs_aws = against == DEPLOYED or store is not None or prices == LISTED
     stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
     stacks = read_assembly(assembly)
@@ -88,8 +90,8 @@ def explain_command(
         for template in [*(before or ()), *after]
     }
     notes = list(dict.fromkeys(aws.notes)) if aws is not None else []
-    if traffic is not None:
-        notes += _replayed(traffic, before or (), after, evidence)
+    if traffic is not None and before is not None:
+        notes += _replayed(traffic, before, after, evidence)
     report = explain(
         after,
         before,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from constructs_optim.evaluator.report import HAS_PLOTS, PLOT_STYLE
 from constructs_optim.explanation.assembly import StackTemplate, is_chosen, read_assembly
 from constructs_optim.explanation.endpoints import Endpoint
+from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.replay.comparison import Range, Replayed, busiest, chart, replay, sentence
@@ -24,6 +26,9 @@ from .presentation import FormatOption, print_json, print_table, say
 from .prices import LISTED, PRICES_HELP, stated_prices
 from .recipes.evidence import listed_prices
 from .recipes.lock import read_lock
+from .recipes.plan import refusals_printed
+
+_MOST_TOKENS = 1_000_000
 
 
 def replay_command(
@@ -37,12 +42,19 @@ def replay_command(
         str | None, typer.Option(metavar="TIME", help="The longest time to the first token. Default: of the choice.")
     ] = None,
     itl: Annotated[str | None, typer.Option(metavar="TIME", help="The longest time between tokens.")] = None,
-    input_tokens: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="Of requests of which the file does not say it.")
+    endpoint: Annotated[
+        list[str] | None, typer.Option(help="An endpoint, as Stack/Id, with * for any text. Repeatable.")
     ] = None,
-    output_tokens: Annotated[int | None, typer.Option(metavar="COUNT", help="Of the same.")] = None,
+    input_tokens: Annotated[
+        int | None,
+        typer.Option(metavar="COUNT", min=1, max=_MOST_TOKENS, help="Of requests of which the file does not say it."),
+    ] = None,
+    output_tokens: Annotated[
+        int | None, typer.Option(metavar="COUNT", min=1, max=_MOST_TOKENS, help="Of the same.")
+    ] = None,
     start_seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Until another copy serves. Default: by its weights.")
+        int | None,
+        typer.Option(metavar="SECONDS", min=0, max=86_400, help="Until another copy serves. Default: by its weights."),
     ] = None,
     prices: Annotated[
         Path, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
@@ -60,25 +72,32 @@ def replay_command(
 
     Speeds are forecast (docs/forecast.md); ranges are from the fast to the slow end of the forecast's intervals.
     """
-    if picture is not None and not HAS_PLOTS:
-        raise failed('Charts are an extra: pip install "constructs-optim[plots]"')
+    if picture is not None:
+        if not HAS_PLOTS:
+            raise failed('Charts are an extra: pip install "constructs-optim[plots]"')
+        if picture.suffix not in (".svg", ".png") or not picture.absolute().parent.is_dir():
+            raise typer.BadParameter(f"--chart {picture}: it takes a .svg or .png file in a folder that exists")
+    if len({*against}) < len(against):
+        raise typer.BadParameter("--against names a folder twice")
     notes: list[str] = []
-    try:
-        recorded = read_traffic(traffic, (input_tokens, output_tokens))
-        listed = _prices(prices, offline=offline, profile=profile, region=region, notes=notes)
-        sides = [
-            (str(folder), each)
-            for folder in against
-            for each in _declared(folder, stack, recorded, listed, read_lock(file), start_seconds)
-        ]
-    except (TrafficError, ReplayError) as error:
-        raise failed(f"{error}.") from None
+    recorded = _read(traffic, (input_tokens, output_tokens))
+    with refusals_printed(format):
+        objectives = _objectives(ttft, itl, recorded)
+    listed = _prices(prices, offline=offline, profile=profile, region=region, notes=notes)
+    known = read_lock(file)
+    sides = [
+        (str(folder), each)
+        for folder in against
+        for template in read_assembly(folder)
+        if is_chosen(template, stack)
+        for each in _of_stack(template, recorded, listed, known, notes, start_seconds, endpoint)
+    ]
     if not sides:
-        raise failed(f"There is no endpoint in {', '.join(map(str, against))}.")
-    replayed = replay(sides, recorded, _objectives(ttft, itl, recorded))
+        raise failed(" ".join([f"There is no endpoint to simulate in {', '.join(map(str, against))}.", *notes]))
+    replayed = replay(sides, recorded, objectives)
     notes += [note for each in replayed for note in each.notes]
     if recorded.left_out:
-        notes.append(f"{recorded.left_out} requests were left out: their tokens are not known.")
+        notes.append(f"{counted(recorded.left_out, 'request')} left out: their tokens are not known.")
     if picture is not None:
         chart(replayed, picture, PLOT_STYLE)
     if format == "json":
@@ -96,22 +115,29 @@ def replayed_lines(
     prices: Mapping[str, Mapping[str, float]],
 ) -> Iterator[str]:
     """For each endpoint of both sides, what the traffic of a file would have cost after a change, and before it."""
-    known = read_lock(Path(LOCK_FILE))
+    known, traffic, notes = read_lock(Path(LOCK_FILE)), _read(path, (None, None)), list[str]()
+    sides = [
+        (side, each)
+        for side, stacks in (("before", before), ("after", after))
+        for stack in stacks
+        for each in _of_stack(stack, traffic, prices.get(stack.path, {}), known, notes)
+    ]
+    for old, new in _pairs(replay(sides, traffic)):
+        yield f"With the traffic of {path}, {sentence(old, new)}."
+    yield from notes
+
+
+def _read(path: Path, lengths: tuple[int | None, int | None]) -> Traffic:
     try:
-        traffic = read_traffic(path)
-        sides = [
-            (side, each)
-            for side, stacks in (("before", before), ("after", after))
-            for stack in stacks
-            for each in _of_stack(stack, traffic, prices.get(stack.path, {}), known, None)
-        ]
-    except (TrafficError, ReplayError) as error:
+        return read_traffic(path, lengths)
+    except TrafficError as error:
         raise failed(f"{error}.") from None
-    replayed = replay(sides, traffic)
-    for each in replayed:
-        old = next((one for one in replayed if one.source == "before" and one.name == each.name), None)
-        if each.source == "after" and old is not None:
-            yield f"The traffic of {path} would have cost {sentence(old, each)}."
+
+
+def _pairs(replayed: Sequence[Replayed]) -> Iterator[tuple[Replayed, Replayed]]:
+    """Each endpoint of the first source with that of the same name of the others."""
+    old = {each.name: each for each in replayed if each.source == replayed[0].source}
+    yield from ((old[each.name], each) for each in replayed if each.source != replayed[0].source and each.name in old)
 
 
 def _prices(
@@ -123,26 +149,25 @@ def _prices(
     return listed_prices(account, region or (account.region if account is not None else "") or "us-west-2", notes)
 
 
-def _declared(
-    folder: Path,
-    stacks: Sequence[str] | None,
+def _of_stack(
+    stack: StackTemplate,
     traffic: Traffic,
     prices: Mapping[str, float],
     known: Lock,
-    start_seconds: float | None,
+    notes: list[str],
+    start_seconds: float | None = None,
+    names: Sequence[str] | None = None,
 ) -> Iterator[Declared]:
-    for stack in read_assembly(folder):
-        if is_chosen(stack, stacks):
-            yield from _of_stack(stack, traffic, prices, known, start_seconds)
-
-
-def _of_stack(
-    stack: StackTemplate, traffic: Traffic, prices: Mapping[str, float], known: Lock, start_seconds: float | None
-) -> Iterator[Declared]:
+    """The endpoints of a stack whose names match; a note for each that cannot be simulated."""
     template = Template(stack.template)
     for resource in template.of_type(ENDPOINT):
+        if names and not any(fnmatchcase(f"{stack.path}/{resource.label}", name) for name in names):
+            continue
         endpoint = Endpoint(template, resource)
-        yield declared(stack.path, endpoint, traffic, prices=prices, known=known, start_seconds=start_seconds)
+        try:
+            yield declared(stack.path, endpoint, traffic, prices=prices, known=known, start_seconds=start_seconds)
+        except ReplayError as error:
+            notes.append(f"{error}.")
 
 
 def _objectives(ttft: str | None, itl: str | None, traffic: Traffic) -> Objectives | None:
@@ -157,28 +182,29 @@ def _print(replayed: Sequence[Replayed], traffic: Traffic) -> None:
     mean, most = busiest(traffic)
     given, expected = traffic.lengths
     say(
-        f"{len(traffic):,} requests in {traffic.duration / 86_400:.1f} days, {mean:.2g} a second and {most:.2g} in the "
-        f"busiest hour, of {given:.0f} input and {expected:.0f} output tokens"
+        f"{counted(len(traffic), 'request')} in {traffic.duration / 86_400:.2g} days, {mean:.2g} a second and "
+        f"{most:.2g} in the busiest hour, of {given:.0f} input and {expected:.0f} output tokens"
     )
     rows = [
         ("endpoint", [each.name for each in replayed]),
         ("instances", [each.instance_type for each in replayed]),
-        ("instance-hours", [_shown(each.instance_hours, ",.0f") for each in replayed]),
-        ("dollars", [_shown(each.dollars, ",.0f") for each in replayed]),
+        ("instance-hours", [_shown(each.instance_hours, ",.1f") for each in replayed]),
+        ("dollars", [_shown(each.dollars, ",.2f") for each in replayed]),
         ("copies", ["-".join(map(str, dict.fromkeys(each.copies))) for each in replayed]),
         ("requests failed", [f"{each.failed:,}" for each in replayed]),
+        ("first token mean (ms)", [_shown(each.time_to_first_token, ",.0f") for each in replayed]),
         ("first token p50 (ms)", [_shown(each.time_to_first_token_p50, ",.0f") for each in replayed]),
         ("first token p99 (ms)", [_shown(each.time_to_first_token_p99, ",.0f") for each in replayed]),
+        ("next token mean (ms)", [_shown(each.inter_token_latency, ".1f") for each in replayed]),
         ("next token p50 (ms)", [_shown(each.inter_token_latency_p50, ".1f") for each in replayed]),
-        ("first tokens late", [_shown(each.missed_first, ".1%") for each in replayed]),
-        ("tokens late", [_shown(each.missed_between, ".1%") for each in replayed]),
+        ("first token late", [_shown(each.missed_first, ".1%") for each in replayed]),
+        ("other tokens late", [_shown(each.missed_between, ".1%") for each in replayed]),
         ("requests that waited", [_shown(each.waited, ".1%") for each in replayed]),
         ("their wait (ms)", [_shown(each.wait, ",.0f") for each in replayed]),
     ]
     print_table(["", *(each.source for each in replayed)], [[name, *cells] for name, cells in rows if any(cells)])
-    for after in replayed[1:]:
-        if before := next((each for each in replayed if each.name == after.name and each is not after), None):
-            say(f"{after.source} instead of {before.source}: {sentence(before, after)}.")
+    for before, after in _pairs(replayed):
+        say(f"{after.source} instead of {before.source}: {sentence(before, after)}.")
 
 
 def _shown(figure: Range | None, form: str) -> str:

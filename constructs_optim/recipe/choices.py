@@ -9,9 +9,10 @@ from .catalog.lock import Interval, Lock, RecordedChoice, RecordedForecast, Reco
 from .errors import RecipeError
 from .forecast import Estimate, Forecast
 from .model import Model
-from .objectives import CONFIDENCE, Intended, Objectives, percent, plain
+from .objectives import CONFIDENCE, Intended, Objectives, choice_name, percent, plain
 from .recommendation import Candidate
 from .rules import check
+from .servers import by_name
 from .settings import UnknownSettingsError
 from .techniques.parsing import parse
 
@@ -21,10 +22,27 @@ def chosen(lock: Lock, model: Model, objectives: Objectives) -> RecordedChoice:
     recorded: dict[str, list[str]] = {}
     for name, choice in lock.choices.items():
         recorded.setdefault(choice.model, []).append(name)
-    intended = Intended(model.name, objectives, recorded, command_of(model, objectives))
+    choice = lock.choices.get(choice_name(model.name, objectives))
+    mistake = _mistake(choice, objectives) if choice is not None else None
+    intended = Intended(model.name, objectives, recorded, command_of(model, objectives), mistake)
     if refused := check(intended):
         raise RecipeError(refused)
     return lock.choices[intended.name]
+
+
+def _mistake(choice: RecordedChoice, objectives: Objectives) -> str | None:
+    """What is wrong with a recorded choice."""
+    if choice.objectives != objectives.model_dump(mode="json", exclude_defaults=True):
+        return "its objectives are not those that it is recorded for"
+    for pool in choice.pools:
+        if pool.server is not None and pool.server not in by_name():
+            return f"there is no server {pool.server!r}"
+        for technique in pool.techniques:
+            try:
+                parse(technique)
+            except (RecipeError, UnknownSettingsError) as error:
+                return f"{technique!r}: {error}"
+    return None
 
 
 def command_of(model: Model, objectives: Objectives) -> str:
@@ -55,7 +73,8 @@ def recorded(model: Model, objectives: Objectives, candidates: Sequence[Candidat
         pools=tuple(_pool(each) for each in candidates),
         copies=first.copies,
         instances=first.instances,
-        concurrency=first.target,
+        # The pools are scaled as one.
+        concurrency=min(each.target for each in candidates if each.target is not None),
         price_per_hour=round(first.price_per_hour, 2) if first.price_per_hour is not None else None,
         forecast=RecordedForecast(
             rate=_rounded(forecast.rate),
@@ -72,8 +91,8 @@ def recorded(model: Model, objectives: Objectives, candidates: Sequence[Candidat
 
 
 def differences(before: RecordedChoice, after: RecordedChoice) -> str:
-    """What changes from one choice to another, in a sentence: instances, price, latencies and risk."""
-    return "; ".join(_differences(before, after)) or "nothing changes"
+    """What changes from one choice to another, in a sentence: instances, price, latencies and risk; empty for none."""
+    return "; ".join(_differences(before, after))
 
 
 def described(choice: RecordedChoice) -> str:
@@ -104,7 +123,7 @@ def expected(choice: RecordedChoice) -> str:
     return (
         f"{_price(choice)}, first token after {_shown(forecast.time_to_first_token_ms)} ms, then a token every "
         f"{_shown(forecast.inter_token_latency_ms)} ms, at most {_shown(forecast.requests_per_second)} requests/s, "
-        f"which meets the objectives with {percent(forecast.probability)}"
+        f"which meets the objectives with a probability of {percent(forecast.probability)}"
     )
 
 
@@ -125,7 +144,10 @@ def _differences(before: RecordedChoice, after: RecordedChoice) -> Iterator[str]
             yield f"{name} {_shown(is_)} {unit} instead of {_shown(was)}"
     if before.forecast.probability != after.forecast.probability:
         chances = (percent(each.forecast.probability) for each in (after, before))
-        yield "meets the objectives with {} instead of {}".format(*chances)
+        yield "meets the objectives with a probability of {} instead of {}".format(*chances)
+    if before.forecast.measurements != after.forecast.measurements:
+        numbers = after.forecast.measurements, before.forecast.measurements
+        yield "forecast from {} measurements instead of {}".format(*numbers)
 
 
 def _price(choice: RecordedChoice) -> str:

@@ -37,7 +37,7 @@ def milliseconds(given: object) -> object:
         return given
     found = _DURATION.fullmatch(given)
     if found is None:
-        raise ValueError('a duration is a number of milliseconds, or text with a unit: "40ms" or "1.5s"')
+        raise ValueError('a duration as text has a unit: "40ms" or "1.5s"')
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -89,13 +89,13 @@ class Objectives(Settings):
             yield self._mistake(".time_to_first_token", first, reason, fix)
 
     def __str__(self) -> str:
-        """All of it: ``12 requests/s of 1000+300 tokens, first token within 1000 ms, then every 40 ms``."""
+        """All of it: ``12 requests/s of 1000+300 tokens, first token within 1000 ms, a token every 40 ms``."""
         rate = f"{plain(self.requests_per_second)} requests/s" if self.requests_per_second else "requests"
         parts = [f"{rate} of {self.input_tokens}+{self.output_tokens} tokens"]
         if self.time_to_first_token is not None:
             parts.append(f"first token within {plain(self.time_to_first_token)} ms")
         if self.inter_token_latency is not None:
-            parts.append(f"then every {plain(self.inter_token_latency)} ms")
+            parts.append(f"a token every {plain(self.inter_token_latency)} ms")
         if self.max_price_per_hour is not None:
             parts.append(f"at most ${plain(self.max_price_per_hour)} an hour")
         if self.quality != "near-lossless":
@@ -118,12 +118,16 @@ class Feasibility:
 
 @dataclass(frozen=True)
 class Intended:
-    """Objectives of a declared endpoint; ``recorded`` are the names of the choices in the lock file, by model."""
+    """Objectives of a declared endpoint; ``recorded`` are the names of the choices in the lock file, by model.
+
+    ``mistake`` is what is wrong with the choice that is recorded.
+    """
 
     model: str
     objectives: Objectives
     recorded: Mapping[str, Sequence[str]]
     command: str
+    mistake: str | None = None
 
     @property
     def name(self) -> str:

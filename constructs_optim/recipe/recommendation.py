@@ -20,7 +20,7 @@ from .catalog.lock import NO_COMMIT, Lock
 from .errors import RecipeError, Violation
 from .forecast import FIGURES, Calibration, Figure, Forecast, Forecaster, TrackRecord, forecaster
 from .hosting.scaling import HEADROOM
-from .memory import estimate
+from .memory import estimate, planned_context
 from .model import Model
 from .objectives import Feasibility, Objectives
 from .plan_data import MemoryEstimate, Plan
@@ -34,7 +34,7 @@ from .techniques.parsing import parse
 _FP8 = "fp8"
 _CONFIGURATION = "pre_optimized,config="
 DEFAULT_CONFIGURATION = "lmi-optimized"
-HUB, QUALITY = "hub", "quality"
+HUB, QUALITY, CONTEXT = "hub", "quality", "OPT231"
 """In place of a rule's id: a recipe is excluded by the model's hub document, or by the quality that is asked for."""
 # Warnings whose content other reasons repeat: no version is pinned, the KV cache does not fit.
 _REPEATED = ("constructs-optim:OPT006", "constructs-optim:OPT051")
@@ -142,6 +142,23 @@ class Recommendation:
     excluded: tuple[Exclusion, ...]
     elsewhere: tuple[Benchmark, ...] = ()
 
+    def pools(self, count: int) -> list[Candidate]:
+        """The best candidate, and those of so many other instance types that can take its place.
+
+        The pools of an endpoint have one number of instances: others meet the objectives with that number or with
+        fewer, and cost no more than the objectives allow.
+        """
+        found: dict[str, Candidate] = {}
+        first = self.candidates[0]
+        most = self.objectives.max_price_per_hour
+        for each in self.candidates:
+            if not each.meets or each.copies > first.copies or each.instances > first.instances:
+                continue
+            price = (each.price_per_hour or 0.0) * first.instances / each.instances
+            if (most is None or price <= most) and len(found) < count:
+                found.setdefault(each.plan.instance_type, each)
+        return [*found.values()]
+
 
 def recommend(
     model: Model,
@@ -205,6 +222,9 @@ class _Ranking:
                 for each, recipe, its_plan in [*found, *self._smaller(techniques, instance_type, broken)]:
                     forecasts = forecaster(recipe, self.lengths, self.evidence.calibration)
                     best += [forecasts] if forecasts is not None else []
+                    if (reason := self._too_long(recipe, forecasts)) is not None:
+                        excluded.setdefault((each, CONTEXT), {}).setdefault(reason, []).append(instance_type)
+                        continue
                     candidates.append(self._candidate(each, its_plan, forecasts))
         if candidates and (impossible := check(self._feasibility(best))):
             raise RecipeError(impossible)
@@ -214,6 +234,15 @@ class _Ranking:
             each for each in self.evidence.benchmarks if (each.configuration, each.instance_type) not in listed
         ]
         return Recommendation(self.objectives, tuple(candidates), _exclusions(excluded), tuple(elsewhere))
+
+    def _too_long(self, recipe: Recipe, forecasts: Forecaster | None) -> str | None:
+        """Why a recipe that serves the model does not serve requests of these lengths."""
+        given, longest = sum(self.lengths), planned_context(recipe)
+        if longest is not None and given > longest:
+            return f"a request has {given:g} tokens, and its context has {longest}"
+        if forecasts is not None and not forecasts.holds_a_request:
+            return f"the KV cache has no room for one request of {given:g} tokens"
+        return None
 
     def _combinations(self) -> Iterator[tuple[str, ...]]:
         """The techniques of every recipe: as it is, the hub's configurations, checkpoints, jobs, and speculation."""
@@ -418,8 +447,7 @@ class _Ranking:
             if not is_one:
                 yield f"confidence: {forecast.probability(objectives):.0%} instead of {objectives.confidence:.0%}"
         if (most := objectives.max_price_per_hour) is not None and (price is None or price > most):
-            costs = f"${price:,.2f} an hour instead of" if price is not None else "a price that is not known instead of"
-            yield f"price: {costs} ${most:g}"
+            yield f"price: ${price:,.2f} an hour instead of ${most:g}" if price is not None else "price: not known"
 
     def _reasons(self, techniques: tuple[str, ...], planned: Plan, jobs: Sequence[str]) -> Iterator[str]:
         configuration = _configuration(techniques)
@@ -448,8 +476,7 @@ class _Ranking:
             size /= candidate.forecast.rate
         return (
             not candidate.meets,
-            len(candidate.missed),
-            -(candidate.probability or 0.0) if not candidate.meets else 0.0,
+            self._distance(candidate) if not candidate.meets else 0.0,
             price is None,
             price if price is not None else size,
             [*Fit].index(candidate.fit),
@@ -461,6 +488,19 @@ class _Ranking:
             candidate.techniques,
             planned.instance_type,
         )
+
+    def _distance(self, candidate: Candidate) -> float:
+        """How far a candidate is from the objectives that it misses, as the logarithm of the largest factor."""
+        forecast, objectives = candidate.forecast, self.objectives
+        if forecast is None:
+            return math.inf
+        pairs = [
+            (forecast.time_to_first_token.quantile(objectives.confidence) * 1000, objectives.time_to_first_token),
+            (forecast.inter_token_latency.quantile(objectives.confidence) * 1000, objectives.inter_token_latency),
+            (candidate.price_per_hour, objectives.max_price_per_hour),
+        ]
+        factors = [value / limit if value is not None else math.inf for value, limit in pairs if limit is not None]
+        return round(math.log(max(factors, default=1.0)), 3)
 
 
 def _evaluated(forecasts: Forecaster | None, forecast: Forecast | None, copies: int) -> dict[int, Forecast]:

@@ -26,10 +26,10 @@ Range = tuple[float, float, float]
 class Replayed(BaseModel):
     """One endpoint under the traffic; latencies and waits are in milliseconds, money is in US dollars.
 
-    ``failed`` found no copy, ``missed_first`` and ``missed_between`` are the shares of requests beyond the objectives,
-    None without such an objective. ``waited`` is the share of requests that waited for room in a batch, ``wait`` their
-    mean wait. ``copies`` are the fewest and the most in service. ``capacity`` has seconds since the first request,
-    copies in service and requests in flight.
+    ``failed`` found no copy, ``missed_first`` and ``missed_between`` are the shares of requests that are beyond the
+    objectives, which are means: None without such an objective. ``waited`` is the share of requests that waited for
+    room in a batch, ``wait`` their mean wait. ``copies`` are the fewest and the most in service. ``capacity`` has
+    seconds since the first request, copies in service and requests in flight.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -41,8 +41,10 @@ class Replayed(BaseModel):
     instance_hours: Range
     dollars: Range | None
     failed: int
+    time_to_first_token: Range
     time_to_first_token_p50: Range
     time_to_first_token_p99: Range
+    inter_token_latency: Range
     inter_token_latency_p50: Range
     missed_first: Range | None
     missed_between: Range | None
@@ -93,7 +95,6 @@ def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], obje
     late = objectives.time_to_first_token if objectives is not None else None
     slow = objectives.inter_token_latency if objectives is not None else None
     price = declared.price
-    counts = [copies for _, copies, _ in outcomes[0].capacity]
     return Replayed(
         name=declared.name,
         source=source,
@@ -102,14 +103,16 @@ def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], obje
         instance_hours=hours,
         dollars=(hours[0] * price, hours[1] * price, hours[2] * price) if price is not None else None,
         failed=outcomes[0].served.failed,
+        time_to_first_token=_range([_mean(each) * 1000 for each in first]),
         time_to_first_token_p50=_range([_quantile(each, 0.5) * 1000 for each in first]),
         time_to_first_token_p99=_range([_quantile(each, 0.99) * 1000 for each in first]),
+        inter_token_latency=_range([_mean(each) * 1000 for each in between]),
         inter_token_latency_p50=_range([_quantile(each, 0.5) * 1000 for each in between]),
         missed_first=_missed(first, late),
         missed_between=_missed(between, slow),
         waited=_range([len(o.served.waits) / max(1, len(o.served.first)) for o in outcomes]),
-        wait=_range([statistics.fmean(o.served.waits) * 1000 if o.served.waits else 0.0 for o in outcomes]),
-        copies=(min(counts, default=0), max(counts, default=0)),
+        wait=_range([_mean(o.served.waits) * 1000 for o in outcomes]),
+        copies=outcomes[0].copies,
         capacity=tuple(outcomes[0].capacity),
         notes=declared.notes,
     )
@@ -117,6 +120,10 @@ def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], obje
 
 def _range(values: Sequence[float]) -> Range:
     return values[0], min(values), max(values)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else 0.0
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
@@ -130,20 +137,24 @@ def _missed(times: Sequence[Sequence[float]], limit: float | None) -> Range | No
 
 
 def sentence(before: Replayed, after: Replayed) -> str:
-    """For instance ``$231 instead of $1,155 for chat/Qwen, 1.2% of first tokens late instead of 0.3%``."""
+    """For instance ``Chat/Qwen: $231 instead of $1,155, 23 instance-hours instead of 115``."""
     parts: list[str] = []
     if after.dollars is not None and before.dollars is not None:
-        parts.append(f"${after.dollars[0]:,.0f} instead of ${before.dollars[0]:,.0f}")
-    parts.append(f"{after.instance_hours[0]:,.0f} instance-hours instead of {before.instance_hours[0]:,.0f}")
+        parts.append(f"${_plain(after.dollars[0])} instead of ${_plain(before.dollars[0])}")
+    parts.append(f"{_plain(after.instance_hours[0])} instance-hours instead of {_plain(before.instance_hours[0])}")
     for name, new, old in (
-        ("first tokens", after.missed_first, before.missed_first),
-        ("tokens", after.missed_between, before.missed_between),
+        ("first token", after.missed_first, before.missed_first),
+        ("other tokens", after.missed_between, before.missed_between),
     ):
         if new is not None and old is not None:
-            parts.append(f"{new[0]:.1%} of {name} late instead of {old[0]:.1%}")
+            parts.append(f"{name} late in {new[0]:.1%} of requests instead of {old[0]:.1%}")
     if after.failed or before.failed:
         parts.append(f"{after.failed:,} requests failed instead of {before.failed:,}")
-    return f"{parts[0]} for {after.name}{''.join(f', {part}' for part in parts[1:])}"
+    return f"{after.name}: {', '.join(parts)}"
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def busiest(traffic: Traffic) -> tuple[float, float]:

@@ -79,7 +79,7 @@ def declared(
     components = list(endpoint.components.values())
     if len(components) > 1:
         raise ReplayError(f"{name}: it serves {len(components)} models, and traffic does not say for which it is")
-    choice = _choice(endpoint)
+    choice, objectives = _choice(endpoint)
     recipe = _recipe(name, endpoint, components[0] if components else None, types[0], choice, known)
     forecasts = forecaster(recipe, traffic.lengths, calibration)
     if forecasts is None:
@@ -99,7 +99,6 @@ def declared(
     initial = number(counted)
     memory = estimate(recipe)
     slowest = _START_SECONDS + _SECONDS_A_GB * (memory.fixed_gb if memory is not None else 0.0)
-    settings: dict[str, Any] = dict(choice.objectives) if choice is not None else {}
     return Declared(
         name=name,
         instance_type=types[0],
@@ -109,16 +108,19 @@ def declared(
         scaling=scaling,
         start_seconds=slowest if start_seconds is None else start_seconds,
         price=prices.get(types[0]),
-        objectives=Objectives(**settings) if choice is not None else None,
+        objectives=objectives,
         notes=tuple(notes),
     )
 
 
-def _choice(endpoint: Endpoint) -> RecordedChoice | None:
+def _choice(endpoint: Endpoint) -> tuple[RecordedChoice | None, Objectives | None]:
+    """The choice in an endpoint's metadata, and its objectives; None where another release has written it otherwise."""
     try:
-        return RecordedChoice.model_validate(endpoint.resource.metadata.get(CHOICE_KEY))
-    except ValidationError:
-        return None
+        choice = RecordedChoice.model_validate(endpoint.resource.metadata.get(CHOICE_KEY))
+        settings: dict[str, Any] = dict(choice.objectives)
+        return choice, Objectives(**settings)
+    except (ValidationError, RecipeError):
+        return None, None
 
 
 def _recipe(
@@ -162,7 +164,8 @@ def _scaling(template: Template, target: Resource, start: dt.datetime, notes: li
         if target.logical_id not in resource.references:
             continue
         policy = _policy(template, resource)
-        unknown = {metric for alarm in policy.alarms for metric in _metrics(alarm)} - METRICS
+        read = {each for alarm in policy.alarms for each in _metrics(alarm)}
+        unknown = {f"{metric} by {period} s" for metric, period in read if METRICS.get(metric) != period}
         if not policy.alarms or unknown:
             watched = f"reads {', '.join(sorted(unknown))}" if unknown else "has no alarm in the template"
             notes.append(f"{resource.label} {watched}, which is not simulated: it does nothing here.")
@@ -187,13 +190,14 @@ def _policy(template: Template, resource: Resource) -> Policy:
     return Policy(described, alarms)
 
 
-def _metrics(alarm: Mapping[str, Any]) -> Iterator[str]:
+def _metrics(alarm: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
+    """The metrics of an alarm, with their periods in seconds."""
     if "MetricName" in alarm:
-        yield str(alarm["MetricName"])
+        yield str(alarm["MetricName"]), number(alarm.get("Period"))
     for metric in as_array(alarm.get("Metrics")):
         stat = as_object(as_object(metric).get("MetricStat"))
         if stat:
-            yield str(as_object(stat.get("Metric")).get("MetricName"))
+            yield str(as_object(stat.get("Metric")).get("MetricName")), number(stat.get("Period"))
 
 
 def _schedule(action: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,20 +14,16 @@ from constructs_optim_local.cloudwatch.metric_math import Series
 
 # An Auto Scaling action is invoked once a minute while its alarm is in its state (CloudWatch user guide).
 _AGAIN_SECONDS = 60.0
-# Metrics of requests in flight come every ten seconds, the others every minute.
-PERIODS = (10, 60)
 _KEPT_POINTS = 200
-METRICS = frozenset(
-    {
-        "ConcurrentRequestsPerModel",
-        "ConcurrentRequestsPerCopy",
-        "InvocationsPerInstance",
-        "InvocationsPerCopy",
-        "Invocations",
-        "NoCapacityInvocationFailures",
-    }
-)
-"""Those that a simulation has."""
+METRICS: Mapping[str, int] = {
+    "ConcurrentRequestsPerModel": 10,
+    "ConcurrentRequestsPerCopy": 10,
+    "InvocationsPerInstance": 60,
+    "InvocationsPerCopy": 60,
+    "Invocations": 60,
+    "NoCapacityInvocationFailures": 60,
+}
+"""The metrics that a simulation has, with their period in seconds."""
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,13 @@ _SAMPLE_SECONDS = 300.0
 class Outcome:
     """What became of the traffic: hours of instances, requests, and the capacity over time.
 
-    ``capacity`` has the seconds, the copies in service and the requests in flight, every five minutes.
+    ``copies`` are the fewest and the most in service. ``capacity`` has the seconds, the copies in service and the
+    requests in flight, every five minutes.
     """
 
     instance_hours: float
     served: Served
+    copies: tuple[int, int]
     capacity: list[tuple[float, int, float]] = field(default_factory=list[tuple[float, int, float]])
 
 
@@ -49,7 +51,9 @@ class _Simulation:
         self._in_flight, self._flown, self._flown_since = 0, 0.0, 0.0
         self._arrived, self._refused = 0, 0
         self._instance_seconds = 0.0
-        self._outcome = Outcome(0.0, self._served)
+        self._paid_until = 0.0
+        self._fewest = self._most = declared.copies
+        self._capacity: list[tuple[float, int, float]] = []
         for _ in range(declared.copies):
             self._add(0.0)
 
@@ -57,7 +61,7 @@ class _Simulation:
         """Until the last request has ended."""
         traffic, count = self._traffic, len(self._traffic)
         tick, ticks, index = _TICK_SECONDS, 0, 0
-        next_sample = 0.0
+        now = next_sample = 0.0
         while index < count or self._in_flight:
             arrival = traffic.seconds[index] if index < count else math.inf
             end = self._ends[0][0] if self._ends else math.inf
@@ -66,7 +70,7 @@ class _Simulation:
                 ticks += 1
                 self._tick(now, ticks)
                 if now >= next_sample:
-                    self._outcome.capacity.append((now, len(self._copies), float(self._in_flight)))
+                    self._capacity.append((now, len(self._copies), float(self._in_flight)))
                     next_sample += _SAMPLE_SECONDS
                 tick += _TICK_SECONDS
             elif now == end:
@@ -74,8 +78,8 @@ class _Simulation:
             else:
                 self._arrive(now, traffic.input_tokens[index], traffic.output_tokens[index])
                 index += 1
-        # What is paid for is whole from the first request to the last.
-        return Outcome(self._instance_seconds / 3600, self._served, self._outcome.capacity)
+        self._pay(now)
+        return Outcome(self._instance_seconds / 3600, self._served, (self._fewest, self._most), self._capacity)
 
     def _arrive(self, now: float, input_tokens: int, output_tokens: int) -> None:
         self._arrived += 1
@@ -110,9 +114,15 @@ class _Simulation:
         self._flown_since = now
         self._in_flight += change
 
+    def _pay(self, now: float) -> None:
+        """Pay for the instances that start, serve or drain since the last time."""
+        copies = len(self._copies) + len(self._starting) + len(self._leaving)
+        instances = math.ceil(copies / self._declared.copies_per_instance)
+        self._instance_seconds += instances * (now - self._paid_until)
+        self._paid_until = now
+
     def _tick(self, now: float, ticks: int) -> None:
-        instances = math.ceil((len(self._copies) + len(self._starting)) / self._declared.copies_per_instance)
-        self._instance_seconds += instances * _TICK_SECONDS
+        self._pay(now)
         self._fly(now, 0)
         scaling, serving = self._declared.scaling, len(self._copies)
         if scaling is not None:
@@ -136,6 +146,7 @@ class _Simulation:
         # SageMaker changes nothing while it is changing something.
         if scaling is not None and not self._starting:
             self._scale(scaling.wanted(self._desired, now), now)
+        self._fewest, self._most = min(self._fewest, len(self._copies)), max(self._most, len(self._copies))
 
     def _scale(self, wanted: int, now: float) -> None:
         for _ in range(wanted - self._desired):

@@ -25,10 +25,10 @@ _COLUMNS = (
     ("seconds", "input_tokens", "output_tokens"),
     ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
     ("Timestamp", "Request tokens", "Response tokens"),
-    ("timestamp", "input_length", "output_length"),
 )
 _USAGE = ("prompt_tokens", "completion_tokens")
-_MOST_TOKENS = 10_000_000
+_MOST_TOKENS = 1_000_000
+_MOST_DAYS = 92
 
 
 class TrafficError(ValueError):
@@ -80,11 +80,16 @@ def read_traffic(path: Path, lengths: tuple[int | None, int | None] = (None, Non
         requests = sorted(_requests(path), key=lambda request: request.at)
     except OSError as error:
         raise TrafficError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, csv.Error) as error:
         raise TrafficError(f"{path} is not traffic: {error}") from None
     if not requests:
         raise TrafficError(f"{path} has no request with a time: what cannot be placed in time cannot be replayed")
-    first = requests[0]
+    first, last = requests[0], requests[-1]
+    if last.at - first.at > _MOST_DAYS * 86_400:
+        raise TrafficError(
+            f"{path} has requests from {first.at:g} to {last.at:g} seconds, which is more than {_MOST_DAYS} days: "
+            "leave out those that are not of one time"
+        )
     start = dt.datetime.fromtimestamp(first.at, dt.UTC) if first.is_clock else Traffic.start
     traffic = Traffic(start=start)
     left_out = 0
@@ -98,14 +103,14 @@ def read_traffic(path: Path, lengths: tuple[int | None, int | None] = (None, Non
         traffic.output_tokens.append(expected)
     if not len(traffic):
         raise TrafficError(
-            f"{path} does not say how many tokens its {left_out} requests have: captures whose responses have usage "
+            f"{path} does not say how many tokens its requests have: captures whose responses have usage "
             "do, and --input-tokens and --output-tokens say it of all others"
         )
     return Traffic(traffic.seconds, traffic.input_tokens, traffic.output_tokens, start, left_out)
 
 
 def _requests(path: Path) -> Iterator[_Request]:
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         first = file.readline()
         if not first.strip():
             return
@@ -116,7 +121,7 @@ def _requests(path: Path) -> Iterator[_Request]:
         rows = csv.DictReader(file)
         columns = next((each for each in _COLUMNS if {*each} <= {*(rows.fieldnames or ())}), None)
         if columns is None:
-            wanted = " or ".join(",".join(each) for each in _COLUMNS[:3])
+            wanted = " or ".join(",".join(each) for each in _COLUMNS)
             raise ValueError(f"it starts with {first.strip()[:200]!r}, and not with the columns {wanted}")
         for row in rows:
             at, is_clock = _moment(row[columns[0]])
@@ -126,7 +131,7 @@ def _requests(path: Path) -> Iterator[_Request]:
 def _of_line(line: str) -> _Request | None:
     document = json.loads(line)
     if not isinstance(document, dict):
-        raise ValueError(f"{line.strip()[:200]!r} is no object")
+        raise ValueError(f"{line.strip()[:200]!r} is not a JSON object")
     if "captureData" in document:
         return _of_capture(line)
     if "timestamp" not in document:
@@ -155,7 +160,7 @@ def _moment(value: object) -> tuple[float, bool]:
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text[:200]!r} is no time: seconds and 2026-11-02T10:00:00Z are") from None
+        raise ValueError(f"{text[:200]!r} is not a time, such as 12.5 (seconds) or 2026-11-02T10:00:00Z") from None
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)).timestamp(), True
 
 

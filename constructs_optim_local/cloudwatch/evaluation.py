@@ -1,7 +1,8 @@
 """What state a metric alarm is in, from the datapoints there are.
 
 Sources: CloudWatch user guide, "Using Amazon CloudWatch alarms" (periods, evaluation periods, M out of N) and
-"Configuring how CloudWatch alarms treat missing data". An alarm is evaluated here when a datapoint comes or the alarm
+"Configuring how CloudWatch alarms treat missing data"; AWS re:Post, "Why did my CloudWatch alarm send me a notification
+after a single breached data point?". An alarm is evaluated here when a datapoint comes or the alarm
 changes, not by the clock, and one whose range has no datapoint at all keeps its state: what SetAlarmState set stays.
 """
 
@@ -83,7 +84,12 @@ def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluatio
         case "notBreaching":
             alarmed = breaching >= least
         case _:
-            alarmed = breaching >= min(least, len(values))
+            # Fewer are enough once the oldest of them is that old, and no later one is within the threshold.
+            breaches = [compare(series[at], threshold) if at in series else None for at in window]
+            since = breaches[: breaches.index(False)] if False in breaches else breaches
+            is_old = True in since[least - 1 :]
+            undecided = breaching < least and not is_old and False not in breaches
+            alarmed = previous == "ALARM" if undecided else breaching >= least or is_old
     reason = (
         f"Threshold Crossed: {breaching} out of the last {len(values)} datapoints "
         f"[{', '.join(f'{value:g}' for value in values)}] for {alarm['ComparisonOperator']} of {threshold:g} "

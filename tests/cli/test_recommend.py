@@ -115,7 +115,7 @@ def test_json_has_what_the_table_has_and_more(store: Store) -> None:
 def test_the_table_explains_the_ranking_and_suggests_the_plan_command(store: Store) -> None:
     result = run(MODEL, *TYPES, *CHAT, "--limit", "2")
     assert result.exit_code == 0, result.output
-    assert "for 4 requests/s of 1000+300 tokens, first token within 5000 ms, then every 100 ms" in result.stdout
+    assert "for 4 requests/s of 1000+300 tokens, first token within 5000 ms, a token every 100 ms" in result.stdout
     assert re.search(r"forecast (from \d+ measurements|without a measurement) of such", result.stdout)
     assert "recipes more; --limit shows them" in result.stdout
     assert "Left out, by rule: OPT012" in result.stdout
@@ -184,10 +184,12 @@ def test_published_benchmarks_are_shown_beside_the_forecast(store: Store) -> Non
 def test_lengths_that_are_not_given_are_assumed_and_noted() -> None:
     (assumed,) = [note for note in recommended(*QWEN[1:], model=QWEN[0])["notes"] if note.startswith("Assumed")]
     usual = recommended(*QWEN[1:], model=QWEN[0])["objectives"]
-    assert f"{usual['input_tokens']} input and {usual['output_tokens']} output tokens" in assumed
+    lengths = f"{usual['input_tokens']} input tokens (--input-tokens) and {usual['output_tokens']} output tokens"
+    assert lengths in assumed
     one = recommended(*QWEN[1:], "--output-tokens", "50", model=QWEN[0])
     assert one["objectives"]["output_tokens"] == 50
-    assert any("50 output tokens" in note for note in one["notes"])
+    assert any(note.startswith(f"Assumed {usual['input_tokens']} input tokens (--in") for note in one["notes"])
+    assert not any("50 output tokens" in note for note in one["notes"])
     given = recommended(*QWEN[1:], *LENGTHS, model=QWEN[0])
     assert not any("Assumed" in note for note in given["notes"])
 
@@ -206,7 +208,9 @@ def test_update_records_the_first_one_and_says_so(folder: Path) -> None:
     result = run(*QWEN, *CHAT, *prices_of(folder, p5_48xlarge=60), "--update")
     assert result.exit_code == 0, result.output
     ((name, choice),) = Lock.read(folder / LOCK_FILE).choices.items()
-    assert name == "Qwen/Qwen3-32B for 4 requests/s of 1000+300 tokens, first token within 5000 ms, then every 100 ms"
+    assert (
+        name == "Qwen/Qwen3-32B for 4 requests/s of 1000+300 tokens, first token within 5000 ms, a token every 100 ms"
+    )
     first = recommended(*QWEN[1:], *CHAT, *prices_of(folder, p5_48xlarge=60), model=QWEN[0])["candidates"][0]
     (pool,) = choice.pools
     assert (pool.instance_type, [*pool.techniques]) == (first["instance_type"], first["techniques"])
@@ -277,17 +281,71 @@ def test_several_instance_types_are_recorded_in_the_order_of_the_ranking(folder:
     assert result.exit_code == 0, result.output
     (choice,) = Lock.read(folder / LOCK_FILE).choices.values()
     ranked = recommended(*QWEN[1:], *CHAT, *known, "--limit", "100", model=QWEN[0])["candidates"]
-    order = [*dict.fromkeys(each["instance_type"] for each in ranked if each["meets"])]
+    first = ranked[0]
+    fitting = [
+        each
+        for each in ranked
+        if each["meets"] and each["copies"] <= first["copies"] and each["instances"] <= first["instances"]
+    ]
+    order = [*dict.fromkeys(each["instance_type"] for each in fitting)]
     assert [pool.instance_type for pool in choice.pools] == order
-    assert len(order) == 2
-    assert f", or {order[1]}" in result.stdout
+    assert (len(order) == 2) is (f", or {order[-1]}" in result.stdout)
+    said = "No more than "
+    assert (said in result.stdout) is (len(order) < 3)
+
+
+def test_another_instance_type_is_recorded_only_where_as_many_of_it_do(folder: Path) -> None:
+    """One p5.48xlarge does what takes several g6e.12xlarge, which cannot take its place."""
+    known = prices_of(folder, p5_48xlarge=6, g6e_12xlarge=13)
+    rate = ("--rps", "40", *LENGTHS)
+    result = run(*QWEN, *rate, *known, "--update", "--pools", "2")
+    assert result.exit_code == 0, result.output
+    (choice,) = Lock.read(folder / LOCK_FILE).choices.values()
+    assert [pool.instance_type for pool in choice.pools] == [P5]
+    assert "No more than 1 instance type can be recorded" in result.stdout
+
+
+def test_json_has_what_was_recorded(folder: Path) -> None:
+    result = run(*QWEN, *CHAT, "--update", "--format", "json")
+    assert result.exit_code == 0, result.output
+    recorded = json.loads(result.stdout)["recorded"]
+    assert recorded[0].startswith(f"{LOCK_FILE} has the choice for Qwen/Qwen3-32B for 4 requests/s")
+
+
+def test_recipes_whose_context_is_too_short_for_the_requests_are_left_out(folder: Path) -> None:
+    long = ("--input-tokens", "20000", "--output-tokens", "500", "--rps", "0.001", "--quality", "lossless")
+    found = recommended(*long, "--offline", "--instance-type", "ml.p5.4xlarge", "--limit", "100", model=QWEN[0])
+    left_out = [each for each in found["left_out"] if each["rule"] == "OPT231"]
+    assert any("a request has 20500 tokens, and its context has" in each["reason"] for each in left_out)
+    refused = {tuple(each["techniques"]) for each in left_out}
+    assert not refused & {tuple(each["techniques"]) for each in found["candidates"]}
+
+
+def test_what_misses_the_objectives_is_ranked_by_how_far(folder: Path) -> None:
+    result = run(*QWEN[:1], *LENGTHS, "--itl", "2ms", "--offline", "--quality", "lossless", "--format", "json")
+    found = json.loads(result.stdout)["candidates"]
+    missed = [float(each["missed"][0].split(" ms")[0].rpartition(" ")[2].replace(",", "")) for each in found]
+    assert missed == sorted(missed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--pools", "2", *CHAT), "--update is not given"),
+        (("--max-price", "10", "--offline", *CHAT), "--max-price needs prices. There are no prices"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(arguments: tuple[str, ...], said: str) -> None:
+    result = run(QWEN[0], *arguments)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.replace("│", "").split())
 
 
 def test_where_nothing_meets_the_nearest_are_listed_with_what_to_give_up(folder: Path) -> None:
     arguments = (*QWEN, *LENGTHS, "--itl", "3ms", "--quality", "lossless", "--instance-type", P5)
     result = run(*arguments, "--update")
     assert result.exit_code == 2
-    assert "Nothing meets requests of 1000+300 tokens, then every 3 ms, lossless" in result.stderr
+    assert "Nothing meets requests of 1000+300 tokens, a token every 3 ms, lossless" in result.stderr
     assert "with a probability of 80%" in result.stderr
     assert len(rows(result)) > 1
     assert re.search(r"^1[\d, ]*: inter-token latency: [\d,]+ ms instead of 3$", result.stdout, re.MULTILINE)
@@ -432,7 +490,7 @@ def test_a_model_of_unknown_size_is_listed_without_a_forecast_and_with_how_to_lo
     result = run("acme/mine", "--offline", "--instance-type", P5, *LENGTHS)
     assert result.exit_code == 2
     assert "no forecast: the size of the model is not known; `constructs-optim lock --model`" in result.stdout
-    assert "Nothing meets" in result.stderr
+    assert "Nothing can be forecast: the size of acme/mine is not known." in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from typer.testing import CliRunner, Result
 from constructs_optim import Model, OptimizedEndpoint
 from constructs_optim.cli import replay as replay_module
 from constructs_optim.cli.main import app
+from constructs_optim.explanation.assembly import StackTemplate, read_assembly
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel, RecordedPool
 from constructs_optim.recipe.objectives import Objectives, choice_name
 
@@ -72,11 +75,13 @@ def test_two_declarations_are_compared_in_dollars_latencies_and_capacity(apps: t
     assert result.exit_code == 0, result.output
     first, *lines = result.stdout.splitlines()
     assert first.startswith(
-        "901 requests in 0.0 days, 0.25 a second and 0.25 in the busiest hour, of 800 input and 200"
+        "901 requests in 0.042 days, 0.25 a second and 0.25 in the busiest hour, of 800 input and 200"
     )
-    assert [line.split()[-2:] for line in lines if line.startswith("dollars")] == [["20", "10"]]
-    assert any(line.startswith("first tokens late") and line.split()[-1] == "100.0%" for line in lines)
-    assert f"{proposed} instead of {deployed}: $10 instead of $20 for Chat/Qwen" in result.stdout
+    # The second instance leaves after the fifteen minutes that its alarm looks at.
+    (dollars,) = [line for line in lines if line.startswith("dollars")]
+    assert [dollar[:4] for dollar in re.findall(r"(?<= )\d+\.\d+", dollars)] == ["20.0", "12.5"]
+    assert any(line.startswith("first token late") and line.split()[-1] == "100.0%" for line in lines)
+    assert f"{proposed} instead of {deployed}: Chat/Qwen: $12.5 instead of $20, 1.25 instance-hours" in result.stdout
     given = (*given, "--against", deployed, "--format", "json")
     document = json.loads(replayed(*given).stdout)
     assert (document["requests"], document["seconds"]) == (901, 3600)
@@ -99,7 +104,9 @@ def test_explain_has_a_line_of_what_the_traffic_would_have_cost(apps: tuple[Path
     result = CliRunner().invoke(app, ["explain", str(proposed), *map(str, given)])
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
-    assert f"The traffic of {folder / 'hour.csv'} would have cost $10 instead of $20 for Chat/Qwen" in said
+    assert f"With the traffic of {folder / 'hour.csv'}, Chat/Qwen: $12.5 instead of $20" in said
+    alone = CliRunner().invoke(app, ["explain", str(proposed), "--traffic", str(folder / "hour.csv")])
+    assert (alone.exit_code, "needs --against" in alone.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,7 @@ def test_explain_has_a_line_of_what_the_traffic_would_have_cost(apps: tuple[Path
     [
         ("input_tokens,output_tokens\n5,5\n", "not with the columns seconds,"),
         ("", "has no request with a time"),
-        ("seconds,input_tokens,output_tokens\nsoon,5,5\n", "soon"),
+        ("seconds,input_tokens,output_tokens\nsoon,5,5\n", "not a time"),
     ],
 )
 def test_traffic_that_cannot_be_replayed_is_refused(
@@ -124,13 +131,8 @@ def test_traffic_that_cannot_be_replayed_is_refused(
         assert "Traceback" not in result.output
 
 
-def test_what_has_no_endpoint_is_refused(folder: Path) -> None:
-    empty = written(folder / "empty", stack({}))
-    result = replayed("--traffic", folder / "hour.csv", "--against", empty, "--offline")
-    assert (result.exit_code, "There is no endpoint in" in result.output) == (2, True)
-
-
-def test_an_endpoint_that_is_not_of_this_library_is_refused(folder: Path) -> None:
+def foreign(folder: Path, *more: StackTemplate) -> Path:
+    """An app with an endpoint that another tool has declared."""
     variant = {"VariantName": "AllTraffic", "ModelName": "mine", "InstanceType": "ml.g5.12xlarge"}
     other = {
         "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": {"ProductionVariants": [variant]}},
@@ -139,8 +141,52 @@ def test_an_endpoint_that_is_not_of_this_library_is_refused(folder: Path) -> Non
             "Properties": {"EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]}},
         },
     }
-    foreign = written(folder / "foreign", stack(other))
-    result = replayed("--traffic", folder / "hour.csv", "--against", foreign, "--offline")
+    return written(folder / "foreign", stack(other), *more)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--ttft", "soon"), "a duration as text has a unit"),
+        (("--input-tokens", "0"), "--input-tokens"),
+        (("--start-seconds", "-5"), "--start-seconds"),
+        (("--chart", "week.bmp"), "a .svg or .png file in a folder that exists"),
+        (("--chart", "/nowhere/week.svg"), "a .svg or .png file in a folder that exists"),
+        (("--endpoint", "Chat/Other"), "There is no endpoint to simulate"),
+    ],
+)
+def test_wrong_options_are_refused(
+    apps: tuple[Path, Path], folder: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    result = replayed("--traffic", folder / "hour.csv", "--against", apps[0], "--offline", *arguments)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.replace("│", "").split())
+    assert "Traceback" not in result.output
+
+
+def test_an_app_is_not_compared_with_itself(apps: tuple[Path, Path], folder: Path) -> None:
+    result = replayed("--traffic", folder / "hour.csv", "--against", apps[0], "--against", apps[0], "--offline")
+    assert (result.exit_code, "--against names a folder twice" in result.stderr) == (2, True)
+
+
+def test_an_endpoint_that_cannot_be_simulated_is_noted_beside_others(apps: tuple[Path, Path], folder: Path) -> None:
+    (deployed,) = read_assembly(apps[0])
+    both = foreign(folder, replace(deployed, path="Mine", stack_name="Mine"))
+    result = replayed("--traffic", folder / "hour.csv", "--against", both, "--offline")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "Chat/Endpoint: what it serves is not described by this library." in said
+    assert "Mine/Qwen" in said
+
+
+def test_what_has_no_endpoint_is_refused(folder: Path) -> None:
+    empty = written(folder / "empty", stack({}))
+    result = replayed("--traffic", folder / "hour.csv", "--against", empty, "--offline")
+    assert (result.exit_code, "There is no endpoint to simulate in" in result.output) == (2, True)
+
+
+def test_an_endpoint_that_is_not_of_this_library_is_refused(folder: Path) -> None:
+    result = replayed("--traffic", folder / "hour.csv", "--against", foreign(folder), "--offline")
     assert result.exit_code == 2
     assert "what it serves is not described by this library" in " ".join(result.output.split())
 

@@ -229,6 +229,8 @@ def test_the_evaluation_sends_the_objectives_requests_and_compares_with_the_fore
         (59, "inter_token_latency"),
     ]
     assert request["Forecasts"][0] | {"Title": ""} == {
+        "InstanceType": "ml.p5.4xlarge",
+        "Copies": 3,
         "Concurrency": 1,
         "Metric": "time_to_first_token",
         "Title": "",

@@ -75,7 +75,10 @@ def alarm(**more: Any) -> dict[str, Any]:
         ("0 0 0", "OK", "OK", "OK", "OK"),
         ("- - 0", "OK", "OK", "OK", "OK"),
         ("X X X", "ALARM", "ALARM", "ALARM", "ALARM"),
-        ("- - X", "ALARM", "ALARM", "OK", "OK"),
+        # Two datapoints may still come that are within the threshold.
+        ("- - X", "OK", "ALARM", "OK", "OK"),
+        ("X - -", "ALARM", "ALARM", "OK", "OK"),
+        ("X 0 -", "OK", "OK", "OK", "OK"),
         ("0 X X", "OK", "OK", "OK", "OK"),
         ("X X -", "ALARM", "ALARM", "OK", "OK"),
         ("- - -", None, None, None, None),

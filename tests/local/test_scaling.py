@@ -46,10 +46,13 @@ def copies(sagemaker: Any, name: str, wanted: int) -> None:
     )
 
 
-def put(cloudwatch: Any, metric: str, value: float, **dimensions: str) -> None:
+def put(cloudwatch: Any, metric: str, value: float, *, seconds: int = 10, **dimensions: str) -> None:
+    """The same value in each of the last periods of ten seconds."""
     named = [{"Name": name, "Value": of} for name, of in dimensions.items()]
     datum = {"MetricName": metric, "Value": value, "Dimensions": named}
-    cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
+    now = dt.datetime.now(dt.UTC)
+    data = [{**datum, "Timestamp": now - dt.timedelta(seconds=ago)} for ago in range(seconds - 10, -10, -10)]
+    cloudwatch.put_metric_data(Namespace="AWS/SageMaker", MetricData=data)
 
 
 def test_registering_a_target_scales_it_into_its_capacity_range(sagemaker: Any, scaling: Any) -> None:
@@ -157,7 +160,7 @@ def test_copies_scale_to_zero_and_a_no_capacity_alarm_scales_one_out(
         TargetTrackingScalingPolicyConfiguration=tracking,
     )
     requests = "ConcurrentRequestsPerCopy"
-    put(cloudwatch, requests, 0.0, InferenceComponentName="sleeper")
+    put(cloudwatch, requests, 0.0, seconds=900, InferenceComponentName="sleeper")
     copies(sagemaker, "sleeper", 0)
     assert instance_count(sagemaker, "sleepy") == 0
     # Target tracking cannot leave zero, however many requests there are.
@@ -194,8 +197,8 @@ def test_target_tracking_follows_its_metric_in_proportion_and_cleans_up_its_alar
     names = [found["AlarmName"] for found in made["Alarms"]]
     assert len(cloudwatch.describe_alarms(AlarmNames=names)["MetricAlarms"]) == 2
     assert scaling.describe_scaling_policies(**of)["ScalingPolicies"][0]["Alarms"] == made["Alarms"]
-    put(cloudwatch, "ConcurrentRequestsPerModel", 20.0, EndpointName="another", VariantName="AllTraffic")
-    put(cloudwatch, "ConcurrentRequestsPerModel", 20.0, EndpointName="tracked", VariantName="AllTraffic")
+    put(cloudwatch, "ConcurrentRequestsPerModel", 20.0, seconds=30, EndpointName="another", VariantName="AllTraffic")
+    put(cloudwatch, "ConcurrentRequestsPerModel", 20.0, seconds=30, EndpointName="tracked", VariantName="AllTraffic")
     instances(sagemaker, "tracked", 5)
     scaling.deregister_scalable_target(**of)
     assert not cloudwatch.describe_alarms(AlarmNames=names)["MetricAlarms"]

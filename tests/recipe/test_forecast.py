@@ -385,21 +385,17 @@ def test_below_its_limit_a_server_takes_the_rate_that_is_asked_for(share: float)
     rate = share * server().at_limit().requests_per_second
     state = server().at_rate(rate)
     assert state.requests_per_second == pytest.approx(rate)
-    assert not state.saturated
 
 
-def test_above_its_limit_a_server_is_saturated_and_says_so() -> None:
+def test_above_its_limit_a_server_takes_its_limit() -> None:
     limit = server().at_limit()
     state = server().at_rate(1.5 * limit.requests_per_second)
-    assert state.saturated
     assert state.requests_per_second == limit.requests_per_second
     assert state.batch == MOST
 
 
 def test_users_beyond_the_batch_wait_for_others_to_end() -> None:
     limit, state = server().at_limit(), server().with_users(4 * MOST)
-    assert state.saturated
-    assert not server().with_users(MOST // 2).saturated
     assert state.requests_per_second == pytest.approx(limit.requests_per_second)
     # Three of four requests wait, each as long as a batch takes to pass.
     assert state.time_to_first_token > 2.5 * (EXPECTED - 1) * state.inter_token_latency

@@ -138,7 +138,7 @@ def test_a_default_is_as_if_it_were_stated() -> None:
         ({"input_tokens": 50}, "of 50+300 tokens"),
         ({"output_tokens": 50}, "of 1000+50 tokens"),
         ({"time_to_first_token": "1s"}, "first token within 1000 ms"),
-        ({"inter_token_latency": 40}, "then every 40 ms"),
+        ({"inter_token_latency": 40}, "a token every 40 ms"),
         ({"max_price_per_hour": 7.5}, "at most $7.5 an hour"),
         ({"quality": "lossless"}, "lossless"),
         ({"quality": "any"}, "any quality"),
@@ -161,7 +161,7 @@ def test_the_text_reads_as_a_sentence() -> None:
         confidence=0.9,
     )
     assert str(every) == (
-        "12 requests/s of 1000+300 tokens, first token within 1000 ms, then every 40 ms, at most $20 an hour, "
+        "12 requests/s of 1000+300 tokens, first token within 1000 ms, a token every 40 ms, at most $20 an hour, "
         "any quality, with 90%"
     )
 

@@ -52,7 +52,8 @@ def recommend_command(
     ] = None,
     itl: Annotated[str | None, typer.Option(metavar="TIME", help="The longest mean inter-token latency: 40ms.")] = None,
     rps: Annotated[
-        float | None, typer.Option(metavar="RATE", help="Requests per second, at random. Default: what one takes.")
+        float | None,
+        typer.Option(metavar="RATE", help="Requests per second, at random. Default: what one instance takes."),
     ] = None,
     input_tokens: Annotated[int | None, typer.Option(metavar="COUNT", help="Tokens of a prompt, on average.")] = None,
     output_tokens: Annotated[int | None, typer.Option(metavar="COUNT", help="Tokens of a response.")] = None,
@@ -92,6 +93,8 @@ def recommend_command(
     stated = stated_prices(prices).hosting if str(prices) != LISTED else None
     if offline and store is not None:
         raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
+    if pools > 1 and not update:
+        raise typer.BadParameter("--pools says how many instance types --update records, and --update is not given")
     if None in (input_tokens, output_tokens):
         usual = Workload()
         if update:
@@ -99,11 +102,16 @@ def recommend_command(
                 "a choice to deploy needs the lengths of your requests: --input-tokens and --output-tokens, "
                 "which `constructs-optim captures` counts of an endpoint, and `constructs-optim evaluate` reports"
             )
+        assumed = [
+            f"{count} {kind} tokens (--{kind}-tokens)"
+            for kind, given, count in (
+                ("input", input_tokens, usual.input_tokens),
+                ("output", output_tokens, usual.output_tokens),
+            )
+            if given is None
+        ]
         input_tokens, output_tokens = input_tokens or usual.input_tokens, output_tokens or usual.output_tokens
-        notes.append(
-            f"Assumed {input_tokens} input and {output_tokens} output tokens: --input-tokens and --output-tokens say "
-            "yours, on which all of this depends."
-        )
+        notes.append(f"Assumed {' and '.join(assumed)}: all of this depends on the lengths of your requests.")
     settings: dict[str, Any] = {
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
@@ -134,6 +142,8 @@ def recommend_command(
         configurations=published.configurations,
         calibration=calibration,
     )
+    if max_price is not None and not evidence.prices:
+        raise typer.BadParameter(f"--max-price needs prices. {notes[-1]}")
     chosen = version or published.version
     if chosen is None and store is not None and is_published:
         notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
@@ -157,6 +167,8 @@ def recommend_command(
         licence = f"{row.license.name} ({row.license.url})"
         how = "accept it (--accept-eula)" if is_published else "accept it, and store a token (--token-secret-arn)"
         notes.append(f"The model is gated: read {licence} before you {how}.")
+    is_met = bool(recommendation.candidates) and recommendation.candidates[0].meets
+    said = _record(source, recommendation, lock, file, pools) if update and is_met else []
     if format == "json":
         ranked = enumerate(recommendation.candidates[:limit], 1)
         report = {
@@ -169,40 +181,48 @@ def recommend_command(
             "left_out": recommendation.excluded,
             "published_elsewhere": recommendation.elsewhere,
             "notes": notes,
+            "recorded": said,
         }
         print_json(report)
     else:
         _print(named, region, recommendation, notes, limit, left_out)
+        for each in said:
+            say(each)
     if not recommendation.candidates:
         raise failed("No recipe is left: --left-out lists the reasons.")
-    if not recommendation.candidates[0].meets:
+    if all(candidate.forecast is None for candidate in recommendation.candidates):
+        raise failed(
+            f"Nothing can be forecast: the size of {named.name} is not known. `constructs-optim lock --model "
+            f"{named.name}` looks it up."
+        )
+    if not is_met:
         raise failed(f"Nothing meets {objectives} with a probability of {objectives.confidence:.0%}.")
-    if update:
-        _record(source, recommendation, lock, file, pools)
 
 
-def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path, pools: int) -> None:
-    """Write the choice, and say what it changes."""
-    preferred: dict[str, Candidate] = {}
-    for candidate in recommendation.candidates:
-        if candidate.meets and len(preferred) < pools:
-            preferred.setdefault(candidate.plan.instance_type, candidate)
+def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path, pools: int) -> list[str]:
+    """Write the choice; what it changes, in sentences."""
+    preferred = recommendation.pools(pools)
     objectives = recommendation.objectives
-    choice = recorded(model, objectives, [*preferred.values()], dt.date.today())
+    choice = recorded(model, objectives, preferred, dt.date.today())
     name = choice_name(model.name, objectives)
     before = lock.choices.get(name)
     if before is not None and choice.model_copy(update={"date": before.date}) == before:
-        say(f"{file} has this choice for {name} already.")
-        return
+        return [f"{file} has this choice for {name} already."]
     write_lock(lock.model_copy(update={"choices": {**lock.choices, name: choice}}), file)
-    said = f"{described(choice)}." if before is None else f"{differences(before, choice)}."
-    say(f"{file} has the choice for {name}: {said} Review and commit it.")
-    techniques = [parse(technique) for each in preferred.values() for technique in each.techniques]
+    change = described(choice) if before is None else differences(before, choice) or "only details of it change"
+    said = [f"{file} has the choice for {name}: {change}. Review and commit it."]
+    if len(preferred) < pools:
+        said.append(
+            f"No more than {counted(len(preferred), 'instance type')} can be recorded: no other meets the objectives "
+            f"with {counted(choice.instances, 'instance')}."
+        )
+    techniques = [parse(technique) for each in preferred for technique in each.techniques]
     named = [model, *(each for technique in techniques for each in (technique.ready_made, technique.beside) if each)]
     without = dict.fromkeys(each.name for each in named if is_missing(Commits(lock).given(each)))
     if without:
         models = "".join(f" --model {each}" for each in without)
-        say(f"Synthesis needs the commits of its models as well: constructs-optim lock{models}")
+        said.append(f"Synthesis needs the commits of its models as well: constructs-optim lock{models}")
+    return said
 
 
 def _candidate(rank: int, candidate: Candidate) -> dict[str, Any]:
@@ -236,7 +256,7 @@ def _print(
         _print_ranking(recommendation, limit)
         say(
             "Latencies are means in milliseconds, requests/s the most that these instances take; in brackets, what "
-            "holds with a probability of 90 %. Chance: of meeting the objectives."
+            "holds with a probability of 90 %. Chance: of meeting the latencies at that rate."
         )
         if (rest := len(recommendation.candidates) - limit) > 0:
             say(f"{counted(rest, 'recipe')} more; --limit shows them.")
@@ -270,11 +290,10 @@ def _grounds(candidate: Candidate) -> Sequence[str]:
     if between.error is None or first.error is None:
         return [f"forecast without a measurement of such a model on {candidate.plan.accelerator}"]
     own = f", {between.own} of them yours" if between.own else ""
-    of_own = "yours" if between.own else "which"
+    of_own = "of yours " if between.own else ""
     return [
-        f"forecast from {between.measurements} measurements of such models on {candidate.plan.accelerator}{own}; half "
-        f"of {of_own} it missed by up to {between.error:.0%} (first token: {first.error:.0%} of "
-        f"{first.own or first.measurements})"
+        f"forecast from {counted(between.measurements, 'measurement')} of such models on {candidate.plan.accelerator}"
+        f"{own}; median error {of_own}{between.error:.0%} (first token: {first.error:.0%})"
     ]
 
 

@@ -444,6 +444,8 @@ def _forecasts(choice: RecordedChoice | None, workload: Workload) -> list[dict[s
         return []
     return [
         {
+            "InstanceType": choice.pools[0].instance_type,
+            "Copies": choice.copies,
             "Concurrency": users,
             "Metric": metric.name,
             "Title": metric.title,

@@ -163,6 +163,11 @@ class Forecaster:
         }
         return [Measured(figure, self.group, self.recipe, value, forecast[figure]) for figure, value in figures.items()]
 
+    @property
+    def holds_a_request(self) -> bool:
+        """Whether the KV cache has room for one request."""
+        return self.copy.request_bytes(sum(self._lengths)) <= self.copy.cache_room
+
     def at_batch(self, batch: float) -> tuple[float, float]:
         """Seconds to the first token and between tokens, corrected, while a batch has so many requests."""
         state = self._server.with_batch(batch)

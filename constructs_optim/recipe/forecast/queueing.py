@@ -23,16 +23,12 @@ _BUSIEST = 0.98
 
 @dataclass(frozen=True)
 class Steady:
-    """A steady state: mean latencies in seconds, requests a second, and requests in a batch.
-
-    ``saturated``: more requests arrive than the server can take, and their queue grows, or waits for others to end.
-    """
+    """A steady state: mean latencies in seconds, requests a second, and requests in a batch."""
 
     time_to_first_token: float
     inter_token_latency: float
     requests_per_second: float
     batch: float
-    saturated: bool = False
 
 
 class Server:
@@ -68,16 +64,12 @@ class Server:
         if users > self.most_requests and batch >= 0.999 * limit:
             waited = users / state.requests_per_second - self._decoded * state.inter_token_latency
             first = max(state.time_to_first_token, waited)
-            return Steady(first, state.inter_token_latency, state.requests_per_second, batch, saturated=True)
+            return Steady(first, state.inter_token_latency, state.requests_per_second, batch)
         return state
 
     def at_rate(self, requests_per_second: float) -> Steady:
-        """The state where requests arrive at random, at this rate."""
-        batch = _root(lambda batch: self._rate(batch) - requests_per_second, self.most_requests)
-        state = self.with_batch(batch)
-        if state.requests_per_second < 0.999 * requests_per_second:
-            return Steady(**{**vars(state), "saturated": True})
-        return state
+        """The state where requests arrive at random, at this rate, or at the highest one that the server takes."""
+        return self.with_batch(_root(lambda batch: self._rate(batch) - requests_per_second, self.most_requests))
 
     def at_limit(self) -> Steady:
         """The state with as many requests as it can take."""

@@ -57,10 +57,11 @@ def _choice_is_recorded(intended: Intended) -> Iterator[Finding]:
         known = intended.recorded.get(intended.model) or sorted(intended.recorded)
         reason = f"none is recorded for these: the file has {'; '.join(known) or 'no choice'}"
         yield Finding("objectives", str(intended.objectives), intended.command, reason)
+    elif intended.mistake is not None:
+        reason = f"the recorded choice cannot be used, {intended.mistake}"
+        yield Finding("objectives", str(intended.objectives), intended.command, reason)
 
 
 def _faster_than_physics(name: str, asked: float | None, at_best: float | None) -> Iterator[Finding]:
     if asked is not None and at_best is not None and asked < at_best:
-        yield Finding(
-            f"objectives.{name}", asked, f"more than {at_best:.3g} ms, which takes the fastest of all recipes"
-        )
+        yield Finding(f"objectives.{name}", asked, f"more than {at_best:.3g} ms: the fastest recipe takes that")

@@ -11,7 +11,7 @@ from ..requests.run_properties import EvaluationRequest
 from .benchmark_output import Level
 from .differences import Measured, intervals
 from .evaluated_fleet import Fleet
-from .forecasts import compared, outside
+from .forecasts import compared, other_fleet, outside
 from .gate import Findings
 
 _SHOWN = (
@@ -49,10 +49,13 @@ def result(
     }
     component, measured = request.inference_component_name, {level.concurrency: level.metrics for level in levels}
     recipe = next((each.recipe for each in request.subjects if each.instance_type == evaluated.instance_type), None)
-    forecast = [each.document for each in compared(request.forecasts, measured)]
-    findings = [
+    unlike = other_fleet(request.forecasts, evaluated.instance_type, evaluated.copies)
+    forecasts = request.forecasts if unlike is None else ()
+    forecast = [each.document for each in compared(forecasts, measured)]
+    findings = [f"Not compared with the forecast: {unlike}."] if unlike is not None else []
+    findings += [
         f"{each}. `constructs-optim recommend` with --store {request.bucket} forecasts with this measurement."
-        for each in outside(request.forecasts, measured)
+        for each in outside(forecasts, measured)
     ]
     return {
         "subject": {

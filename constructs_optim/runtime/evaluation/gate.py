@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
 from ..store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
 from .differences import COUNTS, SAMPLED, Comparison, Difference, Measured
-from .forecasts import missed
+from .forecasts import missed, other_fleet
 from .formula import calculate
 from .samples import samples_of
 
@@ -168,8 +168,11 @@ def judge(request: EvaluationRequest, records: RunRecords, before: RunRecords | 
         levels = _levels(records, run)
         found = find(request.gate, levels, replaced, compared)
         if request.gate.forecast:
+            subject = (records.read(RESULT, run) or {}).get("subject", {})
+            unlike = other_fleet(request.forecasts, subject.get("instance_type", ""), subject.get("copies", 0))
             measured = {users: level.metrics for users, level in levels.items()}
-            found.misses.extend(missed(request.forecasts, measured))
+            found.misses.extend(missed(request.forecasts, measured) if unlike is None else ())
+            found.undecided.extend([unlike] if unlike is not None else ())
     report, misses = f"Report: {records.uri()}. {_NEXT_STEP}", "; ".join(found.misses)
     refusal = f"{request.label} does not meet its requirements: {misses}. {report}" if misses else None
     return Verdict(found, refusal, before.key if before is not None else None)

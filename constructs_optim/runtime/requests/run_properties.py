@@ -113,15 +113,26 @@ class Quality(Properties):
 
 
 class Forecast(Properties):
-    """What is expected of a metric under so many users: an interval that holds it with a probability of 90 %."""
+    """What is expected of a metric under so many users, of so many copies on an instance type.
 
+    ``low`` and ``high`` are an interval that holds it with a probability of 90 %.
+    """
+
+    instance_type: InstanceType
+    copies: Annotated[int, Field(ge=1, le=1_000_000)]
     concurrency: _Users
     metric: _Metric
-    title: str = ""
-    unit: str = ""
+    title: _Text
+    unit: _Text
     value: Annotated[float, Field(gt=0)]
     low: Annotated[float, Field(gt=0)]
     high: Annotated[float, Field(gt=0)]
+
+    @model_validator(mode="after")
+    def _is_within(self) -> Forecast:
+        if not self.low <= self.value <= self.high:
+            raise ValueError("Value is not between Low and High")
+        return self
 
 
 class Gate(Properties):
