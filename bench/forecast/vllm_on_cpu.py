@@ -1,4 +1,4 @@
-"""A real vLLM on this machine's CPU, forecast and measured: calibrated on 4 configurations, tested on 8 others.
+"""A real vLLM on a CPU, forecast and measured: calibrated on 4 configurations, tested on 8 others.
 
     make models && bash tooling/install_engine.sh && python bench/forecast/vllm_on_cpu.py
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import shlex
 from functools import cache
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 import typer.main
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app
 from constructs_optim.recipe import Model, Recipe, RecipeError, plan
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedChoice, RecordedModel
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedChoice, RecordedLatencies, RecordedModel
 from constructs_optim.recipe.choices import chosen, command_of, described, differences, expected, recorded
 from constructs_optim.recipe.objectives import Objectives, choice_name
 from constructs_optim.recipe.recommendation import Candidate, Evidence, Recommendation, recommend
@@ -119,6 +121,38 @@ def test_a_candidate_without_a_forecast_cannot_be_chosen() -> None:
     found = recommend(unknown, CHAT, region=REGION, instance_types=(P5,))
     with pytest.raises(ValueError, match="has no forecast"):
         recorded(unknown, CHAT, found.candidates, TODAY)
+
+
+@pytest.mark.parametrize(
+    ("edited", "said"),
+    [
+        ({"objectives": {}}, "its objectives are not those that it is recorded for"),
+        ({"techniques": ("quantization=of_the_next_release",)}, "'quantization=of_the_next_release'"),
+        ({"server": "of-the-next-release", "max_concurrent_requests": 8}, "there is no server 'of-the-next-release'"),
+    ],
+)
+def test_an_edited_choice_that_cannot_be_deployed_is_refused_with_what_is_wrong(
+    edited: dict[str, Any], said: str
+) -> None:
+    before = choice()
+    pool = before.pools[0].model_copy(update=edited)
+    after = before.model_copy(update=edited if "objectives" in edited else {"pools": (pool,)})
+    lock = Lock(choices={choice_name(QWEN.name, CHAT): after})
+    with pytest.raises(RecipeError) as refused:
+        chosen(lock, QWEN, CHAT)
+    (violation,) = refused.value.violations
+    assert violation.rule == "OPT235"
+    assert said in violation.reason
+    assert "recommend" in str(violation.suggestion)
+
+
+@pytest.mark.parametrize(
+    "interval", [(100, 120, 200), (100, 50, 90), (-1, -5, 2), (1, 0.5, math.inf), (math.nan, 1, 2)]
+)
+def test_a_figure_outside_of_its_interval_is_no_forecast(interval: tuple[float, float, float]) -> None:
+    figures = {"time_to_first_token_ms": interval, "inter_token_latency_ms": (2, 1, 3)}
+    with pytest.raises(ValidationError, match="time_to_first_token_ms"):
+        RecordedLatencies.model_validate(figures)
 
 
 def test_a_recorded_choice_is_found_by_model_and_objectives() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from .models import License, ModelRow, Tuning
 
@@ -88,7 +88,17 @@ class RecordedPool(BaseModel, frozen=True, extra="forbid"):
     max_concurrent_requests: int | None = Field(default=None, ge=1)
 
 
-Interval = tuple[float, float, float]
+_Figure = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _is_within(interval: tuple[float, float, float]) -> tuple[float, float, float]:
+    value, low, high = interval
+    if not low <= value <= high:
+        raise ValueError("an interval is a value, a lower limit and an upper one")
+    return interval
+
+
+Interval = Annotated[tuple[_Figure, _Figure, _Figure], AfterValidator(_is_within)]
 """A figure, and the limits that hold it with a probability of 90 %."""
 
 
