@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from pydantic import ValidationError
+
+from constructs_optim.recipe.catalog.lock import RecordedChoice
+from constructs_optim.recipe.errors import RecipeError
+from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.pricing import HOURS_A_MONTH
 from constructs_optim.templates.endpoints import Variant, targets_of_component, targets_of_variant, variants_of
 from constructs_optim.templates.json_values import as_array, as_object, number
 from constructs_optim.templates.resource_types import (
     ALARM,
+    CHOICE_KEY,
     COMPONENT_CAPACITY,
     COMPOSITE_ALARM,
     ENDPOINT,
@@ -54,6 +61,16 @@ class Endpoint:
             for component in self.template.of_type(*INFERENCE_COMPONENTS)
             if self.template.referred(component.get("EndpointName"), ENDPOINT) == [self.resource]
         }
+
+    @cached_property
+    def choice(self) -> tuple[RecordedChoice, Objectives] | None:
+        """What it was chosen by, with its objectives; None without, or where another release has written them."""
+        try:
+            choice = RecordedChoice.model_validate(self.resource.metadata.get(CHOICE_KEY))
+            settings: dict[str, Any] = dict(choice.objectives)
+            return choice, Objectives(**settings)
+        except (ValidationError, RecipeError):
+            return None
 
     def _component_name(self, component: Resource) -> str:
         name = component.label.removeprefix(self.resource.label).strip("/")

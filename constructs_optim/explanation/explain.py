@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-from pydantic import ValidationError
-
-from constructs_optim.recipe.catalog.lock import RecordedChoice
 from constructs_optim.recipe.choices import described, differences, expected
-from constructs_optim.recipe.errors import RecipeError
-from constructs_optim.recipe.objectives import Objectives, choice_name
+from constructs_optim.recipe.objectives import choice_name
 from constructs_optim.templates.endpoints import Variant, targets_of_variant
 from constructs_optim.templates.json_values import literal
 from constructs_optim.templates.resource_types import (
-    CHOICE_KEY,
     ENDPOINT,
     JOBS,
     OPTIMIZED_ARTIFACT,
@@ -174,24 +168,13 @@ def _endpoint(
 
 def _choice(before: Endpoint | None, after: Endpoint | None) -> str | None:
     """What is chosen for the objectives of an endpoint, or what changes of that."""
-    old, new = (_choice_of(side) if side is not None else None for side in (before, after))
+    old, new = (side.choice if side is not None else None for side in (before, after))
     if new is None:
         return "the endpoint has no objectives any more" if old is not None else None
-    if old is None or old.objectives != new.objectives or old.model != new.model:
-        settings: dict[str, Any] = dict(new.objectives)
-        return f"chosen for {choice_name(new.model, Objectives(**settings))}: {described(new)}; {expected(new)}"
-    return differences(old, new) or None
-
-
-def _choice_of(endpoint: Endpoint) -> RecordedChoice | None:
-    """The choice in an endpoint's metadata; None where another release has written it otherwise."""
-    try:
-        choice = RecordedChoice.model_validate(endpoint.resource.metadata.get(CHOICE_KEY))
-        settings: dict[str, Any] = dict(choice.objectives)
-        Objectives(**settings)
-    except (ValidationError, RecipeError):
-        return None
-    return choice
+    (choice, objectives) = new
+    if old is not None and old[1] == objectives and old[0].model == choice.model:
+        return differences(old[0], choice) or None
+    return f"chosen for {choice_name(choice.model, objectives)}: {described(choice)}; {expected(choice)}"
 
 
 def _recipes(endpoint: Endpoint) -> dict[str, str]:

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from constructs_optim.explanation.endpoints import Endpoint
 from constructs_optim.recipe import Model, Recipe, RecipeError
 from constructs_optim.recipe.catalog import instances
@@ -21,7 +19,7 @@ from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
 from constructs_optim.templates.endpoints import targets_of_component, targets_of_variant
 from constructs_optim.templates.json_values import as_array, as_object, number
-from constructs_optim.templates.resource_types import CHOICE_KEY, MODELS, SCALING_POLICY
+from constructs_optim.templates.resource_types import MODELS, SCALING_POLICY
 from constructs_optim.templates.template import Resource, Template
 
 from .scaling import METRICS, Policy, Scaling
@@ -79,7 +77,7 @@ def declared(
     components = list(endpoint.components.values())
     if len(components) > 1:
         raise ReplayError(f"{name}: it serves {len(components)} models, and traffic does not say for which it is")
-    choice, objectives = _choice(endpoint)
+    choice, objectives = endpoint.choice or (None, None)
     recipe = _recipe(name, endpoint, components[0] if components else None, types[0], choice, known)
     forecasts = forecaster(recipe, traffic.lengths, calibration)
     if forecasts is None:
@@ -111,16 +109,6 @@ def declared(
         objectives=objectives,
         notes=tuple(notes),
     )
-
-
-def _choice(endpoint: Endpoint) -> tuple[RecordedChoice | None, Objectives | None]:
-    """The choice in an endpoint's metadata, and its objectives; None where another release has written it otherwise."""
-    try:
-        choice = RecordedChoice.model_validate(endpoint.resource.metadata.get(CHOICE_KEY))
-        settings: dict[str, Any] = dict(choice.objectives)
-        return choice, Objectives(**settings)
-    except (ValidationError, RecipeError):
-        return None, None
 
 
 def _recipe(
