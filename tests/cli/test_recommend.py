@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from constructs_optim.cli.main import app
 from constructs_optim.recipe import Model, Quantization, Recipe, plan
-from constructs_optim.recipe.catalog.lock import LOCK_FILE, NO_COMMIT, Lock
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, NO_COMMIT, Lock, RecordedArtifact, RecordedModel
 from constructs_optim.runtime.evaluation import price_list
 from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.price_list import hourly_price
@@ -500,3 +500,17 @@ def test_a_model_that_cannot_be_is_refused_with_its_rule(model: str, rule: str) 
     result = run(model, "--offline")
     assert result.exit_code == 2
     assert rule in result.stderr
+
+
+def test_recipes_are_planned_with_what_the_app_s_lock_file_has_recorded(folder: Path) -> None:
+    commit = {QWEN[0]: RecordedModel(revision="a" * 40, gated=False)}
+
+    def key() -> str:
+        found = recommended(*QWEN[1:], *CHAT, "--quality", "lossless", "--limit", "100", model=QWEN[0])["candidates"]
+        return next(each["artifact_key"] for each in found if not each["techniques"])
+
+    Lock(models=commit).write(folder / LOCK_FILE)
+    newest = key()
+    recorded = {QWEN[0]: RecordedArtifact(version=99, storage_gb=128)}
+    Lock(models=commit, artifacts=recorded).write(folder / LOCK_FILE)
+    assert key() != newest

@@ -133,7 +133,7 @@ def recommend_command(
     if account is not None and store is not None:
         s3 = account.client("s3", account.region_of(store))
         artifacts = artifact_keys(s3, store)
-        calibration = calibrated().learning(measured(s3, store, Lock(models=lock.models), region, notes))
+        calibration = calibrated().learning(measured(s3, store, lock, region, notes))
     evidence = Evidence(
         prices=stated if stated is not None else listed_prices(account, region, notes),
         discount=discount,
@@ -159,7 +159,7 @@ def recommend_command(
                 region=region,
                 instance_types=instance_type or (),
                 evidence=evidence,
-                known=Lock(models=lock.models),
+                known=lock,
             )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
