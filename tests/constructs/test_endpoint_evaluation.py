@@ -45,8 +45,15 @@ def test_an_evaluation_request_names_the_endpoint_config_and_artifact() -> None:
     endpoint(scope).evaluate()
     request = request_of(scope)
     assert "EndpointConfigName" in json.dumps(request["EndpointConfigName"])
-    subject = {"InstanceType": "ml.g5.12xlarge", "ArtifactKey": KEY_OF_THE_HEADLINE, "Server": "vllm"}
-    assert request["Subjects"] == [subject]
+    (subject,) = request["Subjects"]
+    recipe = subject.pop("Recipe")
+    assert subject == {"InstanceType": "ml.g5.12xlarge", "ArtifactKey": KEY_OF_THE_HEADLINE, "Server": "vllm"}
+    assert recipe.pop("Image").startswith("vllm:")
+    assert recipe == {
+        "Model": "meta-textgeneration-llama-3-70b-instruct",
+        "Techniques": ["quantization=awq"],
+        "Server": "vllm",
+    }
     assert request["Concurrencies"] == [1, 8, 32]
 
 
