@@ -17,7 +17,7 @@ from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.replay.comparison import Range, Replayed, busiest, chart, replay, sentence
 from constructs_optim.replay.declaration import Declared, ReplayError, declared
-from constructs_optim.replay.traffic import Traffic, TrafficError, read_traffic
+from constructs_optim.replay.traffic import MOST_TOKENS, Traffic, TrafficError, read_traffic
 from constructs_optim.templates.resource_types import ENDPOINT
 from constructs_optim.templates.template import Template
 
@@ -27,8 +27,6 @@ from .prices import LISTED, PRICES_HELP, stated_prices
 from .recipes.evidence import listed_prices
 from .recipes.lock import read_lock
 from .recipes.plan import refusals_printed
-
-_MOST_TOKENS = 1_000_000
 
 
 def replay_command(
@@ -47,10 +45,10 @@ def replay_command(
     ] = None,
     input_tokens: Annotated[
         int | None,
-        typer.Option(metavar="COUNT", min=1, max=_MOST_TOKENS, help="Of requests of which the file does not say it."),
+        typer.Option(metavar="COUNT", min=1, max=MOST_TOKENS, help="Of requests of which the file does not say it."),
     ] = None,
     output_tokens: Annotated[
-        int | None, typer.Option(metavar="COUNT", min=1, max=_MOST_TOKENS, help="Of the same.")
+        int | None, typer.Option(metavar="COUNT", min=1, max=MOST_TOKENS, help="Of the same.")
     ] = None,
     start_seconds: Annotated[
         int | None,

@@ -113,10 +113,11 @@ class _TracedRequest(_Line):
         return Prompt(prompt=text, max_tokens=self.output_tokens or None, at_seconds=at)
 
 
-_TRACES: Sequence[Mapping[str, str]] = (
+TRACES: Sequence[Mapping[str, str]] = (
     {"TIMESTAMP": "at", "ContextTokens": "input_tokens", "GeneratedTokens": "output_tokens"},
     {"Timestamp": "at", "Request tokens": "input_tokens", "Response tokens": "output_tokens"},
 )
+"""The columns of Azure's and of BurstGPT's traces: the moment, the input and the output tokens."""
 
 
 def read_prompts(path: Path) -> list[Prompt]:
@@ -189,9 +190,9 @@ def _entries(path: Path, content: str) -> Iterator[tuple[int, str | dict[str, st
 
 def _prompt_of(entry: str | dict[str, str]) -> Prompt | None:
     if isinstance(entry, dict):
-        columns = next((columns for columns in _TRACES if columns.keys() <= entry.keys()), None)
+        columns = next((columns for columns in TRACES if columns.keys() <= entry.keys()), None)
         if columns is None:
-            known = " or ".join(", ".join(columns) for columns in _TRACES)
+            known = " or ".join(", ".join(columns) for columns in TRACES)
             raise ValueError(f"the columns are {', '.join(entry)}; a trace has {known}")
         return _TracedRequest.model_validate({ours: entry[theirs] for theirs, ours in columns.items()}).prompt()
     try:

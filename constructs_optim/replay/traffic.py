@@ -17,17 +17,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from constructs_optim.evaluator.datasets import TRACES
 from constructs_optim.runtime.documents import nested
 from constructs_optim.runtime.shadow.captures import read_captures
 
 # The columns of the moment, of the input and of the output tokens.
-_COLUMNS = (
-    ("seconds", "input_tokens", "output_tokens"),
-    ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
-    ("Timestamp", "Request tokens", "Response tokens"),
-)
+_COLUMNS = (("seconds", "input_tokens", "output_tokens"), *map(tuple, TRACES))
 _USAGE = ("prompt_tokens", "completion_tokens")
-_MOST_TOKENS = 1_000_000
+MOST_TOKENS = 1_000_000
+"""Of a prompt, and of a response."""
 _MOST_DAYS = 92
 
 
@@ -170,4 +168,4 @@ def _tokens(value: object) -> int | None:
         count = float(str(value))
     except ValueError:
         return None
-    return round(count) if 1 <= count <= _MOST_TOKENS else None
+    return round(count) if 1 <= count <= MOST_TOKENS else None
