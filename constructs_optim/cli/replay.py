@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from constructs_optim.evaluator.report import HAS_PLOTS, PLOT_STYLE
+from constructs_optim.evaluator.plots import HAS_PLOTS, PLOT_STYLE
 from constructs_optim.explanation.assembly import StackTemplate, is_chosen, read_assembly
 from constructs_optim.explanation.endpoints import Endpoint
 from constructs_optim.explanation.formatting import counted

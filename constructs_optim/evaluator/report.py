@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import importlib.util
 import io
 import math
 from collections import Counter
@@ -28,6 +27,7 @@ from .comparison import (
 from .find_limit import described
 from .load import MeasuredLevel
 from .options import Options
+from .plots import HAS_PLOTS, PLOT_STYLE
 from .prompts import Prompt
 from .requests import ErrorKind
 from .run_directory import RunDirectory
@@ -39,11 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REPORT, SUMMARY = "report.html", "report.md"
-HAS_PLOTS = importlib.util.find_spec("matplotlib") is not None
-"""Whether plots can be drawn: what draws them is an extra."""
 _TEMPLATES = Path(__file__).parent
-PLOT_STYLE = Path(__file__).with_name("report.mplstyle")
-"""matplotlib's settings for the plots."""
 _SUMMARY = (
     "time_to_first_token_p50",
     "time_to_first_token_p99",

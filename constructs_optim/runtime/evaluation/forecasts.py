@@ -45,7 +45,12 @@ class Compared(NamedTuple):
 
 
 def _subject(forecast: Forecast) -> str:
-    return f"{forecast.title} at {_counted(forecast.concurrency, 'user', 'users')}"
+    return f"{forecast.title} at {users_of(forecast.concurrency)}"
+
+
+def users_of(users: int) -> str:
+    """The number of users in a message: ``1 user``, ``8 users``."""
+    return _counted(users, "user", "users")
 
 
 def _counted(count: int, one: str, several: str) -> str:

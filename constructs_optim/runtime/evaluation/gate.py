@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
 from ..store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
 from .differences import COUNTS, SAMPLED, Comparison, Difference, Measured
-from .forecasts import missed, other_fleet
+from .forecasts import missed, other_fleet, users_of
 from .formula import calculate
 from .samples import samples_of
 
@@ -58,7 +58,7 @@ def find(gate: Gate, levels: Levels, before: Levels, completions: Completions | 
 
 def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[str]:
     value = calculate(limit.formula, values)
-    at = f"{limit.title or limit.formula} at {_users(users)}"
+    at = f"{limit.title or limit.formula} at {users_of(users)}"
     is_most = limit.at_most is not None
     bound = (limit.at_most if is_most else limit.at_least) or 0.0
     if value is None:
@@ -82,7 +82,7 @@ def _judge_regressions(gate: Gate, allowed: float, levels: Levels, before: Level
     """A regression counts where it is larger than allowed, and chance alone does not explain it."""
     differences = {each.name: each for each in found.differences[users]}
     for compared in gate.compared:
-        name, at = compared.metric, f"{compared.title or compared.metric} at {_users(users)}"
+        name, at = compared.metric, f"{compared.title or compared.metric} at {users_of(users)}"
         earlier = before[users].metrics.get(name, 0.0)
         if earlier <= 0 and name not in COUNTS:
             continue
@@ -136,10 +136,6 @@ def _different(quality: Quality, compared: Completions) -> Iterator[str]:
             f"completions differ from {source} by {differences / len(pairs):.1%} of their words on average, and at "
             f"most {quality.max_difference:.1%} is allowed {first}"
         )
-
-
-def _users(users: int) -> str:
-    return f"{users} user" if users == 1 else f"{users} users"
 
 
 class Verdict(NamedTuple):

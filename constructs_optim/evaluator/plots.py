@@ -1,0 +1,11 @@
+"""Whether plots can be drawn, and how they look."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+HAS_PLOTS = importlib.util.find_spec("matplotlib") is not None
+"""Whether plots can be drawn: what draws them is an extra."""
+PLOT_STYLE = Path(__file__).with_name("report.mplstyle")
+"""matplotlib's settings for the plots."""
