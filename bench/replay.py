@@ -54,7 +54,7 @@ def main() -> int:
     declared = _declared(played)
     simulated = simulate(declared, played).instance_hours
     assert declared.scaling is not None
-    with LocalCloud(job_seconds=(0.1, 0.1), endpoint_seconds=_START_SECONDS) as cloud:
+    with LocalCloud(job_seconds=(0.1, 0.1), endpoint_seconds=_START_SECONDS, time_scale=1.0) as cloud:
         scaling = CloudScaling(cloud, "played", least=1, most=_MOST_COPIES, target=_TARGET)
         by_cloud = simulate(replace(declared, scaling=scaling), played).instance_hours
     difference = by_cloud / simulated - 1

@@ -53,15 +53,14 @@ print(flops, values.nbytes / min(timed(values.sum) for _ in range(10)))
 _MAKE = """
 import sys, torch
 torch.manual_seed(20)
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 folder, layers, width = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-tokenizer = Tokenizer(models.BPE())
-tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
-alphabet = pre_tokenizers.ByteLevel.alphabet()
-trainer = trainers.BpeTrainer(vocab_size=512, special_tokens=["<s>", "</s>"], initial_alphabet=alphabet)
-tokenizer.train_from_iterator(["a text for a tokenizer " * 20], trainer)
-fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+# A token a word: a response has as many tokens by its text as were generated.
+words = ["<unk>", "<s>", "</s>", *(f"w{number}" for number in range(509))]
+tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
+tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>")
 fast.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 fast.save_pretrained(folder)
 config = LlamaConfig(
@@ -127,7 +126,7 @@ def main() -> int:
     # Of each model, the shortest requests from one user and the longest from most.
     extremes = [min, max]
     known = [
-        extreme((each for each in measured if each.model == model), key=lambda each: (each.input_tokens, each.users))
+        extreme((each for each in measured if each.model == model), key=lambda each: each.input_tokens * each.users)
         for model in _SMALL
         for extreme in extremes
     ]
@@ -220,7 +219,7 @@ def _evaluated(
     """What this library's evaluation measures, as it does of an endpoint."""
     output = folder / f"{model.name}-{lengths[0]}"
     options = f"--input-tokens {lengths[0]} --output-tokens {lengths[1]} --unique-prompts"
-    # Of weights like these, the most likely token is always the same, and may have no text.
+    # Of weights like these, the most likely token is always the same, and may be one without text.
     options += " --parameter ignore_eos=true --parameter temperature=1 --parameter skip_special_tokens=false"
     users = ",".join(map(str, _USERS))
     command = [sys.executable, "-m", "constructs_optim", "evaluate", url, *options.split(), "--concurrency", users]

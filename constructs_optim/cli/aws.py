@@ -42,6 +42,9 @@ def bucket_name(value: str | None) -> str | None:
     return value
 
 
+DEFAULT_REGION = "us-west-2"
+"""Where neither an option nor the profile names one, and nothing is asked of AWS."""
+
 Region = Annotated[str | None, typer.Option(help="The AWS region; by default the profile's or AWS_REGION.")]
 Profile = Annotated[str | None, typer.Option(help="The profile of ~/.aws/config; by default AWS_PROFILE.")]
 _STORE = typer.Option("--store", metavar="BUCKET", help="The artifact store's bucket.", callback=bucket_name)

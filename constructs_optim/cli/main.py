@@ -42,7 +42,7 @@ def _options(
 
 
 app.command("plan", short_help="Preview a recipe: jobs, artifact keys, container, memory.")(plan_command)
-app.command("recommend", short_help="Rank the recipes that work for a model.")(recommend_command)
+app.command("recommend", short_help="Choose recipe and instances that meet objectives, by price.")(recommend_command)
 app.command("catalog", short_help="List supported models, instances, images, rules.")(catalog_command)
 app.command("explain", short_help="Explain what a deployment does to each endpoint.")(explain_command)
 app.command("preflight", short_help="Look at what would fail a deployment, before it.")(preflight_command)

@@ -21,7 +21,7 @@ from constructs_optim.replay.traffic import MOST_TOKENS, Traffic, TrafficError, 
 from constructs_optim.templates.resource_types import ENDPOINT
 from constructs_optim.templates.template import Template
 
-from .aws import Account, Profile, Region, failed
+from .aws import DEFAULT_REGION, Account, Profile, Region, failed
 from .presentation import FormatOption, print_json, print_table, say
 from .prices import LISTED, PRICES_HELP, stated_prices
 from .recipes.evidence import listed_prices
@@ -144,7 +144,7 @@ def _prices(
     if str(prices) != LISTED:
         return stated_prices(prices).hosting
     account = None if offline else Account(profile, region)
-    return listed_prices(account, region or (account.region if account is not None else "") or "us-west-2", notes)
+    return listed_prices(account, region or (account.region if account is not None else None) or DEFAULT_REGION, notes)
 
 
 def _of_stack(

@@ -7,7 +7,7 @@ AIPerf, single turn    ``text``
 AIPerf, multi turn     ``turns`` of ``text`` and ``delay`` in milliseconds
 Mooncake               ``timestamp`` in milliseconds, ``input_length``, ``output_length``, ``hash_ids``
 SageMaker              records of data capture, with their times
-Azure, BurstGPT        CSV with times and numbers of tokens
+Azure, BurstGPT        CSV with times and numbers of tokens, or ``seconds,input_tokens,output_tokens``
 =====================  ===============================================================================================
 
 Sources: AIPerf, ``dataset/loader/models.py``; Mooncake, "FAST25 traces": blocks of 512 tokens; Azure public dataset,
@@ -114,10 +114,11 @@ class _TracedRequest(_Line):
 
 
 TRACES: Sequence[Mapping[str, str]] = (
+    {"seconds": "at", "input_tokens": "input_tokens", "output_tokens": "output_tokens"},
     {"TIMESTAMP": "at", "ContextTokens": "input_tokens", "GeneratedTokens": "output_tokens"},
     {"Timestamp": "at", "Request tokens": "input_tokens", "Response tokens": "output_tokens"},
 )
-"""The columns of Azure's and of BurstGPT's traces: the moment, the input and the output tokens."""
+"""The columns of plain traces, of Azure's and of BurstGPT's: the moment, the input and the output tokens."""
 
 
 def read_prompts(path: Path) -> list[Prompt]:

@@ -133,7 +133,7 @@ def _differences(before: RecordedChoice, after: RecordedChoice) -> Iterator[str]
     if before.price_per_hour != after.price_per_hour:
         yield f"{_price(after)} instead of {_price(before)}"
     if before.concurrency != after.concurrency:
-        yield f"scaled by {after.concurrency:g} requests in flight of a copy instead of {before.concurrency:g}"
+        yield f"scaled at {after.concurrency:g} requests in flight for each copy instead of {before.concurrency:g}"
     pairs = (
         ("first token after", "ms", before.forecast.time_to_first_token_ms, after.forecast.time_to_first_token_ms),
         ("then a token every", "ms", before.forecast.inter_token_latency_ms, after.forecast.inter_token_latency_ms),

@@ -21,8 +21,6 @@ from constructs_optim.evaluator.datasets import TRACES
 from constructs_optim.runtime.documents import nested
 from constructs_optim.runtime.shadow.captures import read_captures
 
-# The columns of the moment, of the input and of the output tokens.
-_COLUMNS = (("seconds", "input_tokens", "output_tokens"), *map(tuple, TRACES))
 _USAGE = ("prompt_tokens", "completion_tokens")
 MOST_TOKENS = 1_000_000
 """Of a prompt, and of a response."""
@@ -117,9 +115,9 @@ def _requests(path: Path) -> Iterator[_Request]:
             yield from (request for line in file if line.strip() and (request := _of_line(line)) is not None)
             return
         rows = csv.DictReader(file)
-        columns = next((each for each in _COLUMNS if {*each} <= {*(rows.fieldnames or ())}), None)
+        columns = next((tuple(each) for each in TRACES if each.keys() <= {*(rows.fieldnames or ())}), None)
         if columns is None:
-            wanted = " or ".join(",".join(each) for each in _COLUMNS)
+            wanted = " or ".join(",".join(each) for each in TRACES)
             raise ValueError(f"it starts with {first.strip()[:200]!r}, and not with the columns {wanted}")
         for row in rows:
             at, is_clock = _moment(row[columns[0]])

@@ -91,12 +91,14 @@ class ApplicationAutoScaling:
         policy_arn: str,
         alarm: dict[str, Any],
         value: float | None,
+        holds: Callable[[], bool] = lambda: True,
         *,
         patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         """Run the policy that is an action of an alarm, unless it is gone by now.
 
-        A resource that is changing is waited for: AWS invokes the action again as long as the alarm is in its state.
+        A resource that is changing is waited for while ``holds``: AWS invokes the action again as long as the alarm is
+        in its state, and each time for the datapoint of then.
         """
         region, account = policy_arn.split(":")[3:5]
         location = (account, region)
@@ -108,6 +110,8 @@ class ApplicationAutoScaling:
             if time.monotonic() > deadline:
                 return
             time.sleep(_TICK_SECONDS)
+            if not holds():
+                return
 
     def targets(self, location: Location) -> list[Target]:
         """The scalable targets of SageMaker's."""

@@ -32,8 +32,10 @@ from constructs_optim_local.cloudwatch.telemetry import PromqlError, Telemetry
 from .iam import EnforcedRoles, Handler, Response
 from .patches import replace, table
 
-ScalingAction = Callable[[str, dict[str, Any], float | None], None]
-"""Called with a policy's ARN, the alarm, and the datapoint that set it off where there is one."""
+ScalingAction = Callable[[str, dict[str, Any], float | None, Callable[[], bool]], None]
+"""Called with a policy's ARN, the alarm, the datapoint that set it off where there is one, and whether it still holds.
+
+It holds until the alarm leaves its state, or invokes its actions again."""
 
 _ACTIONS = {"ALARM": "AlarmActions", "OK": "OKActions", "INSUFFICIENT_DATA": "InsufficientDataActions"}
 _OF_COMPARISONS = ("ComparisonOperator", "Threshold", "EvaluationPeriods", "DatapointsToAlarm", "TreatMissingData")
@@ -56,6 +58,8 @@ class MinistackAlarms:
         self._seen: dict[str, Evaluation] = {}
         # When the actions of an alarm were invoked last, by its ARN.
         self._acted: dict[str, float] = {}
+        # What tells the last invocation from those before it, by the same.
+        self._invocations: dict[str, object] = {}
 
     def install(self, scale: ScalingAction, roles: EnforcedRoles | None = None) -> None:
         """Put alarms right, and answer PromQL, once, before the first request; with ``roles``, IAM is enforced."""
@@ -315,15 +319,17 @@ class MinistackAlarms:
             if old_state != new_state:
                 dispatch(alarm, old_state, new_state, reason)
                 _publish(alarm, old_state, new_state, reason)
+            arn, invocation = alarm["AlarmArn"], object()
+            self._invocations[arn] = invocation
             if not alarm.get("ActionsEnabled", True):
                 return
             # SetAlarmState brings no datapoint: one of an earlier evaluation would mislead.
-            seen = self._seen.get(alarm["AlarmArn"])
+            seen = self._seen.get(arn)
             value = seen.value if seen is not None and seen.reason == reason else None
             for action in alarm.get(_ACTIONS.get(new_state, "")) or []:
                 if ":scalingPolicy:" in action:
                     # On its own: scaling calls services, which must not hold the event loop up.
-                    arguments = (action, copy.deepcopy(alarm), value)
+                    arguments = (action, copy.deepcopy(alarm), value, lambda: self._invocations[arn] is invocation)
                     threading.Thread(target=scale, args=arguments, daemon=True).start()
 
         replace("services.cloudwatch._dispatch_alarm_actions", dispatch_alarm_actions)

@@ -22,7 +22,6 @@ from constructs_optim.recipe.catalog.lock import (
     LOCK_FILE,
     Lock,
     RecordedChoice,
-    RecordedForecast,
     RecordedLatencies,
     RecordedModel,
     RecordedPool,
@@ -30,9 +29,10 @@ from constructs_optim.recipe.catalog.lock import (
 from constructs_optim.recipe.objectives import choice_name
 from constructs_optim.templates.resource_types import CHOICE_KEY
 
+from ..support.choices import CHOICE
 from ..support.construct_stacks import stack, template_of
 
-MODEL, CHECKPOINT = "Qwen/Qwen3-32B", "Qwen/Qwen3-32B-FP8"
+MODEL, CHECKPOINT = CHOICE.model, "Qwen/Qwen3-32B-FP8"
 OBJECTIVES = Objectives(
     input_tokens=1000, output_tokens=300, requests_per_second=12, time_to_first_token=1000, inter_token_latency=40
 )
@@ -42,26 +42,16 @@ LATENCIES = RecordedLatencies(time_to_first_token_ms=(150, 50, 500), inter_token
 
 
 def choice(*pools: RecordedPool, copies: int = 3, instances: int = 3) -> RecordedChoice:
-    return RecordedChoice(
-        model=MODEL,
-        objectives=OBJECTIVES.model_dump(mode="json", exclude_defaults=True),
-        pools=pools or (ONE,),
-        copies=copies,
-        instances=instances,
-        concurrency=21.3,
-        price_per_hour=20.64,
-        forecast=RecordedForecast(
-            rate=12,
-            time_to_first_token_ms=(154, 47, 507),
-            inter_token_latency_ms=(14, 8, 26),
-            requests_per_second=(17, 9, 34),
-            probability=0.81,
-            measurements=23,
-            error=0.2,
-            with_users={1: LATENCIES, 59: LATENCIES},
-        ),
-        date="2026-11-26",
-    )
+    forecast = CHOICE.forecast.model_copy(update={"with_users": {1: LATENCIES, 59: LATENCIES}})
+    changed = {
+        "objectives": OBJECTIVES.model_dump(mode="json", exclude_defaults=True),
+        "pools": pools or (ONE,),
+        "copies": copies,
+        "instances": instances,
+        "concurrency": 21.3,
+        "forecast": forecast,
+    }
+    return CHOICE.model_copy(update=changed)
 
 
 def record(recorded: RecordedChoice) -> None:

@@ -51,8 +51,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "quickstart.py": ("Quickstart",),
     "recommendation.py": ("Chat",),
 }
-# Deployed by tests/e2e/test_sharing.py, test_accounts.py and test_huggingface.py.
-ELSEWHERE = {"eagle_in_two_stacks.py", "huggingface.py", "shared_store.py"}
+# Deployed by tests/e2e/test_sharing.py, test_accounts.py, test_huggingface.py and test_objectives.py.
+ELSEWHERE = {"eagle_in_two_stacks.py", "huggingface.py", "objectives.py", "shared_store.py"}
 # Stands for a training job's image: the real training code is in tests/e2e/test_medusa.py.
 IMAGE = """#!/bin/sh
 case "$1" in -m) ;; *) echo weights >model/model.safetensors ;; esac

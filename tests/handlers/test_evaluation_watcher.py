@@ -260,7 +260,7 @@ def test_an_endpoint_beyond_a_gate_limit_fails_the_deployment_without_a_baseline
     signal = evaluation.poll_to_the_end()
     assert signal["Status"] == "FAILURE"
     assert "TTFT, p99 at 2 users is" in signal["Reason"]
-    assert "at most 2000 ms is required" in signal["Reason"]
+    assert "at most 2,000 ms is required" in signal["Reason"]
     decision = evaluation.records.read(CURRENT)
     assert decision is not None
     assert not decision["accepted"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from botocore.exceptions import ClientError
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloudformation_stacks import Stack, hosting
-from ..support.endpoint_updates import serving
+from ..support.endpoint_updates import blue_green, serving, trip
 from ..support.hosting import settled
 from ..support.inference_components import ONE_GPU, create, endpoint, instance_count, needing
 from ..support.scaled_variants import INSTANCES, alarm, causes, instances, step_policy, target, variant
@@ -117,6 +118,29 @@ def test_a_scaling_policy_is_applied_after_the_endpoint_update(sagemaker: Any, s
     cloudwatch.set_alarm_state(AlarmName="stepped-late", StateValue="ALARM", StateReason="a test")
     instances(sagemaker, "stepped-late", 2)
     assert sagemaker.describe_endpoint(EndpointName="stepped-late")["EndpointConfigName"] == "stepped-late-2"
+
+
+def test_a_scaling_policy_is_not_applied_after_an_update_once_its_alarm_is_ok(
+    sagemaker: Any, scaling: Any, cloudwatch: Any
+) -> None:
+    serving(sagemaker, "recovered", count=1)
+    of = variant("recovered")
+    scaling.register_scalable_target(**of, MinCapacity=1, MaxCapacity=4)
+    alarm(cloudwatch, "recovered", step_policy(scaling, of, 1))
+    slow = blue_green({"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}, termination=1000)
+    sagemaker.update_endpoint(
+        EndpointName="recovered",
+        EndpointConfigName="recovered-2",
+        DeploymentConfig=slow,
+        RetainAllVariantProperties=True,
+    )
+    trip(cloudwatch, "recovered")
+    trip(cloudwatch, "recovered", "OK")
+    time.sleep(0.3)
+    assert sagemaker.describe_endpoint(EndpointName="recovered")["EndpointStatus"] == "Updating"
+    assert settled(sagemaker, "recovered")["EndpointConfigName"] == "recovered-2"
+    time.sleep(0.5)
+    assert causes(scaling, of) == []
 
 
 def test_a_scaling_policy_stops_at_the_maximum_capacity_of_its_target(

@@ -152,8 +152,8 @@ def test_the_local_cloud_scales_the_same_traffic_as_the_simulation_does() -> Non
     traffic = poisson(1.0, 900)
     append(traffic, poisson(7.0, 2700, seed=4), 900)
     simulated = simulate(declared(traffic, scaling(traffic)), traffic)
-    with LocalCloud(job_seconds=(0.1, 0.1), endpoint_seconds=180.0) as cloud:
+    with LocalCloud(job_seconds=(0.1, 0.1), endpoint_seconds=180.0, time_scale=1.0) as cloud:
         by_cloud = CloudScaling(cloud, "played", least=1, most=6, target=20.0)
         played = simulate(replace(declared(traffic), scaling=by_cloud), traffic)
     assert max(copies for _, copies, _ in simulated.capacity) > 2
-    assert played.instance_hours == pytest.approx(simulated.instance_hours, rel=0.1)
+    assert played.instance_hours == pytest.approx(simulated.instance_hours, rel=0.05)

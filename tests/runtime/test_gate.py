@@ -98,7 +98,7 @@ def test_a_regression_is_reported_with_both_values_and_its_interval() -> None:
     found = find(regression(0.05), {8: measured(latency=1200, seed=1)}, {8: measured(latency=1000, seed=2)}, None)
     latency, throughput = found.misses
     pattern = (
-        r"Client latency, p90 at 8 users rose from \d+ to \d+, (1\d|2\d)\.\d% worse than what it replaces "
+        r"Client latency, p90 at 8 users rose from [\d,]+ to [\d,]+, (1\d|2\d)\.\d% worse than what it replaces "
         r"\(95% interval \+\d+\.\d% to \+\d+\.\d%\); 5\.0% is allowed"
     )
     assert re.fullmatch(pattern, latency), latency
@@ -146,7 +146,7 @@ def test_what_has_no_requests_to_show_is_not_decided_and_other_metrics_are_judge
         "acceptance_length at 8 users fell from 3 to 2, 33.3% worse than what it replaces; 5.0% is allowed"
     ]
     (told,) = found.undecided
-    assert told.startswith("client_latency_p90 at 8 users rose from 1000 to 1200, 20.0% worse")
+    assert told.startswith("client_latency_p90 at 8 users rose from 1,000 to 1,200, 20.0% worse")
 
 
 def test_a_better_equal_or_first_evaluation_passes_the_regression_check() -> None:

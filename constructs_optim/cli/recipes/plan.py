@@ -17,6 +17,7 @@ from constructs_optim.recipe.servers import parse as parse_server
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
 
+from ..aws import DEFAULT_REGION
 from ..presentation import Format, FormatOption, print_fields, print_json
 from .lock import read_lock
 from .model_of_text import MODEL_HELP, Commits, is_missing, model_of, without_missing_commits
@@ -43,7 +44,7 @@ def plan_command(
         str | None,
         typer.Option(help="name[,setting=value], for instance vllm,context_length=8192. The plan's own by default."),
     ] = None,
-    region: Annotated[str, typer.Option(help="The AWS region.")] = "us-west-2",
+    region: Annotated[str, typer.Option(help="The AWS region.")] = DEFAULT_REGION,
     accept_eula: Annotated[bool, typer.Option("--accept-eula", help="You have read and accept the licence.")] = False,
     format: FormatOption = "table",
 ) -> None:

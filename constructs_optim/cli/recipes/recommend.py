@@ -23,7 +23,7 @@ from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, choice_na
 from constructs_optim.recipe.recommendation import Candidate, Evidence, Recommendation, recommend
 from constructs_optim.recipe.techniques.parsing import parse
 
-from ..aws import Account, OptionalBucket, Profile, Region, failed
+from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
 from ..presentation import FormatOption, print_json, print_table, say
 from ..prices import LISTED, PRICES_HELP, stated_prices
 from .evidence import PublishedModel, artifact_keys, listed_prices, measured, published_model
@@ -31,7 +31,6 @@ from .lock import read_lock, write_lock
 from .model_of_text import MODEL_HELP, Commits, is_missing, model_of, without_missing_commits
 from .plan import refusals_printed
 
-_DEFAULT_REGION = "us-west-2"
 # Recipes of a gated model are ranked as if its licence were accepted and its token stored.
 _ANY_SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hugging-face"  # noqa: S105 - a name
 
@@ -126,7 +125,7 @@ def recommend_command(
         objectives = Objectives(**settings)
         named = model_of(model, version, accept_eula=True, token_secret_arn=_ANY_SECRET)
     account = None if offline else Account(profile, region)
-    region = region or (account.region if account is not None else None) or _DEFAULT_REGION
+    region = region or (account.region if account is not None else None) or DEFAULT_REGION
     is_published = named.kind == "hub"
     published = published_model(account, model, version, notes) if is_published else PublishedModel()
     artifacts, calibration, lock = frozenset[str](), None, read_lock(file)

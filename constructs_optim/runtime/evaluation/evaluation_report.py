@@ -12,6 +12,7 @@ from .benchmark_output import Level
 from .differences import Measured, intervals
 from .evaluated_fleet import Fleet
 from .forecasts import compared, other_fleet, outside
+from .formatting import number
 from .gate import Findings
 
 _SHOWN = (
@@ -121,12 +122,13 @@ def markdown(document: Mapping[str, Any], found: Findings) -> str:
     ]
     for level in document["levels"]:
         values = [level["metrics"].get(name) for name, _ in shown]
-        cells = ["" if value is None else f"{value:.4g}" for value in values]
+        cells = ["" if value is None else number(value) for value in values]
         lines.append(f"| {level['concurrency']} | {' | '.join(cells)} |")
     if price := document.get("price"):
         lines += [
             "",
-            f"${price['instance_price_per_hour']:.4g} an hour ({price['source']}), {price['discount']:.0%} discount.",
+            f"${number(price['instance_price_per_hour'])} an hour ({price['source']}), "
+            f"{price['discount']:.0%} discount.",
         ]
     if forecasts := document.get("forecast"):
         lines += ["", "## Against the forecast", "", *_forecasts(forecasts)]
@@ -143,10 +145,10 @@ def _forecasts(forecasts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "| users | metric | forecast | 90 % interval | measured | within |"
     yield "| ---: | --- | ---: | --- | ---: | --- |"
     for each in forecasts:
-        interval, within = f"{each['low']:.4g} to {each['high']:.4g}", "yes" if each["holds"] else "no"
+        interval, within = f"{number(each['low'])} to {number(each['high'])}", "yes" if each["holds"] else "no"
         yield (
-            f"| {each['concurrency']} | {each['metric']} | {each['value']:.4g} | {interval} | {each['measured']:.4g} | "
-            f"{within} |"
+            f"| {each['concurrency']} | {each['metric']} | {number(each['value'])} | {interval} | "
+            f"{number(each['measured'])} | {within} |"
         )
 
 
@@ -157,5 +159,5 @@ def _differences(found: Findings) -> Iterator[str]:
         for each in differences:
             change = "" if each.change is None else f"{each.change:+.1%}"
             interval = "" if each.low is None or each.high is None else f"{each.low:+.1%} to {each.high:+.1%}"
-            cells = [f"{each.before:.4g}", f"{each.after:.4g}", change, interval, each.verdict, each.requests or ""]
+            cells = [number(each.before), number(each.after), change, interval, each.verdict, each.requests or ""]
             yield f"| {users} | {each.name} | {' | '.join(map(str, cells))} |"

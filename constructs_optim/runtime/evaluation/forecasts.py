@@ -7,6 +7,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from ..requests.run_properties import Forecast
+from .formatting import counted, number, users_of
 
 # The share of right forecasts that are exceeded: of one interval of 90 %, and of all together that are required.
 _BEYOND, _REFUSED = 0.05, 0.05
@@ -40,29 +41,20 @@ class Compared(NamedTuple):
     def __str__(self) -> str:
         """For instance ``mean time to first token at 25 users is 812 ms, and 154 (47 to 507) ms was forecast``."""
         forecast = self.forecast
-        interval = f"{forecast.value:.4g} ({forecast.low:.4g} to {forecast.high:.4g}) {forecast.unit}"
-        return f"{_subject(forecast)} is {self.measured:.4g} {forecast.unit}, and {interval} was forecast"
+        interval = f"{number(forecast.value)} ({number(forecast.low)} to {number(forecast.high)}) {forecast.unit}"
+        return f"{_subject(forecast)} is {number(self.measured)} {forecast.unit}, and {interval} was forecast"
 
 
 def _subject(forecast: Forecast) -> str:
     return f"{forecast.title} at {users_of(forecast.concurrency)}"
 
 
-def users_of(users: int) -> str:
-    """The number of users in a message: ``1 user``, ``8 users``."""
-    return _counted(users, "user", "users")
-
-
-def _counted(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
-
-
 def other_fleet(forecasts: Sequence[Forecast], instance_type: str, copies: int) -> str | None:
     """Why forecasts cannot be compared: what served is not what they are of. None where it is."""
     for each in forecasts:
         if (each.instance_type, each.copies) != (instance_type, copies):
-            forecast = f"{_counted(each.copies, 'copy', 'copies')} on {each.instance_type}"
-            served = f"{_counted(copies, 'copy', 'copies')} on {instance_type}"
+            forecast = f"{counted(each.copies, 'copy', 'copies')} on {each.instance_type}"
+            served = f"{counted(copies, 'copy', 'copies')} on {instance_type}"
             return f"the forecast is of {forecast}, and {served} served"
     return None
 
@@ -90,7 +82,7 @@ def missed(forecasts: Sequence[Forecast], levels: Mapping[int, Mapping[str, floa
         if each not in found:
             messages.append(f"{_subject(each)} was not measured, and its forecast is required")
         elif found[each] > most:
-            messages.append(f"{Compared(each, found[each])}, of which at most {most:.4g} {each.unit} is allowed")
+            messages.append(f"{Compared(each, found[each])}, of which at most {number(most)} {each.unit} is allowed")
     return messages
 
 

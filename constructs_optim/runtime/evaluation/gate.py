@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from ..requests.run_properties import EvaluationRequest, Gate, Limit, Quality
 from ..store.run_records import COMPLETIONS, CURRENT, REQUESTS, RESULT, RunRecords
 from .differences import COUNTS, SAMPLED, Comparison, Difference, Measured
-from .forecasts import missed, other_fleet, users_of
+from .forecasts import missed, other_fleet
+from .formatting import number, users_of
 from .formula import calculate
 from .samples import samples_of
 
@@ -64,7 +65,7 @@ def _beyond(limit: Limit, values: Mapping[str, float], users: int) -> Iterator[s
     if value is None:
         yield f"{at} was not measured: no request succeeded, or its price is not known"
     elif value > bound if is_most else value < bound:
-        shown, required = (f"{number:.4g} {limit.unit}".strip() for number in (value, bound))
+        shown, required = (f"{number(each)} {limit.unit}".strip() for each in (value, bound))
         by = f" ({abs(value / bound - 1):.0%} {'more' if value > bound else 'less'})" if bound else ""
         yield f"{at} is {shown}, and at {'most' if is_most else 'least'} {required} is required{by}"
 
@@ -87,7 +88,7 @@ def _judge_regressions(gate: Gate, allowed: float, levels: Levels, before: Level
         if earlier <= 0 and name not in COUNTS:
             continue
         if name not in levels.get(users, _NOTHING).metrics:
-            found.misses.append(f"{at} was not measured, and it was {earlier:.4g} before")
+            found.misses.append(f"{at} was not measured, and it was {number(earlier)} before")
             continue
         difference = differences[name]
         # Of a count, the change of its share of the requests.
@@ -96,7 +97,7 @@ def _judge_regressions(gate: Gate, allowed: float, levels: Levels, before: Level
         if worse <= allowed:
             continue
         told = (
-            f"{at} {'fell' if change < 0 else 'rose'} from {difference.before:.4g} to {difference.after:.4g}, "
+            f"{at} {'fell' if change < 0 else 'rose'} from {number(difference.before)} to {number(difference.after)}, "
             f"{worse:.1%} worse than what it replaces"
         )
         if difference.low is not None and difference.high is not None:

@@ -1,0 +1,39 @@
+r"""An endpoint by what it has to do: instances, techniques and batch are the choice that ``optim.lock.json`` records.
+
+What proposed it, and proposes it anew (docs/recommendation.md)::
+
+    constructs-optim recommend meta-textgeneration-llama-3-70b-instruct --model-version 2.25.0 \
+        --input-tokens 1000 --output-tokens 300 --rps 8 --ttft 2s --itl 60ms --update
+"""
+
+import os
+
+from aws_cdk import App, CfnOutput, Environment, Stack
+
+from constructs_optim import Model, Objectives, OptimizedEndpoint
+
+app = App()
+env = Environment(
+    account=os.environ.get("CDK_DEFAULT_ACCOUNT", "111122223333"),
+    region=os.environ.get("CDK_DEFAULT_REGION", "us-west-2"),
+)
+stack = Stack(app, "Intended", env=env)
+
+chat = OptimizedEndpoint(
+    stack,
+    "Chat",
+    model=Model.jumpstart("meta-textgeneration-llama-3-70b-instruct", version="2.25.0", accept_eula=True),
+    objectives=Objectives(
+        input_tokens=1000,
+        output_tokens=300,
+        requests_per_second=8,
+        time_to_first_token=2000,
+        inter_token_latency=60,
+    ),
+)
+chat.auto_scale().on_concurrency()
+# The choice was made by a forecast. An endpoint that is slower is rolled back.
+chat.evaluate().require(forecast=True)
+
+CfnOutput(stack, "EndpointName", value=chat.endpoint_name)
+app.synth()
