@@ -41,7 +41,7 @@ def between(low: str, high: str) -> str:
 
 def counted(count: int, noun: str) -> str:
     """A number with its noun: ``1 artifact``, ``2 artifacts``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def capitalized(text: str) -> str:

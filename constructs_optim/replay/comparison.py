@@ -147,7 +147,8 @@ def sentence(before: Replayed, after: Replayed) -> str:
         ("other tokens", after.missed_between, before.missed_between),
     ):
         if new is not None and old is not None:
-            parts.append(f"{name} late in {new[0]:.1%} of requests instead of {old[0]:.1%}")
+            was = "" if f"{new[0]:.1%}" == f"{old[0]:.1%}" else f" instead of {old[0]:.1%}"
+            parts.append(f"{name} late in {new[0]:.1%} of requests{was}")
     if after.failed or before.failed:
         parts.append(f"{after.failed:,} requests failed instead of {before.failed:,}")
     return f"{after.name}: {', '.join(parts)}"
