@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from targets import Target, target_table
 
-from constructs_optim.recipe.forecast import CONFIDENCE, FIGURES, PHYSICS, Calibration, Errors, Figure
+from constructs_optim.recipe.forecast import CONFIDENCE, FAR, FIGURES, PHYSICS, Calibration, Errors, Figure
 
 _CALIBRATION = HERE.parents[1] / "constructs_optim" / "recipe" / "forecast" / "calibration.json"
 # What is expected of each member of an efficiency, and by which factor it may be otherwise (one standard deviation).
@@ -75,8 +75,6 @@ _SCALE = 0.25
 # From so many measurements of a source on, each counts less.
 _FULL_SOURCE = 20
 _FOLDS = 5
-# What is further off (2.7 times) counts as this far for the spreads; the quantile of intervals counts it whole.
-_FAR = 1.0
 _GOAL = 0.2
 _COVERED = (0.85, 0.95)
 Name = tuple[str, str, str]
@@ -171,7 +169,7 @@ def _errors(found: Sequence[tuple[str, float]]) -> Errors:
     groups: dict[str, list[float]] = defaultdict(list)
     for group, error in found:
         groups[group].append(error)
-    between, within = _spreads([[max(-_FAR, min(_FAR, each)) for each in errors] for errors in groups.values()])
+    between, within = _spreads([[max(-FAR, min(FAR, each)) for each in errors] for errors in groups.values()])
     errors = Errors(between=between, within=within, quantile=1.0, groups=dict(sorted(groups.items())))
     scores = sorted(abs(_score(errors, group, error)) for group, error in found)
     # The conformal quantile: Vovk, Gammerman and Shafer (2005).
@@ -243,6 +241,9 @@ def beaten_physics(measured: Iterable[Measurement]) -> list[str]:
             value = each.observed.get(figure)
             if value is not None and value < alone[figure]:
                 found.append(f"{each.source}, {each.where}: {figure} {value:.4g} s, at least {alone[figure]:.4g}")
+        rate, most = each.rate, each.most_possible
+        if rate is not None and rate > most:
+            found.append(f"{each.source}, {each.where}: {rate:.4g} requests a second, at most {most:.4g}")
     return found
 
 

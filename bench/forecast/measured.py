@@ -16,6 +16,7 @@ from constructs_optim.recipe.catalog import instances
 from constructs_optim.recipe.catalog.models import ModelRow
 from constructs_optim.recipe.forecast import (
     FIGURES,
+    PHYSICS,
     Calibration,
     Copy,
     Efficiency,
@@ -23,8 +24,8 @@ from constructs_optim.recipe.forecast import (
     ForwardPass,
     Server,
     copy_of,
+    engine_limit,
     group_of,
-    most_requests,
     operand_bits,
 )
 from constructs_optim.recipe.memory import USABLE, weights_gb
@@ -116,6 +117,21 @@ class Measurement(BaseModel):
         }
         return {figure: value for figure, value in found.items() if value is not None}
 
+    @property
+    def rate(self) -> float | None:
+        """Requests a second: as measured, or by the users and their latencies."""
+        found = self.observed.get("requests_per_second")
+        first, between = (self.observed.get(name) for name in ("time_to_first_token", "inter_token_latency"))
+        if self.load != "users" or self.at is None or first is None or between is None:
+            return found
+        return max(found or 0.0, self.at / (first + ((self.output_tokens or 1.0) - 1) * between))
+
+    @property
+    def most_possible(self) -> float:
+        """The requests a second that physics allows."""
+        limit = engine_limit(self.engine, self.instance) if self.load in ("limit", "rate") else self.at or 1.0
+        return Server(self.copy_, PHYSICS, self.input_tokens or 1.0, self.output_tokens or 1.0, limit).most_possible
+
     def efficiency(self, calibration: Calibration) -> Efficiency:
         """The efficiency that a calibration has for it."""
         bits = operand_bits(self.precision, self.instance)
@@ -126,7 +142,7 @@ class Measurement(BaseModel):
         given, expected = self.input_tokens or 1.0, self.output_tokens or 1.0
         if self.load == "batch":
             return self._static_batch(ForwardPass(self.copy_, efficiency), given, expected)
-        limit = most_requests(self.engine, self.instance)
+        limit = engine_limit(self.engine, self.instance)
         server = Server(self.copy_, efficiency, given, expected, limit)
         if self.load == "limit" or self.at is None:
             state = server.at_limit()

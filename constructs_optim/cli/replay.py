@@ -14,10 +14,10 @@ from constructs_optim.explanation.assembly import StackTemplate, is_chosen, read
 from constructs_optim.explanation.endpoints import Endpoint
 from constructs_optim.explanation.formatting import counted
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
-from constructs_optim.recipe.objectives import Objectives
+from constructs_optim.recipe.objectives import MOST_TOKENS, Objectives
 from constructs_optim.replay.comparison import Range, Replayed, busiest, chart, replay, sentence
 from constructs_optim.replay.declaration import Declared, ReplayError, declared
-from constructs_optim.replay.traffic import MOST_TOKENS, Traffic, TrafficError, read_traffic
+from constructs_optim.replay.traffic import Traffic, TrafficError, read_traffic
 from constructs_optim.templates.resource_types import ENDPOINT
 from constructs_optim.templates.template import Template
 
@@ -125,6 +125,9 @@ def replayed_lines(
     yield from notes
 
 
+_UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+
+
 def _read(path: Path, lengths: tuple[int | None, int | None]) -> Traffic:
     try:
         return read_traffic(path, lengths)
@@ -180,8 +183,8 @@ def _print(replayed: Sequence[Replayed], traffic: Traffic) -> None:
     mean, most = busiest(traffic)
     given, expected = traffic.lengths
     say(
-        f"{counted(len(traffic), 'request')} in {traffic.duration / 86_400:.2g} days, {mean:.2g} a second and "
-        f"{most:.2g} in the busiest hour, of {given:.0f} input and {expected:.0f} output tokens"
+        f"{counted(len(traffic), 'request')} in {_time(traffic.duration)}, {_rate(mean)} a second and "
+        f"{_rate(most)} in the busiest hour, of {given:.0f} input and {expected:.0f} output tokens"
     )
     rows = [
         ("endpoint", [each.name for each in replayed]),
@@ -203,6 +206,16 @@ def _print(replayed: Sequence[Replayed], traffic: Traffic) -> None:
     print_table(["", *(each.source for each in replayed)], [[name, *cells] for name, cells in rows if any(cells)])
     for before, after in _pairs(replayed):
         say(f"{after.source} instead of {before.source}: {sentence(before, after)}.")
+
+
+def _time(seconds: float) -> str:
+    """In the largest unit of which there are two."""
+    unit, name = next((each for each in _UNITS if seconds >= 2 * each[0]), _UNITS[-1])
+    return f"{seconds / unit:,.1f} {name}".replace(".0 ", " ")
+
+
+def _rate(value: float) -> str:
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 
 def _shown(figure: Range | None, form: str) -> str:

@@ -12,7 +12,7 @@ from .model import Model
 from .objectives import CONFIDENCE, Intended, Objectives, choice_name, percent, plain
 from .recommendation import Candidate
 from .rules import check
-from .servers import by_name
+from .servers import by_name, takes_batch_limit
 from .settings import UnknownSettingsError
 from .techniques.parsing import parse
 
@@ -23,20 +23,25 @@ def chosen(lock: Lock, model: Model, objectives: Objectives) -> RecordedChoice:
     for name, choice in lock.choices.items():
         recorded.setdefault(choice.model, []).append(name)
     choice = lock.choices.get(choice_name(model.name, objectives))
-    mistake = _mistake(choice, objectives) if choice is not None else None
+    mistake = _mistake(choice, model, objectives) if choice is not None else None
     intended = Intended(model.name, objectives, recorded, command_of(model, objectives), mistake)
     if refused := check(intended):
         raise RecipeError(refused)
     return lock.choices[intended.name]
 
 
-def _mistake(choice: RecordedChoice, objectives: Objectives) -> str | None:
+def _mistake(choice: RecordedChoice, model: Model, objectives: Objectives) -> str | None:
     """What is wrong with a recorded choice."""
+    if None not in (model.version, choice.version) and model.version != choice.version:
+        return f"it was made for version {choice.version} of the model"
     if choice.objectives != objectives.model_dump(mode="json", exclude_defaults=True):
         return "its objectives are not those that it is recorded for"
     for pool in choice.pools:
-        if pool.server is not None and pool.server not in by_name():
+        server = by_name().get(pool.server) if pool.server is not None else None
+        if pool.server is not None and server is None:
             return f"there is no server {pool.server!r}"
+        if pool.max_concurrent_requests is not None and not (server is not None and takes_batch_limit(server)):
+            return f"{pool.server or 'no server'} takes no max_concurrent_requests"
         for technique in pool.techniques:
             try:
                 parse(technique)
@@ -57,7 +62,8 @@ def command_of(model: Model, objectives: Objectives) -> str:
         "confidence": objectives.confidence if objectives.confidence != CONFIDENCE else None,
     }
     options += [f"--{name} {value}" for name, value in settings.items() if value is not None]
-    return f"constructs-optim recommend {model.name} {' '.join(options)} --update"
+    version = f" --model-version {model.version}" if model.version is not None else ""
+    return f"constructs-optim recommend {model.name}{version} {' '.join(options)} --update"
 
 
 def recorded(model: Model, objectives: Objectives, candidates: Sequence[Candidate], today: dt.date) -> RecordedChoice:
@@ -69,13 +75,13 @@ def recorded(model: Model, objectives: Objectives, candidates: Sequence[Candidat
     record = first.record["inter_token_latency"]
     return RecordedChoice(
         model=model.name,
+        version=model.version,
         objectives=objectives.model_dump(mode="json", exclude_defaults=True),
-        pools=tuple(_pool(each) for each in candidates),
+        pools=tuple(_pool(each, first.instances) for each in candidates),
         copies=first.copies,
         instances=first.instances,
         # The pools are scaled as one.
         concurrency=min(each.target for each in candidates if each.target is not None),
-        price_per_hour=round(first.price_per_hour, 2) if first.price_per_hour is not None else None,
         forecast=RecordedForecast(
             rate=_rounded(forecast.rate),
             time_to_first_token_ms=_interval(forecast.time_to_first_token, 1000),
@@ -83,10 +89,9 @@ def recorded(model: Model, objectives: Objectives, candidates: Sequence[Candidat
             requests_per_second=_interval(forecast.requests_per_second, 1),
             probability=round(probability, 3),
             measurements=record.measurements,
-            error=_rounded(record.error) if record.error is not None else None,
             with_users={users: _latencies(each) for users, each in first.with_users.items()},
         ),
-        date=today.isoformat(),
+        date=today,
     )
 
 
@@ -99,8 +104,12 @@ def described(choice: RecordedChoice) -> str:
     """For instance ``2 x ml.p5.4xlarge with quantization=fp8``."""
     first, *others = choice.pools
     several = f", {choice.copies} copies" if first.copies_per_instance > 1 else ""
-    more = "".join(f", or {each.instance_type}, {_recipe(each)}" for each in others)
+    more = "".join(f", or {each.instance_type}{_at(each)}, {_recipe(each)}" for each in others)
     return f"{choice.instances} x {first.instance_type}{several}, {_recipe(first)}{more}"
+
+
+def _at(pool: RecordedPool) -> str:
+    return f" at ${pool.price_per_hour:,.2f} an hour" if pool.price_per_hour is not None else ""
 
 
 def _recipe(pool: RecordedPool) -> str:
@@ -130,7 +139,7 @@ def expected(choice: RecordedChoice) -> str:
 def _differences(before: RecordedChoice, after: RecordedChoice) -> Iterator[str]:
     if (old := described(before)) != (new := described(after)):
         yield f"{new} instead of {old}"
-    if before.price_per_hour != after.price_per_hour:
+    if before.pools[0].price_per_hour != after.pools[0].price_per_hour:
         yield f"{_price(after)} instead of {_price(before)}"
     if before.concurrency != after.concurrency:
         yield f"scaled at {after.concurrency:g} requests in flight for each copy instead of {before.concurrency:g}"
@@ -151,23 +160,24 @@ def _differences(before: RecordedChoice, after: RecordedChoice) -> Iterator[str]
 
 
 def _price(choice: RecordedChoice) -> str:
-    return (
-        f"${choice.price_per_hour:,.2f} an hour" if choice.price_per_hour is not None else "a price that is not known"
-    )
+    price = choice.pools[0].price_per_hour
+    return f"${price:,.2f} an hour" if price is not None else "an unknown price"
 
 
 def _shown(interval: Interval) -> str:
     value, low, high = interval
-    return f"{value:g} ({low:g} to {high:g})"
+    return f"{plain(value)} ({plain(low)} to {plain(high)})"
 
 
-def _pool(candidate: Candidate) -> RecordedPool:
+def _pool(candidate: Candidate, instances: int) -> RecordedPool:
+    price = candidate.price_per_hour
     return RecordedPool(
         instance_type=candidate.plan.instance_type,
         techniques=candidate.techniques,
         copies_per_instance=candidate.copies_per_instance,
-        server=candidate.plan.container.server if candidate.batch_limit is not None else None,
+        server=candidate.plan.container.server,
         max_concurrent_requests=candidate.batch_limit,
+        price_per_hour=round(price / candidate.instances * instances, 2) if price is not None else None,
     )
 
 

@@ -272,6 +272,16 @@ def planned_context(recipe: Recipe) -> int | None:
     return longest.shortened if longest is not None else None
 
 
+def longest_request(recipe: Recipe) -> int | None:
+    """The most tokens of a request, prompt and response: as planned, as set, or the model's own; None: not known."""
+    row = recipe.model_row
+    return (
+        planned_context(recipe)
+        or _number(engine_setting(recipe, MAX_MODEL_LEN))
+        or (row.max_position if row is not None else None)
+    )
+
+
 def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
     """The size of a KV cache in the type that it has, of its size in half precision; None where it is not known."""
     share = cache_share(recipe)

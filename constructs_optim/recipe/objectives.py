@@ -7,18 +7,20 @@ Latencies are means of all requests, as forecasts are; an evaluation requires th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from .errors import Violation
 from .settings import Settings
 
 CONFIDENCE = 0.8
 """The probability that a choice has to meet its objectives with, unless a caller says otherwise."""
+MOST_TOKENS = 1_000_000
+"""Of a prompt, and of a response."""
+_MOST_REQUESTS = 100_000
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
 _UNITS = {"ms": 1.0, "s": 1000.0}
 
@@ -72,21 +74,14 @@ class Objectives(Settings):
 
     rule = "OPT230"
 
-    input_tokens: Annotated[int, Field(ge=1)]
-    output_tokens: Annotated[int, Field(ge=1)]
-    requests_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    input_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)]
+    output_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)]
+    requests_per_second: Annotated[float, Field(gt=0, le=_MOST_REQUESTS)] | None = None
     time_to_first_token: Latency | None = None
     inter_token_latency: Latency | None = None
     max_price_per_hour: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     quality: Quality = "near-lossless"
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = CONFIDENCE
-
-    def _contradictions(self) -> Iterable[Violation]:
-        first, between = self.time_to_first_token, self.inter_token_latency
-        if first is not None and between is not None and first < between:
-            reason = "the first token takes a pass over the prompt, and then one for the token"
-            fix = f"{between:g} or more, or a shorter time between tokens"
-            yield self._mistake(".time_to_first_token", first, reason, fix)
 
     def __str__(self) -> str:
         """All of it: ``12 requests/s of 1000+300 tokens, first token within 1000 ms, a token every 40 ms``."""
@@ -107,13 +102,27 @@ class Objectives(Settings):
 
 @dataclass(frozen=True)
 class Feasibility:
-    """What is possible at best of objectives, on all instance types and with all recipes; None: not known."""
+    """What is possible at best of objectives, on all instance types and with all recipes; None: not known.
+
+    ``price_per_hour`` is that of the instances that take the requests, were they as fast as physics allows.
+    """
 
     objectives: Objectives
     context_length: int | None = None
     time_to_first_token_ms: float | None = None
     inter_token_latency_ms: float | None = None
     price_per_hour: float | None = None
+
+
+@dataclass(frozen=True)
+class ServedOtherwise:
+    """How an endpoint with objectives serves its model, and how the choice for them does that the forecast is of.
+
+    Each is a server and its limit of a batch, None for its own.
+    """
+
+    served: tuple[str, int | None]
+    chosen: tuple[str, int | None]
 
 
 @dataclass(frozen=True)

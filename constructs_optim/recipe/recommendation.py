@@ -20,14 +20,14 @@ from .catalog.lock import NO_COMMIT, Lock
 from .errors import RecipeError, Violation
 from .forecast import FIGURES, Calibration, Figure, Forecast, Forecaster, TrackRecord, forecaster
 from .hosting.scaling import HEADROOM
-from .memory import estimate, planned_context
+from .memory import estimate, longest_request
 from .model import Model
-from .objectives import Feasibility, Objectives
+from .objectives import Feasibility, Objectives, percent
 from .plan_data import MemoryEstimate, Plan
 from .planning import plan
 from .recipe import Recipe
 from .rules import all_rules, check
-from .servers import by_name
+from .servers import by_name, takes_batch_limit
 from .techniques import REGISTRY, SpeculativeDecoding, Technique
 from .techniques.parsing import parse
 
@@ -40,6 +40,8 @@ HUB, QUALITY, CONTEXT = "hub", "quality", "OPT231"
 _REPEATED = ("constructs-optim:OPT006", "constructs-optim:OPT051")
 # Of weights; more bits differ by less than 1 % (objectives.Quality).
 _NEAR_LOSSLESS_BITS = 8
+# Of the rate that a copy takes, where none is asked for, with a limit of its batch.
+_NEARLY = 0.95
 _Excluded = dict[tuple[tuple[str, ...], str], dict[str, list[str]]]
 """Excluded instance types by techniques and rule, and by reason."""
 
@@ -207,7 +209,7 @@ class _Ranking:
         self._refuse_common_mistakes()
         candidates: list[Candidate] = []
         excluded: _Excluded = {}
-        best: list[Forecaster] = []
+        best: list[tuple[str, Forecaster]] = []
         for techniques in self._combinations():
             for instance_type in self.instance_types:
                 whole = self._recipe(techniques, instance_type)
@@ -221,12 +223,12 @@ class _Ranking:
                 found = [(techniques, whole, planned)] if planned is not None else []
                 for each, recipe, its_plan in [*found, *self._smaller(techniques, instance_type, broken)]:
                     forecasts = forecaster(recipe, self.lengths, self.evidence.calibration)
-                    best += [forecasts] if forecasts is not None else []
+                    best += [(instance_type, forecasts)] if forecasts is not None else []
                     if (reason := self._too_long(recipe, forecasts)) is not None:
                         excluded.setdefault((each, CONTEXT), {}).setdefault(reason, []).append(instance_type)
                         continue
                     candidates.append(self._candidate(each, its_plan, forecasts))
-        if candidates and (impossible := check(self._feasibility(best))):
+        if impossible := check(self._feasibility(best)):
             raise RecipeError(impossible)
         candidates.sort(key=self._rank)
         listed = {(_configuration(each.techniques), each.plan.instance_type) for each in candidates}
@@ -237,7 +239,7 @@ class _Ranking:
 
     def _too_long(self, recipe: Recipe, forecasts: Forecaster | None) -> str | None:
         """Why a recipe that serves the model does not serve requests of these lengths."""
-        given, longest = sum(self.lengths), planned_context(recipe)
+        given, longest = sum(self.lengths), longest_request(recipe)
         if longest is not None and given > longest:
             return f"a request has {given:g} tokens, and its context has {longest}"
         if forecasts is not None and not forecasts.holds_a_request:
@@ -302,7 +304,8 @@ class _Ranking:
         found = [
             (f"quantization={made[each.precision]},checkpoint={each.model_id}",)
             for each in checkpoints
-            if each.precision in made
+            # In the model's own precision, it is another release of the model.
+            if each.precision in made and (row is None or each.precision != row.precision)
         ]
         of_sagemaker = (f"quantization={made[_FP8]}",)
         if any(each.precision == _FP8 for each in checkpoints):
@@ -352,10 +355,15 @@ class _Ranking:
                 return f"completions differ from the model's own, and the objectives ask for {asked} ones"
         return None
 
-    def _feasibility(self, forecasters: Sequence[Forecaster]) -> Feasibility:
-        best = [each.best for each in forecasters]
+    def _feasibility(self, forecasters: Sequence[tuple[str, Forecaster]]) -> Feasibility:
+        best = [each.best for _, each in forecasters]
         row = self._recipe((), self.instance_types[0]).model_row
-        prices = [price for name in self.instance_types if (price := self.evidence.prices.get(name)) is not None]
+        rate = self.objectives.requests_per_second or 0.0
+        prices = [
+            price * max(1, math.ceil(rate / (each.most_possible * each.copies_per_instance)))
+            for name, each in forecasters
+            if (price := self.evidence.prices.get(name)) is not None
+        ]
         return Feasibility(
             objectives=self.objectives,
             context_length=row.max_position if row is not None else None,
@@ -369,6 +377,9 @@ class _Ranking:
         units = instances.by_name()[planned.instance_type].parallel_units
         on_each = units // planned.tensor_parallel_degree
         within = forecasts.within(objectives) if forecasts is not None else None
+        limit = None
+        if forecasts is not None and within is not None:
+            forecasts, within, limit = self._limited(planned, forecasts, within, on_each)
         copies, forecast, probability = self._sized(forecasts, within, on_each)
         count = math.ceil(copies / on_each)
         one = self.evidence.prices.get(planned.instance_type)
@@ -390,7 +401,7 @@ class _Ranking:
             with_users=_evaluated(forecasts, forecast, copies),
             probability=probability,
             record={figure: forecasts.track_record(figure) for figure in FIGURES} if forecasts is not None else {},
-            batch_limit=self._batch_limit(planned, forecasts, within) if within is not None else None,
+            batch_limit=limit,
             target=max(1.0, round(within.in_flight * HEADROOM, 1)) if within is not None else None,
             missed=tuple(self._missed(forecast, price, within is not None)),
             jobs=jobs,
@@ -398,19 +409,28 @@ class _Ranking:
             tested=all(warning.id != "constructs-optim:OPT013" for warning in planned.warnings),
         )
 
-    def _batch_limit(self, planned: Plan, forecasts: Forecaster | None, within: Forecast) -> int | None:
-        """The limit of a batch that keeps the time between tokens in a burst, where the server takes one."""
-        between = self.objectives.inter_token_latency
-        server = by_name().get(planned.container.server or "")
-        if (
-            forecasts is None
-            or between is None
-            or server is None
-            or "max_concurrent_requests" not in server.model_fields
-        ):
-            return None
-        limit = forecasts.batch_limit(between / 1000, self.objectives.confidence)
-        return max(limit, math.ceil(within.in_flight)) if limit is not None else None
+    def _limited(
+        self, planned: Plan, forecasts: Forecaster, within: Forecast, on_each: int
+    ) -> tuple[Forecaster, Forecast, int | None]:
+        """The forecasts with a limit of the batch, where the server takes one: the lowest that costs no copy.
+
+        A limit keeps the time between tokens in a burst, and makes requests wait instead. It begins with what keeps
+        that time, and doubles until the copies take the rate with as much confidence.
+        """
+        objectives, server = self.objectives, by_name().get(planned.container.server or "")
+        between, rate = objectives.inter_token_latency, objectives.requests_per_second
+        if between is None or server is None or not takes_batch_limit(server):
+            return forecasts, within, None
+        limit = forecasts.batch_limit(between / 1000, objectives.confidence)
+        copies = math.ceil(rate / within.rate) if rate is not None else on_each
+        rate = rate if rate is not None else within.rate * on_each * _NEARLY
+        limit = max(limit, math.ceil(within.in_flight)) if limit is not None else math.inf
+        while limit < forecasts.most_requests:
+            limited = forecasts.with_limit(int(limit))
+            if limited.at_rate(rate, copies).probability(objectives) >= objectives.confidence:
+                return limited, limited.within(objectives) or within, int(limit)
+            limit *= 2
+        return forecasts, within, None
 
     def _sized(
         self, forecasts: Forecaster | None, within: Forecast | None, on_each: int
@@ -445,7 +465,8 @@ class _Ranking:
                     is_one = True
                     yield f"{name}: {estimate_.quantile(objectives.confidence) * 1000:,.0f} ms instead of {limit:g}"
             if not is_one:
-                yield f"confidence: {forecast.probability(objectives):.0%} instead of {objectives.confidence:.0%}"
+                probability = percent(round(forecast.probability(objectives), 3))
+                yield f"confidence: {probability} instead of {percent(objectives.confidence)}"
         if (most := objectives.max_price_per_hour) is not None and (price is None or price > most):
             yield f"price: ${price:,.2f} an hour instead of ${most:g}" if price is not None else "price: not known"
 

@@ -326,6 +326,11 @@ def by_name() -> dict[str, type[ServerSettings]]:
     return {server.name: server for server in servers}
 
 
+def takes_batch_limit(server: type[ServerSettings]) -> bool:
+    """Whether a server has a setting for the limit of a batch."""
+    return "max_concurrent_requests" in server.model_fields
+
+
 def parse(text: str) -> ServerSettings:
     """The server of a text: ``vllm,context_length=8192``.
 

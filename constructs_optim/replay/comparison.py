@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,10 +28,11 @@ Range = tuple[float, float, float]
 class Replayed(BaseModel):
     """One endpoint under the traffic; latencies and waits are in milliseconds, money is in US dollars.
 
-    ``failed`` found no copy, ``missed_first`` and ``missed_between`` are the shares of requests that are beyond the
-    objectives, which are means: None without such an objective. ``waited`` is the share of requests that waited for
-    room in a batch, ``wait`` their mean wait. ``copies`` are the fewest and the most in service. ``capacity`` has
-    seconds since the first request, copies in service and requests in flight.
+    ``failed`` found no copy, or had prompts beyond the context: they count as late. ``missed_first`` and
+    ``missed_between`` are the shares of requests that are beyond the objectives, which are means: None without such an
+    objective. ``waited`` is the share of requests that waited for room in a batch, ``wait`` their mean wait. Latencies
+    are None where nothing was served. ``copies`` are the fewest and the most in service. ``capacity`` has seconds since
+    the first request, copies in service and requests in flight.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -41,15 +44,15 @@ class Replayed(BaseModel):
     instance_hours: Range
     dollars: Range | None
     failed: int
-    time_to_first_token: Range
-    time_to_first_token_p50: Range
-    time_to_first_token_p99: Range
-    inter_token_latency: Range
-    inter_token_latency_p50: Range
+    time_to_first_token: Range | None
+    time_to_first_token_p50: Range | None
+    time_to_first_token_p99: Range | None
+    inter_token_latency: Range | None
+    inter_token_latency_p50: Range | None
     missed_first: Range | None
     missed_between: Range | None
-    waited: Range
-    wait: Range
+    waited: Range | None
+    wait: Range | None
     copies: tuple[int, int]
     capacity: tuple[tuple[float, int, float], ...]
     notes: tuple[str, ...]
@@ -103,15 +106,15 @@ def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], obje
         instance_hours=hours,
         dollars=(hours[0] * price, hours[1] * price, hours[2] * price) if price is not None else None,
         failed=outcomes[0].served.failed,
-        time_to_first_token=_range([_mean(each) * 1000 for each in first]),
-        time_to_first_token_p50=_range([_quantile(each, 0.5) * 1000 for each in first]),
-        time_to_first_token_p99=_range([_quantile(each, 0.99) * 1000 for each in first]),
-        inter_token_latency=_range([_mean(each) * 1000 for each in between]),
-        inter_token_latency_p50=_range([_quantile(each, 0.5) * 1000 for each in between]),
-        missed_first=_missed(first, late),
-        missed_between=_missed(between, slow),
-        waited=_range([len(o.served.waits) / max(1, len(o.served.first)) for o in outcomes]),
-        wait=_range([_mean(o.served.waits) * 1000 for o in outcomes]),
+        time_to_first_token=_of_all(statistics.fmean, first),
+        time_to_first_token_p50=_of_all(partial(_quantile, share=0.5), first),
+        time_to_first_token_p99=_of_all(partial(_quantile, share=0.99), first),
+        inter_token_latency=_of_all(statistics.fmean, between),
+        inter_token_latency_p50=_of_all(partial(_quantile, share=0.5), between),
+        missed_first=_missed(first, late, outcomes[0].served.failed),
+        missed_between=_missed(between, slow, outcomes[0].served.failed),
+        waited=_range([len(o.served.waits) / len(o.served.first) for o in outcomes]) if all(first) else None,
+        wait=_of_all(statistics.fmean, [outcome.served.waits for outcome in outcomes]),
         copies=outcomes[0].copies,
         capacity=tuple(outcomes[0].capacity),
         notes=declared.notes,
@@ -122,18 +125,19 @@ def _range(values: Sequence[float]) -> Range:
     return values[0], min(values), max(values)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return statistics.fmean(values) if values else 0.0
+def _of_all(figure: Callable[[Sequence[float]], float], times: Sequence[Sequence[float]]) -> Range | None:
+    """A figure of each run's times, in milliseconds; None where a run has none."""
+    return _range([figure(each) * 1000 for each in times]) if all(times) else None
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+    return ordered[math.ceil(share * len(ordered)) - 1]
 
 
-def _missed(times: Sequence[Sequence[float]], limit: float | None) -> Range | None:
-    if limit is None:
+def _missed(times: Sequence[Sequence[float]], limit: float | None, failed: int) -> Range | None:
+    if limit is None or not any(len(each) + failed for each in times):
         return None
-    return _range([sum(time * 1000 > limit for time in each) / max(1, len(each)) for each in times])
+    return _range([(sum(time * 1000 > limit for time in each) + failed) / (len(each) + failed) for each in times])
 
 
 def sentence(before: Replayed, after: Replayed) -> str:

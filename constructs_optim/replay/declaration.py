@@ -10,11 +10,12 @@ from typing import Any
 
 from constructs_optim.explanation.endpoints import Endpoint
 from constructs_optim.recipe import Model, Recipe, RecipeError
-from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.catalog.lock import Lock, RecordedChoice
 from constructs_optim.recipe.forecast import Calibration, Forecaster, forecaster
-from constructs_optim.recipe.memory import estimate
+from constructs_optim.recipe.memory import estimate, longest_request
 from constructs_optim.recipe.objectives import Objectives
+from constructs_optim.recipe.servers import ServerSettings, by_name
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
 from constructs_optim.templates.endpoints import targets_of_component, targets_of_variant
@@ -40,7 +41,8 @@ class ReplayError(ValueError):
 @dataclass(frozen=True)
 class Declared:
     """One endpoint as declared. ``start_seconds`` pass until another copy serves; ``price`` is that of an instance in
-    an hour, None where it is not known. ``objectives`` are those that it was chosen for.
+    an hour, None where it is not known. ``objectives`` are those that it was chosen for. ``longest`` are the tokens of
+    the longest request that it takes; None: any.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Declared:
     price: float | None
     objectives: Objectives | None
     notes: tuple[str, ...]
+    longest: int | None = None
 
 
 def declared(
@@ -108,6 +111,7 @@ def declared(
         price=prices.get(types[0]),
         objectives=objectives,
         notes=tuple(notes),
+        longest=longest_request(recipe),
     )
 
 
@@ -142,7 +146,27 @@ def _recipe(
         given = Model.s3(source)
     else:
         given = Model.huggingface(source) if "/" in source else Model.jumpstart(source)
-    return Recipe(given, techniques, instance_type, containers=known)
+    container = _container(model) if model is not None else {}
+    variables = {
+        name: value for name, value in as_object(container.get("Environment")).items() if isinstance(value, str)
+    }
+    return Recipe(
+        given, techniques, instance_type, environment=variables or None, containers=known, server=_server(container)
+    )
+
+
+def _container(model: Resource) -> Mapping[str, Any]:
+    """The first container of a model: of a custom resource, its own properties."""
+    containers = as_array(model.get("Containers"))
+    return as_object(model.get("PrimaryContainer") or (containers[0] if containers else model.properties))
+
+
+def _server(container: Mapping[str, Any]) -> ServerSettings | None:
+    """The server of a container's image; None where the catalog does not know it."""
+    image = container.get("Image")
+    name = images.uncatalogued(image.rpartition("/")[2]).server if isinstance(image, str) else None
+    server = by_name().get(name or "")
+    return server() if server is not None else None
 
 
 def _scaling(template: Template, target: Resource, start: dt.datetime, notes: list[str]) -> Scaling:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 
 from constructs_optim.recipe.forecast import Forecaster
 
@@ -20,13 +21,14 @@ from constructs_optim.recipe.forecast import Forecaster
 class Speed:
     """How fast a copy is, by the number of requests in its batch: seconds for a token, and to the first one.
 
-    ``token[b]`` and ``first[b]`` are for ``b`` requests; ``per_input_token`` is what a longer prompt adds.
+    ``token[b]`` and ``first[b]`` are for ``b`` requests; ``first`` is of a prompt that takes ``mean_prompt`` seconds,
+    and waits for no other. ``prompt`` is for how long one of so many tokens keeps those after it waiting.
     """
 
     token: list[float]
     first: list[float]
-    per_input_token: float
-    input_tokens: float
+    prompt: Callable[[int], float]
+    mean_prompt: float
 
     @property
     def most_requests(self) -> int:
@@ -37,11 +39,14 @@ class Speed:
     def of(cls, forecasts: Forecaster, input_tokens: float, slower: tuple[float, float] = (1.0, 1.0)) -> Speed:
         """The forecast speed; ``slower`` are factors of the times to the first token and between tokens."""
         first, token = [0.0], [0.0]
+        best = forecasts.best
         for batch in range(1, int(forecasts.most_requests) + 1):
             state = forecasts.at_batch(batch)
-            first.append(state[0] * slower[0])
-            token.append(state[1] * slower[1])
-        return cls(token, first, forecasts.per_input_token * slower[0], input_tokens)
+            # No server is faster than physics allows.
+            first.append(max(state[0] * slower[0], best.time_to_first_token))
+            token.append(max(state[1] * slower[1], best.inter_token_latency))
+        prompt = lru_cache(maxsize=2**16)(partial(forecasts.prompt, slower=slower[0]))
+        return cls(token, first, prompt, forecasts.prompt(input_tokens, slower[0]))
 
 
 @dataclass
@@ -55,17 +60,19 @@ class Served:
     waits: list[float] = field(default_factory=list[float])
     """Times until a batch had room, of requests that waited."""
     failed: int = 0
-    """Requests that found no copy."""
+    """Requests that found no copy, and those whose prompts are too long."""
 
 
 class Copy:
     """One copy in service: its batch, and the requests that wait for it."""
 
-    __slots__ = ("_ends", "_speed", "_updated", "_work", "event", "is_leaving", "number", "waiting")
+    __slots__ = ("_ends", "_prompts_end", "_speed", "_updated", "_work", "event", "is_leaving", "number", "waiting")
 
     def __init__(self, number: int, speed: Speed, now: float) -> None:
         self.number, self._speed, self._updated = number, speed, now
         self._work = 0.0
+        # Prompts are computed one after the other.
+        self._prompts_end = now
         # The work at which each request ends; when it came, its time to the first token, and its output tokens.
         self._ends: list[tuple[float, float, float, int]] = []
         self.waiting: deque[tuple[float, int, int]] = deque()
@@ -92,8 +99,9 @@ class Copy:
             return
         self._pass(now)
         speed, batch = self._speed, len(self._ends) + 1
-        first = speed.first[batch] + (input_tokens - speed.input_tokens) * speed.per_input_token
-        first = max(first, speed.token[batch])
+        prompt, begun = speed.prompt(input_tokens), max(now, self._prompts_end)
+        self._prompts_end = begun + prompt
+        first = begun - now + max(speed.first[batch] + prompt - speed.mean_prompt, speed.token[batch])
         if now > at:
             served.waits.append(now - at)
         served.first.append(now - at + first)

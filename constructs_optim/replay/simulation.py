@@ -83,10 +83,16 @@ class _Simulation:
 
     def _arrive(self, now: float, input_tokens: int, output_tokens: int) -> None:
         self._arrived += 1
+        longest = self._declared.longest
+        if longest is not None and input_tokens >= longest:
+            self._served.failed += 1
+            return
         if not self._copies:
             self._refused += 1
             self._served.failed += 1
             return
+        if longest is not None:
+            output_tokens = min(output_tokens, longest - input_tokens)
         copy = min(self._copies, key=lambda each: each.requests)
         self._fly(now, 1)
         copy.take(now, input_tokens, output_tokens, now, self._served)

@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from constructs_optim.evaluator.datasets import TRACES
+from constructs_optim.recipe.objectives import MOST_TOKENS
 from constructs_optim.runtime.documents import nested
 from constructs_optim.runtime.shadow.captures import read_captures
 
 _USAGE = ("prompt_tokens", "completion_tokens")
-MOST_TOKENS = 1_000_000
-"""Of a prompt, and of a response."""
 _MOST_DAYS = 92
 
 
@@ -83,14 +82,15 @@ def read_traffic(path: Path, lengths: tuple[int | None, int | None] = (None, Non
     first, last = requests[0], requests[-1]
     if last.at - first.at > _MOST_DAYS * 86_400:
         raise TrafficError(
-            f"{path} has requests from {first.at:g} to {last.at:g} seconds, which is more than {_MOST_DAYS} days: "
+            f"{path} has requests over {(last.at - first.at) / 86_400:,.0f} days, which is more than {_MOST_DAYS}: "
             "leave out those that are not of one time"
         )
     start = dt.datetime.fromtimestamp(first.at, dt.UTC) if first.is_clock else Traffic.start
     traffic = Traffic(start=start)
     left_out = 0
     for request in requests:
-        given, expected = request.input_tokens or lengths[0], request.output_tokens or lengths[1]
+        given = lengths[0] if request.input_tokens is None else request.input_tokens
+        expected = lengths[1] if request.output_tokens is None else request.output_tokens
         if not given or not expected:
             left_out += 1
             continue
@@ -112,7 +112,13 @@ def _requests(path: Path) -> Iterator[_Request]:
             return
         file.seek(0)
         if first.lstrip().startswith("{"):
-            yield from (request for line in file if line.strip() and (request := _of_line(line)) is not None)
+            for number, line in enumerate(file, start=1):
+                try:
+                    request = _of_line(line) if line.strip() else None
+                except ValueError as error:
+                    raise ValueError(f"line {number}: {error}") from None
+                if request is not None:
+                    yield request
             return
         rows = csv.DictReader(file)
         columns = next((tuple(each) for each in TRACES if each.keys() <= {*(rows.fieldnames or ())}), None)
@@ -155,15 +161,16 @@ def _moment(value: object) -> tuple[float, bool]:
             return at, False
     try:
         moment = dt.datetime.fromisoformat(text)
-    except ValueError:
+        in_utc = moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+    except (ValueError, OverflowError):
         raise ValueError(f"{text[:200]!r} is not a time, such as 12.5 (seconds) or 2026-11-02T10:00:00Z") from None
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)).timestamp(), True
+    return in_utc.timestamp(), True
 
 
 def _tokens(value: object) -> int | None:
-    """A number of tokens; None where it is none, as of a request that failed."""
+    """A number of tokens, 0 of a request that failed; None where it is none."""
     try:
         count = float(str(value))
     except ValueError:
         return None
-    return round(count) if 1 <= count <= MOST_TOKENS else None
+    return round(count) if 0 <= count <= MOST_TOKENS else None

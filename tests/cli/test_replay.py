@@ -16,8 +16,13 @@ from constructs_optim import Model, OptimizedEndpoint
 from constructs_optim.cli import replay as replay_module
 from constructs_optim.cli.main import app
 from constructs_optim.explanation.assembly import StackTemplate, read_assembly
+from constructs_optim.explanation.endpoints import Endpoint
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedModel, RecordedPool
 from constructs_optim.recipe.objectives import Objectives, choice_name
+from constructs_optim.replay.declaration import declared
+from constructs_optim.replay.traffic import read_traffic
+from constructs_optim.templates.resource_types import ENDPOINT
+from constructs_optim.templates.template import Template
 
 from ..support.choices import CHOICE
 from ..support.construct_stacks import ENVIRONMENT
@@ -47,7 +52,8 @@ def synthesized(folder: Path, *, most: int | None) -> Path:
 def apps(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The lock file's folder with two apps: of two instances always, and of one or two."""
     folder = tmp_path_factory.mktemp("replay")
-    pool = RecordedPool(instance_type="ml.g6e.12xlarge", techniques=("quantization=fp8_dynamic",))
+    limit = {"server": "vllm", "max_concurrent_requests": 117}
+    pool = RecordedPool(instance_type="ml.g6e.12xlarge", techniques=("quantization=fp8_dynamic",), **limit)
     choice = CHOICE.model_copy(update={"pools": (pool,), "copies": 2, "instances": 2, "concurrency": 20.0})
     revision = RecordedModel(revision="a" * 40, gated=False, license="apache-2.0")
     lock = Lock(models={CHOICE.model: revision}, choices={choice_name(CHOICE.model, OBJECTIVES): choice})
@@ -75,7 +81,7 @@ def test_two_declarations_are_compared_in_dollars_latencies_and_capacity(apps: t
     assert result.exit_code == 0, result.output
     first, *lines = result.stdout.splitlines()
     assert first.startswith(
-        "901 requests in 0.042 days, 0.25 a second and 0.25 in the busiest hour, of 800 input and 200"
+        "901 requests in 60 minutes, 0.25 a second and 0.25 in the busiest hour, of 800 input and 200"
     )
     # The second instance leaves after the fifteen minutes that its alarm looks at.
     (dollars,) = [line for line in lines if line.startswith("dollars")]
@@ -196,3 +202,12 @@ def test_a_chart_needs_its_extra(apps: tuple[Path, Path], folder: Path, monkeypa
     given: tuple[Any, ...] = ("--traffic", folder / "hour.csv", "--against", apps[0], "--chart", folder / "c.svg")
     result = replayed(*given)
     assert (result.exit_code, "constructs-optim[plots]" in result.output) == (2, True)
+
+
+def test_the_batches_of_the_declared_container_are_simulated(apps: tuple[Path, Path], folder: Path) -> None:
+    (of_app,) = read_assembly(apps[0])
+    template = Template(of_app.template)
+    (resource,) = template.of_type(ENDPOINT)
+    known, traffic = Lock.read(Path(LOCK_FILE)), read_traffic(folder / "hour.csv")
+    simulated = declared("Chat", Endpoint(template, resource), traffic, prices={}, known=known)
+    assert simulated.forecasts.most_requests == 117

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Annotations, Match, Template
 
 from constructs_optim import (
     Model,
@@ -183,6 +183,7 @@ def test_synthesis_never_chooses_by_itself() -> None:
         ({"instance_type": "ml.g5.12xlarge"}, "instance_type and objectives are set"),
         ({"instance_pools": []}, "instance_pools and objectives are set"),
         ({"model": None}, "objectives need a model"),
+        ({"objectives": {"input_tokens": 1}}, "and it takes Objectives"),
     ],
 )
 def test_what_a_choice_decides_is_not_set_beside_objectives(arguments: dict[str, Any], said: str) -> None:
@@ -238,3 +239,42 @@ def test_a_forecast_is_required_only_where_there_is_one() -> None:
     other = endpoint().evaluate(workload=Workload(concurrency=[1, 59], input_tokens=50, output_tokens=50))
     with pytest.raises(ValueError, match="has no forecast: an endpoint with objectives has one"):
         other.require(forecast=True)
+
+
+def test_a_forecast_of_other_instances_is_not_required() -> None:
+    record(choice())
+    resized = endpoint(variant=VariantOptions(initial_instance_count=5)).evaluate()
+    with pytest.raises(ValueError, match="is of 3 instances, and another number is declared"):
+        resized.require(forecast=True)
+
+
+def test_a_context_that_is_shorter_than_the_requests_is_refused() -> None:
+    record(choice())
+    with pytest.raises(RecipeError) as refused:
+        endpoint(environment={"SM_VLLM_MAX_MODEL_LEN": "1024"})
+    assert [(each.rule, each.value) for each in refused.value.violations] == [("OPT231", 1300)]
+
+
+@pytest.mark.parametrize(
+    ("more", "served"),
+    [
+        ({"environment": {"SM_VLLM_MAX_NUM_SEQS": "5"}}, "vllm, 5 at a time"),
+        ({"server": Server.sglang()}, "sglang"),
+        ({"server": Server.vllm(max_concurrent_requests=16)}, "vllm, 16 at a time"),
+    ],
+    ids=["environment", "another server", "another limit"],
+)
+def test_synthesis_warns_of_a_server_that_was_not_forecast(more: dict[str, Any], served: str) -> None:
+    record(choice())
+    scope = stack()
+    endpoint(scope, **more)
+    (advice,) = Annotations.from_stack(scope).find_warning("*", Match.string_like_regexp("OPT236"))
+    assert served in str(advice.entry.data)
+    assert "The choice was made for vllm in batches of up to 84" in str(advice.entry.data)
+
+
+def test_the_server_of_the_choice_is_not_warned_of() -> None:
+    record(choice())
+    scope = stack()
+    endpoint(scope, server=Server.vllm(context_length=8192))
+    assert Annotations.from_stack(scope).find_warning("*", Match.string_like_regexp("OPT236")) == []

@@ -469,11 +469,11 @@ def objectives_of(before: RecordedChoice | None, after: RecordedChoice | None) -
 
 
 def test_a_choice_for_objectives_reads_as_a_sentence_and_so_does_what_changes_of_it() -> None:
-    pool = RecordedPool(instance_type="ml.p5.4xlarge", techniques=("quantization=fp8",))
-    other = CHOICE.model_copy(update={"pools": (pool,), "copies": 3, "instances": 3, "price_per_hour": 20.64})
+    pool = RecordedPool(instance_type="ml.p5.4xlarge", techniques=("quantization=fp8",), price_per_hour=20.64)
+    other = CHOICE.model_copy(update={"pools": (pool,), "copies": 3, "instances": 3})
     assert objectives_of(CHOICE, CHOICE) is None
     assert objectives_of(CHOICE, other) == (
-        "3 x ml.p5.4xlarge, FP8 instead of 2 x ml.p5.48xlarge, FP8; $20.64 an hour instead of a price that is not known"
+        "3 x ml.p5.4xlarge, FP8 instead of 2 x ml.p5.48xlarge, FP8; $20.64 an hour instead of an unknown price"
     )
     new = objectives_of(None, CHOICE)
     assert new is not None

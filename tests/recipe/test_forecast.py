@@ -38,9 +38,9 @@ from constructs_optim.recipe.forecast import (
     Server,
     Steady,
     copy_of,
+    engine_limit,
     forecaster,
     group_of,
-    most_requests,
     operand_bits,
     published,
 )
@@ -863,7 +863,7 @@ def test_models_of_one_maker_are_one_group_wherever_they_are_from() -> None:
 
 def test_batches_are_limited_as_their_engine_limits_them() -> None:
     limits = {
-        (engine, name): most_requests(engine, row)
+        (engine, name): engine_limit(engine, row)
         for engine in ("vllm", "tensorrt-llm")
         for name in (P5, "ml.g5.xlarge", "ml.p4de.24xlarge")
         if (row := instances.find(name)) is not None

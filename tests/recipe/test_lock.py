@@ -221,7 +221,7 @@ def test_choices_are_entries_beside_the_others_and_survive_what_synthesis_adds(t
     assert added.choices == {NAME: CHOICE}
     added.write(tmp_path / LOCK_FILE)
     assert Lock.read(tmp_path / LOCK_FILE) == added
-    other = CHOICE.model_copy(update={"copies": 4})
+    other = CHOICE.model_copy(update={"copies": 4, "instances": 4})
     assert lock.adding(Lock(choices={NAME: other})).choices == {NAME: CHOICE}, "what is recorded stays"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from constructs_optim.recipe import RecipeError
-from constructs_optim.recipe.objectives import Feasibility, Intended, Objectives, choice_name
-from constructs_optim.recipe.rules import all_rules, check
+from constructs_optim.recipe.objectives import Feasibility, Intended, Objectives, ServedOtherwise, choice_name
+from constructs_optim.recipe.rules import all_rules, check, warnings
 
 MODEL, COMMAND = "Qwen/Qwen3-32B", "constructs-optim recommend Qwen/Qwen3-32B --update"
 
@@ -55,13 +55,13 @@ BAD: list[tuple[str, Feasibility | Intended, str, str]] = [
         "OPT232",
         feasible({"time_to_first_token": "50ms"}, time_to_first_token_ms=50.5),
         "objectives.time_to_first_token",
-        "more than 50.5 ms",
+        "50.5 ms or more",
     ),
     (
         "OPT233",
-        feasible({"inter_token_latency": "5ms"}, inter_token_latency_ms=5.25),
+        feasible({"inter_token_latency": "5ms"}, inter_token_latency_ms=5.251),
         "objectives.inter_token_latency",
-        "more than 5.25 ms",
+        "5.26 ms or more",
     ),
     (
         "OPT234",
@@ -111,3 +111,13 @@ def test_a_missing_choice_says_which_ones_the_file_has() -> None:
     assert violation.value == str(objectives())
     (violation,) = check(intended())
     assert "the file has no choice" in violation.reason
+
+
+def test_another_server_than_the_forecast_one_is_advised_against() -> None:
+    assert warnings(ServedOtherwise(("vllm", 84), ("vllm", 84))) == ()
+    (limited,) = warnings(ServedOtherwise(("vllm", 5), ("vllm", 84)))
+    assert limited.id == "constructs-optim:OPT236"
+    assert "server = 'vllm, 5 at a time'" in limited.message
+    assert "The choice was made for vllm in batches of up to 84" in limited.message
+    (other,) = warnings(ServedOtherwise(("sglang", None), ("vllm", None)))
+    assert other.message.endswith("The choice was made for vllm")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import RecipeError, Violation
@@ -58,7 +58,8 @@ def test_a_text_that_is_no_duration_is_refused_with_examples(setting: str, given
         ({"input_tokens": 1.5}, "a whole number"),
         ({"output_tokens": "300"}, "a whole number"),
         ({"requests_per_second": 0}, "more than 0"),
-        ({"requests_per_second": float("inf")}, "a finite number"),
+        ({"requests_per_second": float("inf")}, "100000 or less"),
+        ({"input_tokens": 1_000_001}, "1000000 or less"),
         ({"requests_per_second": float("nan")}, ""),
         ({"requests_per_second": "12"}, "a number"),
         ({"time_to_first_token": 0}, "more than 0"),
@@ -108,13 +109,6 @@ def test_all_mistakes_are_reported_at_once() -> None:
         "confidence",
         "rps",
     ]
-
-
-def test_a_first_token_that_is_faster_than_the_others_is_a_contradiction() -> None:
-    (mistake,) = mistakes(time_to_first_token="30ms", inter_token_latency="40ms")
-    assert (mistake.rule, mistake.location, mistake.value) == ("OPT230", "Objectives.time_to_first_token", 30)
-    assert "40 or more" in mistake.suggestion
-    assert objectives(time_to_first_token="40ms", inter_token_latency="40ms")
 
 
 def test_a_default_is_as_if_it_were_stated() -> None:
@@ -170,7 +164,7 @@ def test_the_text_reads_as_a_sentence() -> None:
 latencies = st.none() | st.integers(1, 99_999).map(lambda tenths: tenths / 10)
 settings = st.fixed_dictionaries(
     {
-        "input_tokens": st.integers(1, 10**7),
+        "input_tokens": st.integers(1, 10**6),
         "output_tokens": st.integers(1, 10**6),
         "requests_per_second": st.none() | st.integers(1, 999_999).map(lambda hundredths: hundredths / 100),
         "time_to_first_token": latencies,
@@ -183,8 +177,6 @@ settings = st.fixed_dictionaries(
 
 
 def built(given: dict[str, Any]) -> Objectives:
-    first, between = given["time_to_first_token"], given["inter_token_latency"]
-    assume(first is None or between is None or first >= between)
     return Objectives(**given)
 
 

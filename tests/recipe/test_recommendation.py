@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from constructs_optim.recipe import Model, Recipe, RecipeError, plan
@@ -153,7 +153,12 @@ def test_an_instance_type_without_a_price_comes_after_those_with_one() -> None:
     )
 )
 def test_every_candidate_covers_its_rate_with_its_copies_on_its_instances(asked: dict[str, Any]) -> None:
-    found = recommended(Objectives(**asked), types=(P4D, P5))
+    try:
+        found = recommended(Objectives(**asked), types=(P4D, P5))
+    except RecipeError as error:
+        # No instances for that price are so fast, not even at best.
+        assume({each.rule for each in error.violations} - {"OPT233", "OPT234"})
+        raise
     assert found.candidates
     for each in found.candidates:
         assert (each.instances - 1) * each.copies_per_instance < each.copies
@@ -195,6 +200,8 @@ def test_copies_have_the_rate_that_one_takes_within_the_objectives() -> None:
     recipe = Recipe(LLAMA, [parse(each) for each in FP8], P5, REGION)
     forecasts = forecaster(recipe, (1000, 300), CALIBRATION)
     assert forecasts is not None
+    assert fewest.batch_limit is not None
+    forecasts = forecasts.with_limit(fewest.batch_limit)
     assert fewest.copies > 1
     assert forecasts.at_rate(100, fewest.copies).probability(asked) >= asked.confidence
     assert forecasts.at_rate(100, fewest.copies - 1).probability(asked) < asked.confidence
@@ -244,7 +251,7 @@ def test_what_is_given_up_is_enough_to_meet_the_objectives() -> None:
 
 
 def test_each_objective_that_is_missed_is_named() -> None:
-    asked = objectives(time_to_first_token="80ms", inter_token_latency="3ms", max_price_per_hour=21, quality="lossless")
+    asked = objectives(time_to_first_token="80ms", inter_token_latency="3ms", max_price_per_hour=31, quality="lossless")
     kinds = {missed.partition(":")[0] for each in recommended(asked).candidates for missed in each.missed}
     assert kinds == {"time to first token", "inter-token latency", "price"}
 
@@ -339,7 +346,9 @@ def test_a_batch_is_limited_where_there_is_a_time_between_tokens_to_keep() -> No
     tighter = of(recommended(objectives(**{**CHAT, "inter_token_latency": "50ms"})), AS_IS, P4D)
     assert limited.batch_limit is not None
     assert tighter.batch_limit is not None
-    assert 1 <= tighter.batch_limit < limited.batch_limit
+    for each in (limited, tighter):
+        assert each.forecast is not None
+        assert each.forecast.in_flight < (each.batch_limit or 0)
     assert of(recommended(objectives(time_to_first_token="2s")), AS_IS, P4D).batch_limit is None
     # What is compiled has its batch compiled in, and the hub's configuration its own.
     assert of(recommended(objectives(**CHAT)), PRE_OPTIMIZED, P4D).batch_limit is None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 import re
 import statistics
+from array import array
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from constructs_optim.replay.comparison import replay, sentence
 from constructs_optim.replay.scaling import Policy
 from constructs_optim.replay.simulation import simulate
+from constructs_optim.replay.traffic import Traffic
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloud_scaling import CloudScaling
@@ -30,9 +33,61 @@ def test_at_a_steady_rate_requests_take_as_long_as_the_forecast_says(share: floa
     outcome = simulate(declared(traffic), traffic)
     between = statistics.fmean(outcome.served.between)
     assert between == pytest.approx(forecast.inter_token_latency.value, rel=0.15)
+    first = statistics.fmean(outcome.served.first)
+    assert first == pytest.approx(forecast.time_to_first_token.value, rel=0.25)
     assert len(outcome.served.first) == len(traffic)
     flying = statistics.fmean(flying for _, _, flying in outcome.capacity)
     assert flying == pytest.approx(forecast.in_flight, rel=0.25)
+
+
+@pytest.mark.parametrize(("limit", "share"), [(8, 0.6), (8, 0.9), (30, 0.8), (30, 0.95)])
+def test_requests_wait_for_room_in_a_batch_as_long_as_the_forecast_says(limit: int, share: float) -> None:
+    forecasts = declared(poisson(1.0, 60)).forecasts.with_limit(limit)
+    rate = share * forecasts.capacity.value
+    traffic, chance = poisson(rate, 20_000 / rate), random.Random(5)
+    # Lengths differ, as those of recorded traffic do.
+    traffic.output_tokens[:] = array("l", (max(1, round(chance.expovariate(1 / 300))) for _ in traffic.seconds))
+    served = simulate(replace(declared(traffic), forecasts=forecasts), traffic).served
+    waited = sum(served.waits) / len(served.first)
+    forecast = (
+        forecasts.at_rate(rate).time_to_first_token.value - forecasts.at_rate(rate / 1000).time_to_first_token.value
+    )
+    assert waited < 2 * forecast
+    assert forecast < 2 * waited + 0.2
+
+
+def test_the_prompts_of_a_burst_are_computed_one_after_the_other() -> None:
+    traffic = Traffic(array("d", [0.0] * 50), array("l", [8000] * 50), array("l", [10] * 50))
+    each = declared(traffic).forecasts.prompt(8000)
+    first = sorted(simulate(declared(traffic), traffic).served.first)
+    assert 49 * each <= first[-1] - first[0] <= 1.3 * 49 * each
+    assert statistics.fmean(first) > 24 * each
+
+
+def test_no_pace_is_beyond_what_physics_allows() -> None:
+    traffic = poisson(0.1, HOUR)
+    best = declared(traffic).forecasts.best
+    served = simulate(declared(traffic), traffic, slower=(0.001, 0.001)).served
+    assert min(served.first) >= best.time_to_first_token
+    assert min(served.between) >= best.inter_token_latency * (1 - 1e-9)
+
+
+def test_prompts_beyond_the_context_fail_and_count_as_late() -> None:
+    traffic = poisson(0.5, 600)
+    traffic.input_tokens[3] = 40_000
+    (replayed,) = replay([("a", replace(declared(traffic), longest=4096))], traffic)
+    assert replayed.failed == 1
+    assert replayed.missed_first is not None
+    assert replayed.missed_first[0] >= 1 / len(traffic)
+    assert replayed.requests == len(traffic)
+
+
+def test_of_an_endpoint_that_served_nothing_no_latency_is_known() -> None:
+    traffic = poisson(0.5, 600)
+    (replayed,) = replay([("a", declared(traffic, copies=0))], traffic)
+    assert replayed.failed == len(traffic)
+    assert (replayed.time_to_first_token, replayed.inter_token_latency, replayed.waited) == (None, None, None)
+    assert replayed.missed_first == (1.0, 1.0, 1.0)
 
 
 def test_more_requests_than_a_copy_takes_wait_and_all_are_served() -> None:
@@ -142,7 +197,7 @@ def test_two_declarations_are_compared_with_ranges_and_a_sentence() -> None:
         value, low, high = each.time_to_first_token_p50
         assert low < value < high
         assert each.missed_first is not None
-        assert 0 <= each.missed_first[1] <= each.missed_first[0] <= each.missed_first[2] <= 1
+        assert 0 <= each.missed_first[0] <= each.missed_first[2] <= 1
     said = sentence(old, new)
     assert re.match(r"Chat/Model: \$[\d.,]+ instead of \$[\d.,]+, [\d.]+ instance-hours instead of [\d.]+, ", said)
 

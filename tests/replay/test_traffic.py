@@ -63,7 +63,7 @@ def test_traces_have_times_and_tokens(tmp_path: Path, content: str) -> None:
 def test_requests_without_tokens_are_left_out_or_take_those_that_are_given(tmp_path: Path) -> None:
     file = written(tmp_path, "seconds,input_tokens,output_tokens\n0,100,20\n1,100,0\n2,,\n")
     assert (len(read_traffic(file)), read_traffic(file).left_out) == (1, 2)
-    assert list(read_traffic(file, (50, 10)).output_tokens) == [20, 10, 10]
+    assert list(read_traffic(file, (50, 10)).output_tokens) == [20, 10], "what failed has no tokens"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,9 @@ def test_requests_without_tokens_are_left_out_or_take_those_that_are_given(tmp_p
         ('{"timestamp": "x"}\n', "'x' is not a time"),
         ('{"timestamp": 1}\n[1]\n', "not a JSON object"),
         ("{broken\n", "is not traffic"),
-        ("seconds,input_tokens,output_tokens\n0,1,2\n1700000000,1,2\n", "which is more than 92 days"),
+        ('{"timestamp": 1, "input_length": 1}\n{broken\n', "line 2: "),
+        ("seconds,input_tokens,output_tokens\n0001-01-01T00:00:00+05:00,1,2\n", "is not a time"),
+        ("seconds,input_tokens,output_tokens\n0,1,2\n1700000000,1,2\n", "over 19,676 days, which is more than 92"),
         (f"seconds,input_tokens,output_tokens\n{'1' * 200_000},1,2\n", "is not traffic"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 from constructs_optim.recipe.catalog.lock import RecordedChoice, RecordedForecast, RecordedPool
 from constructs_optim.recipe.objectives import Objectives, choice_name
 
@@ -21,6 +23,6 @@ CHOICE = RecordedChoice(
         probability=0.93,
         measurements=0,
     ),
-    date="2026-11-26",
+    date=dt.date(2026, 11, 26),
 )
 NAME = choice_name(CHOICE.model, OBJECTIVES)

@@ -22,6 +22,7 @@ from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import Lock
 from constructs_optim.recipe.evaluation.result import EvaluationResult
 from constructs_optim.recipe.forecast import Figure, Measured, forecaster
+from constructs_optim.recipe.objectives import MOST_TOKENS
 from constructs_optim.recipe.plan_data import PUBLIC_HUB
 from constructs_optim.recipe.recommendation import Benchmark
 from constructs_optim.recipe.servers import by_name
@@ -168,7 +169,9 @@ def _measured(result: EvaluationResult, lock: Lock, region: str) -> Iterator[Mea
     for level in result.levels:
         metrics, users = level.metrics, level.concurrency
         given, expected = metrics.get("input_tokens", 0.0), metrics.get("output_tokens", 0.0)
-        if not level.complete or users is None or given < 1 or expected < _LEAST_OUTPUT:
+        if not level.complete or users is None or not 1 <= given <= MOST_TOKENS:
+            continue
+        if not _LEAST_OUTPUT <= expected <= MOST_TOKENS:
             continue
         forecasts = forecaster(recipe, (given, expected))
         if forecasts is None:

@@ -19,7 +19,7 @@ from constructs_optim.recipe.choices import described, differences, recorded
 from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.forecast import Estimate
 from constructs_optim.recipe.forecast import published as calibrated
-from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, choice_name
+from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, choice_name, percent
 from constructs_optim.recipe.recommendation import Candidate, Evidence, Recommendation, recommend
 from constructs_optim.recipe.techniques.parsing import parse
 
@@ -195,7 +195,7 @@ def recommend_command(
             f"{named.name}` looks it up."
         )
     if not is_met:
-        raise failed(f"Nothing meets {objectives} with a probability of {objectives.confidence:.0%}.")
+        raise failed(f"Nothing meets this with a probability of {percent(objectives.confidence)}: {objectives}.")
 
 
 def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path, pools: int) -> list[str]:
@@ -270,7 +270,7 @@ def _print(
         say(f"Left out, by rule: {rules}. --left-out lists them; docs/rules.md has the rules.")
     for note in notes:
         say(note)
-    if shown:
+    if shown and shown[0].forecast is not None:
         version = f" --model-version {model.version}" if model.version else ""
         at = f"@{model.revision}" if model.revision else ""
         techniques = "".join(f" --technique {technique}" for technique in shown[0].techniques)
@@ -335,7 +335,7 @@ def _interval(estimate: Estimate, unit: float) -> str:
 
 def _short(value: float) -> str:
     """Two significant digits, more above 100."""
-    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
+    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
 
 
 def _print_left_out(recommendation: Recommendation) -> None:

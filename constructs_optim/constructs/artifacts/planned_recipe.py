@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +25,13 @@ from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, errors, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedChoice, RecordedPool
 from constructs_optim.recipe.choices import chosen
+from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.hosting import Hosting
-from constructs_optim.recipe.objectives import Objectives
+from constructs_optim.recipe.memory import batch_size, longest_request
+from constructs_optim.recipe.objectives import Feasibility, Objectives, ServedOtherwise
 from constructs_optim.recipe.plan_data import HubSource, HuggingFaceSource, JobPlan, S3Source
 from constructs_optim.recipe.recipe import JobSettings
+from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.servers import ServerSettings, by_name
 from constructs_optim.recipe.techniques import Technique
 from constructs_optim.recipe.techniques.parsing import parse
@@ -99,6 +102,8 @@ def choice_of(
     """
     if names := " and ".join(name for name, value in given.items() if value is not None):
         raise ValueError(f"{names} and objectives are set: a choice for objectives decides those")
+    if not isinstance(objectives, Objectives):
+        raise ValueError(f"objectives is {errors.shown(objectives)}, and it takes Objectives(input_tokens=..., ...)")
     if model is None:
         raise ValueError('objectives need a model: model=Model.huggingface("Qwen/Qwen3-32B"), for instance')
     return chosen(_lock_file_of(scope).lock, model, objectives)
@@ -121,6 +126,20 @@ def pools_of_choice(
         )
         for each in choice.pools
     )
+
+
+def violations_of_choice(scope: Construct, objectives: Objectives, recipes: Sequence[ModelRecipe]) -> list[Violation]:
+    """What is wrong with recipes for objectives: what is set besides the choice leaves no room for the requests."""
+    longest = [longest_request(recipe.recipe_in(scope)) for recipe in recipes]
+    return check(Feasibility(objectives, min((each for each in longest if each is not None), default=None)))
+
+
+def advice_on_choice(scope: Construct, choice: RecordedChoice, recipes: Sequence[ModelRecipe]) -> Iterator[Advice]:
+    """Advice where models are served otherwise than a choice was forecast with."""
+    for pool, declared in zip(choice.pools, recipes, strict=True):
+        recipe, limit = declared.recipe_in(scope), pool.max_concurrent_requests
+        served = (recipe.serving_settings.name, batch_size(recipe) if limit is not None else None)
+        yield from warnings(ServedOtherwise(served, (pool.server or served[0], limit)))
 
 
 def _limited(pool: RecordedPool, server: ServerSettings | None) -> ServerSettings | None:
@@ -188,6 +207,12 @@ class ModelRecipe:
             ]
         return []
 
+    def recipe_in(self, scope: Construct, settings: JobSettings | None = None) -> Recipe:
+        """It as data, with what the app's lock file has recorded."""
+        region, recorded = StackContext.of(scope).known_region, _lock_file_of(scope).lock
+        fixed = (self.model, self.techniques, self.instance_type, region, self.environment)
+        return Recipe(*fixed, settings or JobSettings(), recorded, self.server, self.accelerator_partition)
+
     def plan_in(self, scope: Construct, jobs: JobSettings | None = None) -> Plan:
         """Its plan for the stack's region, or for any region; planned once per stack."""
         context = StackContext.of(scope)
@@ -199,8 +224,7 @@ class ModelRecipe:
         for known, planned in plans:
             if known == key:
                 return planned
-        recorded = _lock_file_of(scope).lock
-        recipe = Recipe(*key[:3], region, self.environment, settings, recorded, *served)
+        recipe = self.recipe_in(scope, settings)
 
         def identity(uri: str) -> str:
             # A token's own text has another number in every run; the value that it resolves to stays the same.

@@ -20,12 +20,14 @@ from constructs_optim.constructs.artifacts.optimization_service import Optimizat
 from constructs_optim.constructs.artifacts.planned_recipe import (
     ModelRecipe,
     Pool,
+    advice_on_choice,
     choice_of,
     pool_scope,
     pools_of,
     pools_of_choice,
     pools_of_component,
     recipes_of,
+    violations_of_choice,
 )
 from constructs_optim.constructs.artifacts.preflight import Preflight
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
@@ -194,10 +196,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             self._model_options = ModelOptions(**models, **drop_none(jobs=jobs, network=network))
         self._choice: RecordedChoice | None = None
         if objectives is None:
-            pools, pooled = (
-                pools_of(model, techniques, instance_type, instance_pools, artifact_key),
-                instance_pools is not None,
-            )
+            pools = pools_of(model, techniques, instance_type, instance_pools, artifact_key)
+            pooled = instance_pools is not None
         else:
             given = {"techniques": techniques, "instance_type": instance_type, "instance_pools": instance_pools}
             self._choice = choice_of(scope, model, objectives, given)
@@ -211,6 +211,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         if violations:
             refuse([*violations, *(each for recipe in recipes for each in recipe.violations(scope))])
         violations = self._violations(scope, recipes)
+        if objectives is not None and not violations:
+            violations = violations_of_choice(scope, objectives, recipes)
         self._hosting = self._configuration.hosting(
             instance_types=tuple(pool.instance_type for pool in pools),
             pooled=pooled,
@@ -238,7 +240,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self._literal_name = endpoint_name_of(scope, id, endpoint_name, self._configuration.variant.partition_digest)
         super().__init__(scope, id, physical_name=self._literal_name)
         watch_template_size(self)
-        for advice in warnings(self._hosting):
+        of_choice = advice_on_choice(scope, self._choice, recipes) if self._choice is not None else ()
+        for advice in (*warnings(self._hosting), *of_choice):
             Annotations.of(self).add_warning_v2(advice.id, advice.message)
 
         self.variant_name: str = self._configuration.variant.name
@@ -629,7 +632,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             target = self.component.evaluation_target
         else:
             target = self._resources.evaluation_target(self, self.alarms, self.dashboard)
-        return replace(target, choice=self._choice)
+        count = self._configuration.variant.initial_instance_count
+        is_resized = self._choice is not None and self.component is None and count != self._choice.instances
+        return replace(target, choice=self._choice, is_resized=is_resized)
 
     @unique_ids()
     def add_component(

@@ -88,7 +88,8 @@ class EvaluationTarget:
     It is evaluated ``after`` the check of what it serves. ``component_arn`` is None where a variant serves the model.
     ``share_of_instance`` is what a copy of the component takes, ``network`` what the benchmark job reaches the network
     through, and ``discount`` a share. ``alarms`` watch that its schedule is kept, and ``dashboard`` shows the results.
-    ``choice`` is that for the endpoint's objectives, with whose forecast the results are compared.
+    ``choice`` is that for the endpoint's objectives, with whose forecast the results are compared; ``is_resized`` where
+    the endpoint starts with another number of instances.
     """
 
     label: str
@@ -106,6 +107,7 @@ class EvaluationTarget:
     alarms: EndpointAlarms | None
     dashboard: EndpointDashboard | None
     choice: RecordedChoice | None = None
+    is_resized: bool = False
 
 
 class EvaluationOptions(TypedDict, total=False):
@@ -245,10 +247,17 @@ class EndpointEvaluation(Construct):
         """
         if self._requirements is not None:
             raise ValueError(f"{self.node.path} has requirements already: call require once, with all of them")
-        if forecast and not _forecasts(self.target.choice, self.workload):
+        choice = self.target.choice
+        if forecast and not _forecasts(choice, self.workload):
+            users = " or ".join(map(str, sorted(choice.forecast.with_users))) if choice is not None else "some"
             raise ValueError(
                 f"{self.node.path} has no forecast: an endpoint with objectives has one, for a workload of synthetic "
-                "prompts with their lengths, which is the default"
+                f"prompts with their lengths and {users} users, which is the default"
+            )
+        if forecast and choice is not None and self.target.is_resized:
+            raise ValueError(
+                f"the forecast of {self.node.path} is of {choice.instances} instances, and another number is declared: "
+                "leave variant.initial_instance_count out, or forecast=True"
             )
         required = requirements_of(
             limits,

@@ -7,6 +7,7 @@ and containers as they are until the app's owner changes it.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from .models import License, ModelRow, Tuning
 
@@ -73,22 +74,24 @@ class RecordedArtifact(BaseModel, frozen=True, extra="forbid"):
     storage_gb: int = Field(ge=0)
 
 
+_Figure = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_MOST = 100_000
+
+
 class RecordedPool(BaseModel, frozen=True, extra="forbid"):
     """An instance type of a choice, and how the model is prepared and served on it.
 
     ``techniques`` are as on the command line: ``quantization=awq``. ``copies_per_instance`` is above 1 where copies
     take a part of an instance; ``max_concurrent_requests`` is the limit of a batch, where ``server`` has one: None for
-    the engine's own.
+    the engine's own. ``price_per_hour`` is that of all instances, in US dollars; None: not known.
     """
 
     instance_type: str
     techniques: tuple[str, ...] = ()
     copies_per_instance: int = Field(default=1, ge=1)
     server: str | None = None
-    max_concurrent_requests: int | None = Field(default=None, ge=1)
-
-
-_Figure = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    max_concurrent_requests: int | None = Field(default=None, ge=1, le=_MOST)
+    price_per_hour: _Figure | None = None
 
 
 def _is_within(interval: tuple[float, float, float]) -> tuple[float, float, float]:
@@ -113,37 +116,41 @@ class RecordedForecast(BaseModel, frozen=True, extra="forbid"):
     """What is expected at ``rate`` requests a second: mean latencies in milliseconds, and the highest rate.
 
     ``probability`` is that of meeting the objectives, ``measurements`` the number that the forecast of the model family
-    on the accelerator rests on, and ``error`` its median error on them, as a share. ``with_users`` is what an
-    evaluation with so many users is compared with.
+    on the accelerator rests on. ``with_users`` is what an evaluation with so many users is compared with.
     """
 
-    rate: float = Field(gt=0)
+    rate: _Figure
     time_to_first_token_ms: Interval
     inter_token_latency_ms: Interval
     requests_per_second: Interval
     probability: float = Field(ge=0, le=1)
     measurements: int = Field(ge=0)
-    error: float | None = None
     with_users: Mapping[int, RecordedLatencies] = Field(default_factory=dict[int, RecordedLatencies])
 
 
 class RecordedChoice(BaseModel, frozen=True, extra="forbid"):
     """What ``constructs-optim recommend --update`` has chosen for a model and its objectives.
 
-    ``objectives`` are the settings of :class:`Objectives` that are set. ``pools`` are the instance types, the preferred
-    one first. ``copies`` take the requests of the objectives, on ``instances`` instances of the first pool; a copy is
-    scaled by ``concurrency`` requests in flight. ``price_per_hour`` is that of all instances; None: not known.
+    ``version`` is that of a JumpStart model. ``objectives`` are the settings of :class:`Objectives` that are set.
+    ``pools`` are the instance types, the preferred one first. ``copies`` take the requests of the objectives, on
+    ``instances`` instances of the first pool; a copy is scaled by ``concurrency`` requests in flight.
     """
 
     model: str
+    version: str | None = None
     objectives: Mapping[str, float | int | str]
     pools: tuple[RecordedPool, ...] = Field(min_length=1)
-    copies: int = Field(ge=1)
-    instances: int = Field(ge=1)
-    concurrency: float = Field(gt=0)
-    price_per_hour: float | None = None
+    copies: int = Field(ge=1, le=_MOST)
+    instances: int = Field(ge=1, le=_MOST)
+    concurrency: _Figure
     forecast: RecordedForecast
-    date: str
+    date: dt.date
+
+    @model_validator(mode="after")
+    def _copies_are_placed(self) -> RecordedChoice:
+        if self.copies > self.instances * self.pools[0].copies_per_instance:
+            raise ValueError(f"{self.instances} instances have no room for {self.copies} copies")
+        return self
 
 
 Entry = str | int | RecordedModel | Tuning | RecordedArtifact | RecordedChoice
@@ -186,9 +193,14 @@ class Lock(BaseModel, frozen=True, extra="forbid"):
             problems = "; ".join(
                 f"{'.'.join(map(str, problem['loc'])) or 'the file'}: {problem['msg']}" for problem in error.errors()
             )
+            otherwise = (
+                "the choices, and record them anew with `constructs-optim recommend --update`"
+                if all(problem["loc"][:1] == ("choices",) for problem in error.errors())
+                else "it to choose the containers anew, which may rebuild artifacts and update endpoints"
+            )
             raise ValueError(
                 f"{path} is not a lock file of this release ({problems}). Restore it from version control, or delete "
-                "it to choose the containers anew, which may rebuild artifacts and update endpoints"
+                f"{otherwise}"
             ) from None
 
     def row(self, name: str, known: ModelRow | None) -> ModelRow | None:

@@ -4,14 +4,15 @@
 measurements have taught of both, ``copies`` the model and its accelerators.
 """
 
-from .calibration import CONFIDENCE, FIGURES, Calibration, Errors, Figure, Measured, published
-from .copies import copy_of, group_of, most_requests, operand_bits
+from .calibration import CONFIDENCE, FAR, FIGURES, Calibration, Errors, Figure, Measured, published
+from .copies import copy_of, engine_limit, group_of, operand_bits
 from .forecast import Estimate, Forecast, Forecaster, TrackRecord, forecaster
 from .queueing import Server, Steady
 from .roofline import PHYSICS, Copy, Draft, Efficiency, ForwardPass
 
 __all__ = [
     "CONFIDENCE",
+    "FAR",
     "FIGURES",
     "PHYSICS",
     "Calibration",
@@ -29,9 +30,9 @@ __all__ = [
     "Steady",
     "TrackRecord",
     "copy_of",
+    "engine_limit",
     "forecaster",
     "group_of",
-    "most_requests",
     "operand_bits",
     "published",
 ]

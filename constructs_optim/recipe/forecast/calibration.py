@@ -31,6 +31,8 @@ CONFIDENCE = 0.9
 _SWITCHED_GB = 100e9
 # A recipe that was measured varies by so much less than recipes of its group do.
 _REPEATED = 3
+FAR = 1.0
+"""What a published measurement is further off (2.7 times) says more of the measurement than of its group."""
 _SHARES = ("bandwidth", "cache_bandwidth", "expert_bandwidth", "compute", "link")
 
 
@@ -60,7 +62,9 @@ class Errors(_Data):
         its group as much as they do from each other; one that was measured itself varies by a third of that.
         """
         noise = self.within**2
-        mean, shared = _updated(0.0, self.between**2, noise, self.groups.get(group, ()))
+        mean, shared = _updated(
+            0.0, self.between**2, noise, [max(-FAR, min(FAR, each)) for each in self.groups.get(group, ())]
+        )
         if own := self.own_groups.get(group, ()):
             mean, own_shared = _updated(mean, shared + self.between**2, noise, own)
             # Nobody knows less of other recipes after a measurement.

@@ -94,7 +94,7 @@ def group_of(row: ModelRow, accelerator: str) -> str:
     return f"{_MAKERS.get(row.family, row.family)}{' (experts)' if is_mixture else ''}@{accelerator}"
 
 
-def most_requests(engine: str, instance: InstanceRow) -> float:
+def engine_limit(engine: str, instance: InstanceRow) -> float:
     """The engine's own limit of requests in a batch."""
     is_large = instance.accelerator != "a100" and instance.accelerator_memory_mib >= _LARGE_GIB * 2**10
     return _MOST_REQUESTS.get(engine, _REQUESTS_OF_LARGE if is_large else _REQUESTS)

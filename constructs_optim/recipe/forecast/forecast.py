@@ -23,7 +23,7 @@ from constructs_optim.recipe.techniques import Medusa, Technique
 from constructs_optim.recipe.techniques.parsing import written
 
 from .calibration import CONFIDENCE, Calibration, Figure, Measured, published
-from .copies import copy_of, group_of, most_requests, operand_bits
+from .copies import copy_of, engine_limit, group_of, operand_bits
 from .queueing import LEAST_BATCH, Server, Steady
 from .roofline import PHYSICS, Copy, Draft
 
@@ -116,7 +116,10 @@ class Forecaster:
         instance: InstanceRow,
         lengths: tuple[float, float],
         calibration: Calibration,
+        most_requests: int | None = None,
     ) -> None:
+        """Prepare the forecasts; ``most_requests`` limits a batch, None as the recipe or its engine does."""
+        self._given = (recipe, row, instance, lengths, calibration)
         self._calibration, self._lengths = calibration, lengths
         self.copy, engine, bits = _described(recipe, row, instance)
         self.group = group_of(row, instance.accelerator)
@@ -125,24 +128,28 @@ class Forecaster:
         """What it is told apart by from others of its group."""
         self.copies_per_instance = max(1, instance.parallel_units // self.copy.tensor_parallel)
         compiled = next(filter(None, (technique.shape() for technique in techniques)), (None, None))[0]
-        limit = compiled or batch_size(recipe) or most_requests(engine, instance)
+        limit = most_requests or compiled or batch_size(recipe) or engine_limit(engine, instance)
         efficiency = calibration.efficiency(self.copy, instance.accelerator, engine, bits)
         self._server = Server(self.copy, efficiency, *lengths, limit)
         # At best, every drafted token is accepted.
         draft = replace(self.copy.draft, acceptance=1.0) if self.copy.draft is not None else None
-        self._ideal = Server(replace(self.copy, draft=draft), PHYSICS, *lengths, limit)
+        ideal = Server(replace(self.copy, draft=draft), PHYSICS, *lengths, limit)
         self.most_requests = self._server.most_requests
-        self.per_input_token = self._server.per_input_token
-        """Seconds that a further token of a prompt adds to the time to the first token."""
-        self.best = self._ideal.with_users(1)
+        self.best = ideal.with_users(1)
         """What physics allows for a request alone."""
-        self._limit, self._ideal_limit = self._server.at_limit(), self._ideal.at_limit()
+        self.most_possible = ideal.most_possible
+        """The requests a second of one copy that physics allows."""
+        self._prompt_at_best = ideal.prompt
+        self._limit = self._server.at_limit()
+
+    def with_limit(self, most_requests: int) -> Forecaster:
+        """The forecasts of the same with another limit of a batch."""
+        return Forecaster(*self._given, most_requests=most_requests)
 
     @property
     def capacity(self) -> Estimate:
         """The requests a second that one copy can take at most."""
-        forecast, bound = self._limit.requests_per_second, self._ideal_limit.requests_per_second
-        return self._estimate("requests_per_second", forecast, bound)
+        return self._estimate("requests_per_second", self._limit.requests_per_second, self.most_possible)
 
     def at_rate(self, requests_per_second: float, copies: int = 1) -> Forecast:
         """The forecast where requests arrive at random, and go to the copy with the fewest of them."""
@@ -169,11 +176,18 @@ class Forecaster:
         return self.copy.request_bytes(sum(self._lengths)) <= self.copy.cache_room
 
     def at_batch(self, batch: float) -> tuple[float, float]:
-        """Seconds to the first token and between tokens, corrected, while a batch has so many requests."""
-        state = self._server.with_batch(batch)
+        """Seconds to the first token, of a request that waits for no other, and between tokens, corrected, while a
+        batch has so many requests.
+        """
         first, _ = self.correction("time_to_first_token")
         between, _ = self.correction("inter_token_latency")
-        return state.time_to_first_token * first, state.inter_token_latency * between
+        latency = self._server.with_batch(batch).inter_token_latency
+        return self._server.first_token_alone(batch) * first, latency * between
+
+    def prompt(self, input_tokens: float, slower: float = 1.0) -> float:
+        """Seconds for which a prompt of another length keeps those after it waiting, corrected and ``slower``."""
+        corrected = self._server.prompt(input_tokens) * self.correction("time_to_first_token")[0]
+        return max(corrected * slower, self._prompt_at_best(input_tokens))
 
     def correction(self, figure: Figure) -> tuple[float, float]:
         """The factor by which measurements correct a figure, and the one that its interval reaches on each side."""
@@ -210,7 +224,7 @@ class Forecaster:
             "inter_token_latency": (state.inter_token_latency, self.best.inter_token_latency),
             "requests_per_second": (
                 self._limit.requests_per_second * copies,
-                self._ideal_limit.requests_per_second * copies,
+                self.most_possible * copies,
             ),
         }
         estimates = {figure: self._estimate(figure, *given) for figure, given in figures.items()}

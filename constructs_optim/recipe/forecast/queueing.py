@@ -4,7 +4,8 @@ Passes that generate tokens take turns with those over prompts: a request with `
 ``n - 1`` passes, between which the prompts of others are computed. For a batch of ``b`` requests, that leaves
 ``b / ((n - 1) t + b p)`` requests a second, where ``t`` is the time of a pass and ``p`` what a prompt adds; all else
 follows by Little's law. Prompts wait for those that arrived before them, as in a queue with one server whose service
-takes always as long (M/D/1).
+takes always as long (M/D/1), and requests that arrive at random for room in the batch, as in one with a server for each
+of its ``c`` places (M/M/c, as lengths differ, by Sakasegawa's approximation, 1977).
 """
 
 from __future__ import annotations
@@ -45,10 +46,8 @@ class Server:
         # A response of one token is taken for one of two: it is in a batch as well.
         self._decoded = max(1.0, output_tokens - 1)
         # A request has half of its output on average.
-        self._context = input_tokens + output_tokens / 2
+        self._context, self._input_tokens = input_tokens + output_tokens / 2, input_tokens
         self._prompt, self._further = passes.prompt(input_tokens), passes.further_prompt(input_tokens)
-        # Around this length: attention grows faster.
-        self.per_input_token = (passes.prompt(1.1 * input_tokens) - self._prompt) / (0.1 * input_tokens)
         fitting = copy.cache_room / max(1.0, copy.request_bytes(input_tokens + output_tokens))
         self.most_requests = max(1.0, min(most_requests, fitting))
 
@@ -79,6 +78,16 @@ class Server:
         """The state where requests arrive at random, so often that a batch has so many on average."""
         return self._state(batch, math.inf)
 
+    def prompt(self, input_tokens: float) -> float:
+        """Seconds that a prompt of another length takes, beside others."""
+        return self._passes.further_prompt(input_tokens)
+
+    @property
+    def most_possible(self) -> float:
+        """The requests a second that no server exceeds with batches of this size, under :data:`PHYSICS`."""
+        batch = self.most_requests
+        return batch / self._passes.least_turn(batch, self._context, self._decoded, self._input_tokens)
+
     def _state(self, batch: float, users: float) -> Steady:
         rate = self._rate(batch)
         first = self._first_token(batch, users)
@@ -87,6 +96,12 @@ class Server:
     def _rate(self, batch: float) -> float:
         return batch / (self._decoded * self._passes.token(batch, self._context) + batch * self._further)
 
+    def first_token_alone(self, batch: float) -> float:
+        """Seconds to the first token of a request that waits for no other, in a batch of so many."""
+        # Passes that compute prompts as well, as long as the time between two tokens.
+        passes = batch / self._rate(batch) / self._decoded if batch > 1 else 0.0
+        return self._efficiency.server_seconds + self._prompt + self._efficiency.awaited_passes * passes
+
     def _first_token(self, batch: float, users: float) -> float:
         # A user's own requests do not wait for each other.
         others = max(0.0, 1 - 1 / users)
@@ -94,10 +109,14 @@ class Server:
         waited = self._prompt * busy / (2 * (1 - busy))
         if math.isfinite(users):
             waited += self._further * self._efficiency.together * max(0.0, batch - 1) / 2
-        if batch > 1:
-            # Passes that compute prompts as well, as long as the time between two tokens.
-            waited += self._efficiency.awaited_passes * batch / self._rate(batch) / self._decoded
-        return self._efficiency.server_seconds + self._prompt + waited
+        else:
+            waited += self._for_room(batch)
+        return self.first_token_alone(batch) + waited
+
+    def _for_room(self, batch: float) -> float:
+        """The mean wait of requests that arrive at random for a place in the batch."""
+        places, busy = self.most_requests, min(batch / self.most_requests, _BUSIEST)
+        return batch / self._rate(batch) * busy ** (math.sqrt(2 * (places + 1)) - 1) / (places * (1 - busy))
 
 
 def _root(rising: Callable[[float], float], most: float) -> float:

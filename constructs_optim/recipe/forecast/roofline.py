@@ -96,7 +96,8 @@ class Efficiency:
     weights of experts. A layer takes ``layer_seconds`` to start, a step ``step_seconds``, each request of it
     ``request_seconds``, an all-reduce ``reduction_seconds``. ``server_seconds`` pass before the first token outside of
     the engine, and as many passes as ``awaited_passes``; of the requests at the same time, the share ``together`` has
-    arrived with a request. Reading and computing overlap by the ``overlap``-norm: entirely where it is infinite.
+    arrived with a request. Reading weights and computing overlap by the ``overlap``-norm; where it is infinite, all
+    that a pass does overlaps.
     """
 
     bandwidth: float = 1.0
@@ -115,7 +116,22 @@ class Efficiency:
 
 
 PHYSICS = Efficiency()
-"""The makers' own figures and nothing else: a lower bound of every time."""
+"""The makers' own figures and nothing else, with all that overlaps: a lower bound of every time."""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a pass does, in seconds of each resource: memory for weights and KV cache, compute, and links."""
+
+    weights: float
+    cache: float
+    compute: float
+    links: float
+
+    @property
+    def longest(self) -> float:
+        """The time that it takes at least, as one resource cannot do two things at a time."""
+        return max(self.weights + self.cache, self.compute, self.links)
 
 
 class ForwardPass:
@@ -143,20 +159,37 @@ class ForwardPass:
         """The time of one prompt alone."""
         copy = self._copy
         read = copy.weight_bytes * copy.read_share(tokens) / self._read_weights
-        return self._both(read, self._computed(tokens)) + self._exchanged(tokens) + self._overhead
+        return self._time(_Work(read, 0.0, self._computed(tokens), self._exchanged(tokens))) + self._overhead
 
     def further_prompt(self, tokens: float) -> float:
         """What a prompt adds to passes that read the weights anyway."""
         return self._computed(tokens) + self._exchanged(tokens) - self._exchanged(0)
 
+    def least_turn(self, batch: float, context: float, decoded: float, tokens: float) -> float:
+        """The least time in which each request of a batch has its prompt computed and its tokens generated.
+
+        Prompts are computed in the passes that generate tokens (Agrawal et al., "Sarathi", 2023), so that the resource
+        with most to do is never idle; and at best all tokens are routed to the same experts.
+        """
+        copy, draft = self._copy, self._copy.draft
+        one = self._work(batch, context, draft.tokens + 1 if draft is not None else 1)
+        passes = decoded / (draft.tokens_per_pass if draft is not None else 1.0)
+        weights = copy.weight_bytes * copy.read_share(1) / self._read_weights
+        read = passes * (weights + one.cache)
+        compute = passes * one.compute + batch * self._computed(tokens)
+        return max(read, compute, passes * one.links + batch * self._exchanged(tokens))
+
     def _pass(self, batch: float, context: float, tokens: int = 1) -> float:
+        added = self._overhead + batch * self._efficiency.request_seconds
+        return self._time(self._work(batch, context, tokens)) + added
+
+    def _work(self, batch: float, context: float, tokens: int) -> _Work:
         copy, verified = self._copy, batch * tokens
         # Each stage of a pipeline has its share of the layers, and reads them for its own part of the batch.
         read = copy.weight_bytes * copy.read_share(verified / copy.pipeline) * copy.pipeline / self._read_weights
         computed = 2 * copy.active_parameters * verified / self._compute
         cached = batch * copy.request_bytes(context) / self._read_cache
-        added = self._overhead + batch * self._efficiency.request_seconds
-        return self._both(read, computed) + cached + self._exchanged(verified) + added
+        return _Work(read, cached, computed, self._exchanged(verified))
 
     def _computed(self, tokens: float) -> float:
         """Two operations for each parameter and token, and attention: of each token to all before it."""
@@ -174,8 +207,10 @@ class ForwardPass:
         reduction = self._efficiency.reduction_seconds + sent / (copy.link * self._efficiency.link)
         return _REDUCTIONS_A_LAYER * copy.layers * reduction
 
-    def _both(self, read: float, computed: float) -> float:
-        overlap, longer = self._efficiency.overlap, max(read, computed)
+    def _time(self, work: _Work) -> float:
+        overlap = self._efficiency.overlap
         if math.isinf(overlap):
-            return longer
-        return longer * ((read / longer) ** overlap + (computed / longer) ** overlap) ** (1 / overlap)
+            return work.longest
+        longer = max(work.weights, work.compute)
+        both = ((work.weights / longer) ** overlap + (work.compute / longer) ** overlap) ** (1 / overlap)
+        return longer * both + work.cache + work.links

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from constructs_optim.recipe.objectives import Feasibility, Intended, Objectives
+from constructs_optim.recipe.objectives import Feasibility, Intended, Objectives, ServedOtherwise
 
 from .registry import Finding, rule
 
@@ -44,7 +45,7 @@ def _tokens_are_possible(asked: Feasibility) -> Iterator[Finding]:
 
 @rule("OPT234", "https://aws.amazon.com/sagemaker/ai/pricing/")
 def _price_is_possible(asked: Feasibility) -> Iterator[Finding]:
-    """A price buys an instance: the cheapest of the instance types costs more."""
+    """A price buys the instances that the requests take: were they as fast as physics allows, they would cost more."""
     most, least = asked.objectives.max_price_per_hour, asked.price_per_hour
     if most is not None and least is not None and most < least:
         yield Finding("objectives.max_price_per_hour", most, f"${least:.2f} or more")
@@ -62,6 +63,22 @@ def _choice_is_recorded(intended: Intended) -> Iterator[Finding]:
         yield Finding("objectives", str(intended.objectives), intended.command, reason)
 
 
+@rule("OPT236", _ROOFLINE, advisory=True)
+def _forecast_is_of_what_serves(declared: ServedOtherwise) -> Iterator[Finding]:
+    """The forecast is of the server that serves: another server, or another limit of a batch, is not forecast."""
+    if declared.served != declared.chosen:
+        server, limit = declared.chosen
+        batch = f" in batches of up to {limit}" if limit is not None else ""
+        yield Finding("server", _as_text(declared.served), f"The choice was made for {server}{batch}")
+
+
+def _as_text(server: tuple[str, int | None]) -> str:
+    name, limit = server
+    return name if limit is None else f"{name}, {limit} at a time"
+
+
 def _faster_than_physics(name: str, asked: float | None, at_best: float | None) -> Iterator[Finding]:
     if asked is not None and at_best is not None and asked < at_best:
-        yield Finding(f"objectives.{name}", asked, f"more than {at_best:.3g} ms: the fastest recipe takes that")
+        yield Finding(
+            f"objectives.{name}", asked, f"{math.ceil(at_best * 100) / 100:g} ms or more: the fastest recipe takes that"
+        )

@@ -17,7 +17,7 @@ from constructs_optim.recipe.hosting.scaling import Scaling
 from constructs_optim.recipe.hosting.shadow import Shadow
 from constructs_optim.recipe.hosting.speculation import Speculation
 from constructs_optim.recipe.metrics.engines import EngineMetricUse
-from constructs_optim.recipe.objectives import Feasibility, Intended
+from constructs_optim.recipe.objectives import Feasibility, Intended, ServedOtherwise
 from constructs_optim.recipe.recipe import Recipe
 from constructs_optim.recipe.settings import Settings
 from constructs_optim.recipe.techniques.captured import CapturedEndpoint
@@ -36,6 +36,7 @@ Subject = (
     | RecommendedDeployment
     | Feasibility
     | Intended
+    | ServedOtherwise
     | Settings
 )
 """The subjects of rules."""
