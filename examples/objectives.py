@@ -3,7 +3,7 @@ r"""An endpoint by what it has to do: instances, techniques and batch are the ch
 What proposed it, and proposes it anew (docs/recommendation.md)::
 
     constructs-optim recommend meta-textgeneration-llama-3-70b-instruct --model-version 2.25.0 \
-        --input-tokens 1000 --output-tokens 300 --rps 8 --ttft 2s --itl 60ms --update
+        --input-tokens 1000 --output-tokens 300 --rps 5 --ttft 2s --itl 60ms --update
 """
 
 import os
@@ -26,7 +26,7 @@ chat = OptimizedEndpoint(
     objectives=Objectives(
         input_tokens=1000,
         output_tokens=300,
-        requests_per_second=8,
+        requests_per_second=5,
         time_to_first_token=2000,
         inter_token_latency=60,
     ),

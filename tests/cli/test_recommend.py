@@ -345,7 +345,10 @@ def test_where_nothing_meets_the_nearest_are_listed_with_what_to_give_up(folder:
     arguments = (*QWEN, *LENGTHS, "--itl", "3ms", "--quality", "lossless", "--instance-type", P5)
     result = run(*arguments, "--update")
     assert result.exit_code == 2
-    assert "Nothing meets this with a probability of 80%: requests of 1000+300 tokens, a token every 3 ms, lossless." in result.stderr
+    assert (
+        "Nothing meets this with a probability of 80%: requests of 1000+300 tokens, a token every 3 ms, lossless."
+        in result.stderr
+    )
     assert "with a probability of 80%" in result.stderr
     assert len(rows(result)) > 1
     assert re.search(r"^1[\d, ]*: inter-token latency: [\d,]+ ms instead of 3$", result.stdout, re.MULTILINE)

@@ -66,6 +66,14 @@ every_template = pytest.mark.parametrize(
 )
 
 
+# A region changes what stands for a template's account and region, in the same way in all of them.
+EACH_AND_SOME_IN_A_REGION = [
+    *((name, "anywhere") for name in STACKS),
+    *((name, "in_a_region") for name in ("headline", "components", "evaluated")),
+]
+each_template_and_some_in_a_region = pytest.mark.parametrize(("name", "environment"), EACH_AND_SOME_IN_A_REGION)
+
+
 def declared(name: str, env: Environment | None) -> Stack:
     stack = Stack(App(), "Chat", env=env)
     STACKS[name](stack)
@@ -90,25 +98,17 @@ class Checked(NamedTuple):
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Checked]:
     found: dict[tuple[str, str], Checked] = {}
-    for name in STACKS:
-        for environment, env in ENVIRONMENTS.items():
-            folder = tmp_path_factory.mktemp("checked")
-            app = App(outdir=str(folder))
-            STACKS[name](Stack(app, "Chat", env=env))
-            Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-            findings = nag_findings(app, folder)
-            found[name, environment] = Checked((folder / "Chat.template.json").read_text(), findings)
+    for name, environment in EACH_AND_SOME_IN_A_REGION:
+        folder = tmp_path_factory.mktemp("checked")
+        app = App(outdir=str(folder))
+        STACKS[name](Stack(app, "Chat", env=ENVIRONMENTS[environment]))
+        Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+        findings = nag_findings(app, folder)
+        found[name, environment] = Checked((folder / "Chat.template.json").read_text(), findings)
     return found
 
 
-# A region changes what stands for a template's account and region, in the same way in all of them.
-@pytest.mark.parametrize(
-    ("name", "environment"),
-    [
-        *((name, "anywhere") for name in STACKS),
-        *((name, "in_a_region") for name in ("headline", "components", "evaluated")),
-    ],
-)
+@each_template_and_some_in_a_region
 def test_cfn_lint_finds_no_errors_in_any_template(templates: Templates, name: str, environment: str) -> None:
     regions = REGIONS if ENVIRONMENTS[environment] is None else ["us-west-2"]
     assert cfn_lint_errors(templates[name, environment], regions) == []
@@ -284,7 +284,7 @@ def test_no_resource_policy_admits_unnamed_services_or_accounts(
                     assert "aws:PrincipalOrgID" in statement["Condition"]["StringEquals"], statement
 
 
-@every_template
+@each_template_and_some_in_a_region
 def test_cdk_nag_has_no_unacknowledged_findings(
     checked: dict[tuple[str, str], Checked], name: str, environment: str
 ) -> None:
@@ -321,7 +321,7 @@ def test_a_template_matches_its_snapshot(
     assert kept == snapshot(extension_class=JSONSnapshotExtension)
 
 
-@every_template
+@each_template_and_some_in_a_region
 def test_two_syntheses_of_the_same_stack_are_byte_identical(
     templates: Templates, checked: dict[tuple[str, str], Checked], name: str, environment: str
 ) -> None:

@@ -97,6 +97,7 @@ def is_from(version: str, least: str) -> bool:
     return _numbers(version) >= _numbers(least)
 
 
+@cache
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)))
 

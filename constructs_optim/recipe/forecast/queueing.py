@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from .roofline import Copy, Efficiency, ForwardPass
 
-_HALVINGS = 40
+_HALVINGS = 30
 LEAST_BATCH = 1e-6
 # The queue of prompts grows without end towards one; a server that is that busy has reached its limit.
 _BUSIEST = 0.98

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _REDUCTIONS_A_LAYER = 2
 # From this share of its parameters on, a model counts as dense: all of its weights are read for every token.
@@ -119,8 +120,7 @@ PHYSICS = Efficiency()
 """The makers' own figures and nothing else, with all that overlaps: a lower bound of every time."""
 
 
-@dataclass(frozen=True)
-class _Work:
+class _Work(NamedTuple):
     """What a pass does, in seconds of each resource: memory for weights and KV cache, compute, and links."""
 
     weights: float
