@@ -25,6 +25,7 @@ from constructs_optim.recipe.objectives import Objectives, choice_name
 from constructs_optim.recipe.recommendation import Candidate, Evidence, Recommendation, recommend
 from constructs_optim.recipe.techniques.parsing import parse
 from tests.support.calibration import CALIBRATION
+from tests.support.choices import SETTINGS
 
 QWEN = Model.huggingface("Qwen/Qwen3-32B", revision="a" * 40)
 OTHER = Model.huggingface("Qwen/Qwen3-8B", revision="a" * 40)
@@ -210,22 +211,10 @@ def arguments(model: Model, objectives: Objectives) -> list[str]:
 
 
 RECOMMEND: Any = typer.main.get_command(app).commands["recommend"]  # type: ignore[attr-defined]
-latencies = st.none() | st.integers(1, 99_999).map(lambda tenths: tenths / 10)
 
 
 @given(
-    st.fixed_dictionaries(
-        {
-            "input_tokens": st.integers(1, 10**6),
-            "output_tokens": st.integers(1, 10**6),
-            "requests_per_second": st.none() | st.integers(1, 999_999).map(lambda hundredths: hundredths / 100),
-            "time_to_first_token": latencies,
-            "inter_token_latency": latencies,
-            "max_price_per_hour": st.none() | st.integers(1, 999_999).map(lambda cents: cents / 100),
-            "quality": st.sampled_from(["lossless", "near-lossless", "any"]),
-            "confidence": st.integers(50, 99).map(lambda percent: percent / 100),
-        }
-    ),
+    SETTINGS,
     st.sampled_from([QWEN, Model.s3("s3://models/mine/"), Model.jumpstart("meta-textgeneration-llama-3-8b")]),
 )
 def test_the_command_that_records_a_choice_is_for_these_objectives(settings: dict[str, Any], model: Model) -> None:

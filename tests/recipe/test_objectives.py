@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from constructs_optim.recipe import RecipeError, Violation
 from constructs_optim.recipe.objectives import CONFIDENCE, Objectives
+from tests.support.choices import SETTINGS
 
 LENGTHS = {"input_tokens": 1000, "output_tokens": 300}
 
@@ -160,37 +161,17 @@ def test_the_text_reads_as_a_sentence() -> None:
     )
 
 
-# As people write them: names of choices have six significant digits, and whole percentages.
-latencies = st.none() | st.integers(1, 99_999).map(lambda tenths: tenths / 10)
-settings = st.fixed_dictionaries(
-    {
-        "input_tokens": st.integers(1, 10**6),
-        "output_tokens": st.integers(1, 10**6),
-        "requests_per_second": st.none() | st.integers(1, 999_999).map(lambda hundredths: hundredths / 100),
-        "time_to_first_token": latencies,
-        "inter_token_latency": latencies,
-        "max_price_per_hour": st.none() | st.integers(1, 999_999).map(lambda cents: cents / 100),
-        "quality": st.sampled_from(["lossless", "near-lossless", "any"]),
-        "confidence": st.integers(50, 99).map(lambda percent: percent / 100),
-    }
-)
-
-
-def built(given: dict[str, Any]) -> Objectives:
-    return Objectives(**given)
-
-
 # One setting differs, or none: that is where names could be alike.
-@given(settings, settings, st.sampled_from([*Objectives.model_fields]))
+@given(SETTINGS, SETTINGS, st.sampled_from([*Objectives.model_fields]))
 def test_equal_objectives_have_equal_texts_and_different_ones_different_texts(
     one: dict[str, Any], other: dict[str, Any], setting: str
 ) -> None:
-    first, second = built(one), built({**one, setting: other[setting]})
-    assert str(first) == str(built(one))
+    first, second = Objectives(**one), Objectives(**{**one, setting: other[setting]})
+    assert str(first) == str(Objectives(**one))
     assert (str(first) == str(second)) == (first == second)
 
 
-@given(settings)
+@given(SETTINGS)
 def test_objectives_survive_json(given: dict[str, Any]) -> None:
-    asked = built(given)
+    asked = Objectives(**given)
     assert Objectives(**json.loads(json.dumps(asked.model_dump(mode="json", exclude_defaults=True)))) == asked

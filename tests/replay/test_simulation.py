@@ -194,7 +194,7 @@ def test_two_declarations_are_compared_with_ranges_and_a_sentence() -> None:
     assert old.dollars[0] == pytest.approx(10.0 * old.instance_hours[0])
     assert new.instance_hours[0] < old.instance_hours[0]
     for each in (old, new):
-        value, low, high = each.time_to_first_token_p50
+        value, low, high = each.time_to_first_token_p50 or (0, 0, 0)
         assert low < value < high
         assert each.missed_first is not None
         assert 0 <= each.missed_first[0] <= each.missed_first[2] <= 1

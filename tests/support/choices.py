@@ -1,8 +1,10 @@
-"""A recorded choice for objectives, as small as one can be."""
+"""Objectives as hypothesis draws them, and a recorded choice, as small as one can be."""
 
 from __future__ import annotations
 
 import datetime as dt
+
+from hypothesis import strategies as st
 
 from constructs_optim.recipe.catalog.lock import RecordedChoice, RecordedForecast, RecordedPool
 from constructs_optim.recipe.objectives import Objectives, choice_name
@@ -26,3 +28,17 @@ CHOICE = RecordedChoice(
     date=dt.date(2026, 11, 26),
 )
 NAME = choice_name(CHOICE.model, OBJECTIVES)
+_latencies = st.none() | st.integers(1, 99_999).map(lambda tenths: tenths / 10)
+# As people write them: names of choices have six significant digits, and whole percentages.
+SETTINGS = st.fixed_dictionaries(
+    {
+        "input_tokens": st.integers(1, 10**6),
+        "output_tokens": st.integers(1, 10**6),
+        "requests_per_second": st.none() | st.integers(1, 999_999).map(lambda hundredths: hundredths / 100),
+        "time_to_first_token": _latencies,
+        "inter_token_latency": _latencies,
+        "max_price_per_hour": st.none() | st.integers(1, 999_999).map(lambda cents: cents / 100),
+        "quality": st.sampled_from(["lossless", "near-lossless", "any"]),
+        "confidence": st.integers(50, 99).map(lambda percent: percent / 100),
+    }
+)
