@@ -6,7 +6,7 @@ measurements have taught of both, ``copies`` the model and its accelerators.
 
 from .calibration import CONFIDENCE, FAR, FIGURES, Calibration, Errors, Figure, Measured, published
 from .copies import copy_of, engine_limit, group_of, operand_bits
-from .forecast import Estimate, Forecast, Forecaster, TrackRecord, forecaster
+from .forecast import Estimate, Forecast, Forecaster, TrackRecord, about, forecaster
 from .queueing import Server, Steady
 from .roofline import PHYSICS, Copy, Draft, Efficiency, ForwardPass
 
@@ -29,6 +29,7 @@ __all__ = [
     "Server",
     "Steady",
     "TrackRecord",
+    "about",
     "copy_of",
     "engine_limit",
     "forecaster",

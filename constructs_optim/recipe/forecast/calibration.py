@@ -29,8 +29,6 @@ CONFIDENCE = 0.9
 """The probability of an interval."""
 # Where accelerators have no switch between them, an all-reduce takes longer. PCIe has at most 64 GB a second.
 _SWITCHED_GB = 100e9
-# A recipe that was measured varies by so much less than recipes of its group do.
-_REPEATED = 3
 FAR = 1.0
 """What a published measurement is further off (2.7 times) says more of the measurement than of its group."""
 _SHARES = ("bandwidth", "cache_bandwidth", "expert_bandwidth", "compute", "link")
@@ -59,7 +57,8 @@ class Errors(_Data):
         """What to expect of log(measured / forecast), and its standard deviation.
 
         A user's own environment may differ from the published ones as much as groups do, and a recipe from others of
-        its group as much as they do from each other; one that was measured itself varies by a third of that.
+        its group as much as they do from each other. Under other loads, one recipe differs from itself as much again:
+        so it is in the published measurements.
         """
         noise = self.within**2
         mean, shared = _updated(
@@ -70,8 +69,7 @@ class Errors(_Data):
             # Nobody knows less of other recipes after a measurement.
             shared = min(shared, own_shared)
         if measured := self.own_recipes.get(recipe, ()):
-            mean, shared = _updated(mean, shared + noise, noise / _REPEATED**2, measured)
-            noise /= _REPEATED**2
+            mean, shared = _updated(mean, shared + noise, noise, measured)
         return mean, math.sqrt(shared + noise)
 
 

@@ -124,8 +124,9 @@ class Forecaster:
         self.copy, engine, bits = _described(recipe, row, instance)
         self.group = group_of(row, instance.accelerator)
         techniques = [technique for _, technique in recipe.located_techniques]
-        self.recipe = " + ".join([f"{recipe.model.name} on {instance.name}", *sorted(map(written, techniques))])
-        """What it is told apart by from others of its group."""
+        named = [f"{recipe.model.name} on {instance.name}", *sorted(map(written, techniques))]
+        self.recipe = f"{' + '.join(named)} for {' + '.join(map(about, lengths))}"
+        """What it is told apart by from others of its group, with requests of about these lengths."""
         self.copies_per_instance = max(1, instance.parallel_units // self.copy.tensor_parallel)
         compiled = next(filter(None, (technique.shape() for technique in techniques)), (None, None))[0]
         limit = most_requests or compiled or batch_size(recipe) or engine_limit(engine, instance)
@@ -257,6 +258,11 @@ class Forecaster:
         published, own = errors.groups.get(self.group, ()), errors.own_groups.get(self.group, ())
         missed = [math.expm1(abs(error)) for error in own or published]
         return TrackRecord(len(published) + len(own), len(own), median(missed) if missed else None)
+
+
+def about(tokens: float) -> str:
+    """The nearest power of two: a measurement tells less of requests of another length."""
+    return f"{2 ** round(math.log2(max(1.0, tokens)))} tokens"
 
 
 def forecaster(
