@@ -28,12 +28,26 @@ _BREACHES: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A state, the newest datapoint that led to it, the reason in CloudWatch's manner, and all that was looked at."""
+    """A state, the newest datapoint that led to it, all that was looked at (the last period, and the datapoints of the
+    range), how many of them breach, and of which alarm.
+    """
 
     state: str
     value: float
-    reason: str
     seen: tuple[float, ...]
+    breaching: int
+    alarm: Mapping[str, Any]
+
+    @property
+    def reason(self) -> str:
+        """Why, in CloudWatch's manner."""
+        _, *values = self.seen
+        least = self.alarm.get("DatapointsToAlarm") or self.alarm.get("EvaluationPeriods", 1)
+        return (
+            f"Threshold Crossed: {self.breaching} out of the last {len(values)} datapoints "
+            f"[{', '.join(f'{value:g}' for value in values)}] for {self.alarm['ComparisonOperator']} of "
+            f"{self.alarm['Threshold']:g} (minimum {least} datapoint(s) for the ALARM state)."
+        )
 
 
 def problems(metrics: list[dict[str, Any]]) -> list[str]:
@@ -90,12 +104,7 @@ def evaluated(alarm: Mapping[str, Any], points: Points, now: float) -> Evaluatio
             is_old = True in since[least - 1 :]
             undecided = breaching < least and not is_old and False not in breaches
             alarmed = previous == "ALARM" if undecided else breaching >= least or is_old
-    reason = (
-        f"Threshold Crossed: {breaching} out of the last {len(values)} datapoints "
-        f"[{', '.join(f'{value:g}' for value in values)}] for {alarm['ComparisonOperator']} of {threshold:g} "
-        f"(minimum {least} datapoint(s) for the ALARM state)."
-    )
-    return Evaluation("ALARM" if alarmed else "OK", values[0], reason, (last, *values))
+    return Evaluation("ALARM" if alarmed else "OK", values[0], (last, *values), breaching, alarm)
 
 
 def _returned(metric: Mapping[str, Any]) -> bool:

@@ -189,7 +189,7 @@ class MinistackAlarms:
             arn, old = alarm["AlarmArn"], alarm["StateValue"]
             before, self._seen[arn] = self._seen.get(arn), found
             if old != found.state:
-                _enter(alarm, found)
+                _enter(alarm, found.state, found.reason)
             is_due = now - self._acted.get(arn, 0.0) >= _AGAIN_SECONDS * self._scale
             if old != found.state or before is None or (before.seen != found.seen and is_due):
                 self._acted[arn] = now
@@ -306,7 +306,7 @@ class MinistackAlarms:
         with request_scope(account, region):
             old = alarm["StateValue"]
             if old != state:
-                _enter(alarm, Evaluation(state, 0.0, reason, ()))
+                _enter(alarm, state, reason)
             if old != state or state == "ALARM":
                 cloudwatch._dispatch_alarm_actions(alarm, old, state, reason)
 
@@ -426,12 +426,12 @@ def _times(alarm: Mapping[str, Any]) -> Iterator[float]:
         yield from (point["Timestamp"] for point in cloudwatch._metrics.get(key) or ())
 
 
-def _enter(alarm: dict[str, Any], found: Evaluation) -> None:
+def _enter(alarm: dict[str, Any], state: str, reason: str) -> None:
     from ministack.services import cloudwatch
 
-    old, alarm["StateValue"], alarm["StateReason"] = alarm["StateValue"], found.state, found.reason
+    old, alarm["StateValue"], alarm["StateReason"] = alarm["StateValue"], state, reason
     alarm["StateUpdatedTimestamp"] = int(time.time())
-    cloudwatch._record_history(alarm["AlarmName"], old, found.state, found.reason)
+    cloudwatch._record_history(alarm["AlarmName"], old, state, reason)
 
 
 def _about_metrics(alarm: dict[str, Any], metrics: list[dict[str, Any]]) -> dict[str, Any]:
