@@ -34,11 +34,11 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 PYTEST = pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
-	@$(PYTEST) -m "(smoke or not e2e) and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
+	@$(PYTEST) -m "not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py
 
-e2e: install ## the tests that deploy with the CDK CLI or run whole programs otherwise, but for those of make test
-	@$(PYTEST) -m "e2e and not smoke and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
+e2e: install ## the tests that deploy with the CDK CLI or run whole programs otherwise
+	@$(PYTEST) -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
 	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py
 
 nightly: exhaustive faults explore conformance ## what takes longest, for before a release

@@ -29,7 +29,6 @@ def chat(a_stack: MakeStack) -> DeployedStack:
     return stack
 
 
-@pytest.mark.smoke
 def test_a_deployment_runs_the_job_and_serves_its_artifact(chat: DeployedStack, cloud: LocalCloud) -> None:
     manifest = chat.manifest(chat.artifact_key)
     job = next(job for job in cloud.jobs() if job["name"] == manifest["job_name"])
@@ -43,7 +42,6 @@ def test_a_deployment_runs_the_job_and_serves_its_artifact(chat: DeployedStack, 
     assert {"serving.properties", "config.json"} <= {file["name"] for file in manifest["files"]}
 
 
-@pytest.mark.smoke
 def test_the_job_reads_the_model_the_hub_names_under_its_accepted_licence(
     chat: DeployedStack, cloud: LocalCloud
 ) -> None:
@@ -55,14 +53,12 @@ def test_the_job_reads_the_model_the_hub_names_under_its_accepted_licence(
     assert job["DeploymentInstanceType"] == "ml.g5.12xlarge"
 
 
-@pytest.mark.smoke
 def test_the_deployed_key_is_the_one_the_plan_announced(chat: DeployedStack) -> None:
     outputs = chat.client("cloudformation").describe_stacks(StackName="Chat")["Stacks"][0]["Outputs"]
     announced = {output["OutputKey"]: output["OutputValue"] for output in outputs}["ArtifactKey"]
     assert announced == chat.artifact_key
 
 
-@pytest.mark.smoke
 def test_the_endpoint_scales_in_the_declared_range_and_has_a_dashboard(chat: DeployedStack) -> None:
     targets = chat.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
     resource = f"endpoint/{chat.endpoint['EndpointName']}/variant/AllTraffic"
@@ -73,7 +69,6 @@ def test_the_endpoint_scales_in_the_declared_range_and_has_a_dashboard(chat: Dep
     assert chat.endpoint["EndpointName"] in body
 
 
-@pytest.mark.smoke
 def test_deploying_again_unchanged_is_an_empty_diff_and_no_job(chat: DeployedStack, cloud: LocalCloud) -> None:
     jobs = job_names(cloud)
     assert "There were no differences" in chat.diff()
@@ -181,7 +176,6 @@ def test_destroying_a_stack_leaves_only_the_retained_store(a_stack: MakeStack, c
     assert stack.manifest(key, bucket)["artifact_key"] == key
 
 
-@pytest.mark.smoke
 def test_the_claim_lists_the_stacks_that_refer_to_an_artifact(chat: DeployedStack) -> None:
     body = chat.client("s3").get_object(Bucket=BUCKET, Key=f"artifacts/{chat.artifact_key}/claim.json")["Body"]
     assert "stack/Chat/" in body.read().decode()
