@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from targets import Target, target_table
 
-from constructs_optim.recipe.forecast import CONFIDENCE, FAR, FIGURES, PHYSICS, Calibration, Errors, Figure
+from constructs_optim.recipe.forecast import CONFIDENCE, FIGURES, PHYSICS, Calibration, Errors, Figure, clipped
 
 _CALIBRATION = HERE.parents[1] / "constructs_optim" / "recipe" / "forecast" / "calibration.json"
 # What is expected of each member of an efficiency, and by which factor it may be otherwise (one standard deviation).
@@ -169,7 +169,7 @@ def _errors(found: Sequence[tuple[str, float]]) -> Errors:
     groups: dict[str, list[float]] = defaultdict(list)
     for group, error in found:
         groups[group].append(error)
-    between, within = _spreads([[max(-FAR, min(FAR, each)) for each in errors] for errors in groups.values()])
+    between, within = _spreads([clipped(errors) for errors in groups.values()])
     errors = Errors(between=between, within=within, quantile=1.0, groups=dict(sorted(groups.items())))
     scores = sorted(abs(_score(errors, group, error)) for group, error in found)
     # The conformal quantile: Vovk, Gammerman and Shafer (2005).

@@ -28,6 +28,8 @@ from .recipes.evidence import listed_prices
 from .recipes.lock import read_lock
 from .recipes.plan import refusals_printed
 
+_UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
+
 
 def replay_command(
     traffic: Annotated[Path, typer.Option(metavar="FILE", help="The traffic: captures, a trace, or CSV.")],
@@ -123,9 +125,6 @@ def replayed_lines(
     for old, new in _pairs(replay(sides, traffic)):
         yield f"With the traffic of {path}, {sentence(old, new)}."
     yield from notes
-
-
-_UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
 def _read(path: Path, lengths: tuple[int | None, int | None]) -> Traffic:

@@ -37,7 +37,7 @@ def _mistake(choice: RecordedChoice, model: Model, objectives: Objectives) -> st
     if choice.objectives != objectives.model_dump(mode="json", exclude_defaults=True):
         return "its objectives are not those that it is recorded for"
     for pool in choice.pools:
-        server = by_name().get(pool.server) if pool.server is not None else None
+        server = by_name().get(pool.server or "")
         if pool.server is not None and server is None:
             return f"there is no server {pool.server!r}"
         if pool.max_concurrent_requests is not None and not (server is not None and takes_batch_limit(server)):

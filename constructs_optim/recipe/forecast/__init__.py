@@ -4,7 +4,7 @@
 measurements have taught of both, ``copies`` the model and its accelerators.
 """
 
-from .calibration import CONFIDENCE, FAR, FIGURES, Calibration, Errors, Figure, Measured, published
+from .calibration import CONFIDENCE, FIGURES, Calibration, Errors, Figure, Measured, clipped, published
 from .copies import copy_of, engine_limit, group_of, operand_bits
 from .forecast import Estimate, Forecast, Forecaster, TrackRecord, about, forecaster
 from .queueing import Server, Steady
@@ -12,7 +12,6 @@ from .roofline import PHYSICS, Copy, Draft, Efficiency, ForwardPass
 
 __all__ = [
     "CONFIDENCE",
-    "FAR",
     "FIGURES",
     "PHYSICS",
     "Calibration",
@@ -30,6 +29,7 @@ __all__ = [
     "Steady",
     "TrackRecord",
     "about",
+    "clipped",
     "copy_of",
     "engine_limit",
     "forecaster",

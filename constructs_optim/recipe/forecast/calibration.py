@@ -29,8 +29,8 @@ CONFIDENCE = 0.9
 """The probability of an interval."""
 # Where accelerators have no switch between them, an all-reduce takes longer. PCIe has at most 64 GB a second.
 _SWITCHED_GB = 100e9
-FAR = 1.0
-"""What a published measurement is further off (2.7 times) says more of the measurement than of its group."""
+# What a published measurement is further off (2.7 times) says more of the measurement than of its group.
+_FAR = 1.0
 _SHARES = ("bandwidth", "cache_bandwidth", "expert_bandwidth", "compute", "link")
 
 
@@ -61,9 +61,7 @@ class Errors(_Data):
         so it is in the published measurements.
         """
         noise = self.within**2
-        mean, shared = _updated(
-            0.0, self.between**2, noise, [max(-FAR, min(FAR, each)) for each in self.groups.get(group, ())]
-        )
+        mean, shared = _updated(0.0, self.between**2, noise, clipped(self.groups.get(group, ())))
         if own := self.own_groups.get(group, ()):
             mean, own_shared = _updated(mean, shared + self.between**2, noise, own)
             # Nobody knows less of other recipes after a measurement.
@@ -71,6 +69,11 @@ class Errors(_Data):
         if measured := self.own_recipes.get(recipe, ()):
             mean, shared = _updated(mean, shared + noise, noise, measured)
         return mean, math.sqrt(shared + noise)
+
+
+def clipped(errors: Iterable[float]) -> list[float]:
+    """Logarithms of errors, those that are far off counted as the largest that says something of a group."""
+    return [max(-_FAR, min(_FAR, each)) for each in errors]
 
 
 def _updated(mean: float, variance: float, noise: float, measured: Sequence[float]) -> tuple[float, float]:
