@@ -211,6 +211,14 @@ def test_without_objectives_scaling_needs_its_maximum() -> None:
         declared.auto_scale()
 
 
+@pytest.mark.parametrize(("context", "deviation"), [(1500, 50), (1300, None)])
+def test_lengths_of_responses_vary_as_far_as_the_context_has_room(context: int, deviation: int | None) -> None:
+    record(choice())
+    declared = endpoint(server=Server.vllm(context_length=context))
+    parameters = declared.evaluate().workload.spec["parameters"]
+    assert parameters.get("output_tokens_stddev") == deviation
+
+
 def test_the_evaluation_sends_the_objectives_requests_and_compares_with_the_forecast() -> None:
     record(choice())
     declared = endpoint()
@@ -218,7 +226,9 @@ def test_the_evaluation_sends_the_objectives_requests_and_compares_with_the_fore
     (evaluation,) = template(declared).find_resources("Custom::EndpointEvaluation").values()
     request = evaluation["Properties"]["Request"]
     assert request["Concurrencies"] == [1, 59]
-    assert request["Workload"]["parameters"]["prompt_input_tokens_mean"] == 1000
+    parameters = request["Workload"]["parameters"]
+    assert (parameters["prompt_input_tokens_mean"], parameters["output_tokens_mean"]) == (1000, 300)
+    assert parameters["output_tokens_stddev"] == 90
     assert request["Gate"]["Forecast"] is True
     assert [(each["Concurrency"], each["Metric"]) for each in request["Forecasts"]] == [
         (1, "time_to_first_token"),
