@@ -227,10 +227,11 @@ class Sample:
 
     @cached_property
     def _coarse(self) -> dict[str, _Ordered]:
-        """The values of each latency, rounded where there are many."""
+        """The values of each latency that there are any of, rounded where there are many."""
         return {
             name: ordered.rounded() if len(ordered.values) > _MANY else ordered
             for name, ordered in self._ordered.items()
+            if ordered.values
         }
 
     @cached_property
@@ -329,6 +330,8 @@ class _Ordered:
 
     def drawn(self, name: str, weights: Sequence[int]) -> dict[str, float]:
         """Mean and percentiles, linearly interpolated as NumPy's are."""
+        if not self.values:
+            return {}
         blocks, sums, numbers, are_single = self._columns
         of_blocks = [weights[block] for block in blocks]
         count = sum(map(mul, of_blocks, numbers))
