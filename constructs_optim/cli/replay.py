@@ -12,7 +12,7 @@ import typer
 from constructs_optim.evaluator.plots import HAS_PLOTS, PLOT_STYLE
 from constructs_optim.explanation.assembly import StackTemplate, is_chosen, read_assembly
 from constructs_optim.explanation.endpoints import Endpoint
-from constructs_optim.explanation.formatting import counted
+from constructs_optim.explanation.formatting import brief, counted
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.objectives import MOST_TOKENS, Objectives
 from constructs_optim.replay.comparison import Range, Replayed, busiest, chart, replay, sentence
@@ -182,8 +182,8 @@ def _print(replayed: Sequence[Replayed], traffic: Traffic) -> None:
     mean, most = busiest(traffic)
     given, expected = traffic.lengths
     say(
-        f"{counted(len(traffic), 'request')} in {_time(traffic.duration)}, {_rate(mean)} a second and "
-        f"{_rate(most)} in the busiest hour, of {given:.0f} input and {expected:.0f} output tokens"
+        f"{counted(len(traffic), 'request')} in {_time(traffic.duration)}, {brief(mean)} a second and "
+        f"{brief(most)} in the busiest hour, of {given:.0f} input and {expected:.0f} output tokens"
     )
     rows = [
         ("endpoint", [each.name for each in replayed]),
@@ -211,10 +211,6 @@ def _time(seconds: float) -> str:
     """In the largest unit of which there are two."""
     unit, name = next((each for each in _UNITS if seconds >= 2 * each[0]), _UNITS[-1])
     return f"{seconds / unit:,.1f} {name}".replace(".0 ", " ")
-
-
-def _rate(value: float) -> str:
-    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 
 def _shown(figure: Range | None, form: str) -> str:

@@ -13,6 +13,11 @@ def money(dollars: float) -> str:
     return f"${dollars:,.2f}" if 0 < abs(dollars) < 100 else f"${dollars:,.0f}"
 
 
+def brief(value: float) -> str:
+    """Two significant digits, more from 100 on: ``0.25``, ``7.5``, ``1,234``."""
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
+
+
 def duration(seconds: float) -> str:
     """The two largest units of a time span: ``1 h 12 min``."""
     remainder, parts = round(seconds), []

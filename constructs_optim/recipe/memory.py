@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .catalog import images, models
 from .catalog.model_config import bits_with_scales
 from .plan_data import MemoryEstimate
-from .recipe import Recipe
+from .recipe import Recipe, once
 from .settings import as_text
 from .techniques import Medusa, SpeculativeDecoding, Technique
 
@@ -82,6 +82,7 @@ _WITH_HEADS = SpeculativeDecoding.speculator | SpeculativeDecoding.eagle | Specu
 _NUMBER = re.compile(r"\d{1,9}")
 
 
+@once
 def estimate(recipe: Recipe) -> MemoryEstimate | None:
     """The estimate for a recipe; None where the model's size or the instance is not known."""
     row, instance, degree = recipe.model_row, recipe.instance, recipe.tensor_parallel_degree
@@ -138,6 +139,7 @@ def _made(row: models.ModelRow, techniques: list[Technique]) -> Technique | None
     return next((t for t in techniques if t.weight_bits is not None and t.weight_bits < row.weight_bits), None)
 
 
+@once
 def batch_size(recipe: Recipe) -> int | None:
     """The limit of requests in a batch; None where none is set, or it is known only at deployment."""
     return _number(engine_setting(recipe, "max_num_seqs")) or None
@@ -175,6 +177,7 @@ class Context(NamedTuple):
         return min(self.requested, max(self.fits // _CONTEXT_STEP * _CONTEXT_STEP, LEAST_CONTEXT))
 
 
+@once
 def context(recipe: Recipe) -> Context | None:
     """The maximum request length of a recipe that vLLM or SGLang serves; None for other servers.
 
@@ -263,6 +266,7 @@ def _context_part(technique: Technique) -> str:
     return f"{technique.name}={beside}" if beside else technique.name
 
 
+@once
 def planned_context(recipe: Recipe) -> int | None:
     """The longest context that the plan sets, the recorded one before what fits now; None for the model's own."""
     recorded = recipe.containers.contexts.get(context_name(recipe) or "")
@@ -288,6 +292,7 @@ def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:
     return int(bytes_in_half * share) if bytes_in_half is not None and share is not None else None
 
 
+@once
 def cache_share(recipe: Recipe) -> float | None:
     """The size of the KV cache as a share of its size in half precision; None where its type is not known."""
     kept = engine_setting(recipe, "kv_cache_dtype") or "auto"

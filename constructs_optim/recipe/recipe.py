@@ -4,9 +4,9 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, TypeVar
 
 from .catalog import engine_arguments, images, instances, models
@@ -18,6 +18,7 @@ from .techniques import REGISTRY, KvCache, Medusa, Technique, TrainedTechnique
 from .tokens import is_token
 
 _Technique = TypeVar("_Technique", bound=Technique)
+_Result = TypeVar("_Result")
 TRAINABLE = "trainable"
 """What the catalog says of models with the architectures of Llama and Mistral."""
 COPYING = "copying"
@@ -177,12 +178,12 @@ class Recipe:
         if row.kind != technique.accelerators or (has_job and not row.runs_optimization):
             return False
         lowest, highest = technique.compute_capability
-        has_kernels = row.compute_capability is None or lowest <= row.compute_capability <= highest
-        if has_job and technique.makes and row.compute_capability is not None:
-            has_kernels &= any(
-                image.runs_on(row.compute_capability) for image in [*images.making(technique.makes), *self._kept_makers]
-            )
-        return has_kernels
+        if row.compute_capability is None or not lowest <= row.compute_capability <= highest:
+            return row.compute_capability is None
+        if not has_job or not technique.makes:
+            return True
+        makers = [*images.making(technique.makes), *self._kept_makers]
+        return any(image.runs_on(row.compute_capability) for image in makers)
 
     @cached_property
     def unnamed_technique(self) -> Technique | None:
@@ -227,7 +228,7 @@ class Recipe:
         own, earlier = self._job_names
         return self._chosen(self.job_images, own, self.containers.jobs, self._kept_makers, earlier)
 
-    @property
+    @cached_property
     def _job_names(self) -> tuple[str, str | None]:
         """The name that the image of the optimization jobs is recorded by, and by which earlier releases did.
 
@@ -241,7 +242,7 @@ class Recipe:
         is_blackwell = capability is not None and capability >= images.BLACKWELL
         return (f"{images.FOR_BLACKWELL}:{name}", name) if is_blackwell else (name, None)
 
-    @property
+    @cached_property
     def _kept_makers(self) -> list[images.ImageRow]:
         recorded = self.containers.jobs
         kept = [image for name in self._job_names if name is not None for image in self._kept(name, recorded)]
@@ -252,7 +253,7 @@ class Recipe:
         """The images of any region that make the artifact on the accelerator, the preferred one first."""
         return [image for image in self._makers if image.has_engine(self.job_engine)]
 
-    @property
+    @cached_property
     def _makers(self) -> list[images.ImageRow]:
         return [image for image in images.making(self.makes) if self._accelerates(image)]
 
@@ -476,3 +477,20 @@ class Recipe:
         if not isinstance(environment, Mapping):
             return {}
         return environment if all(isinstance(text, str) for pair in environment.items() for text in pair) else {}
+
+    @cached_property
+    def results(self) -> dict[Callable[[Recipe], Any], Any]:
+        """What functions have found of the recipe (:func:`once`)."""
+        return {}
+
+
+def once(function: Callable[[Recipe], _Result]) -> Callable[[Recipe], _Result]:
+    """Let a function be computed once for each recipe, as its own cached properties are: many rules ask for it."""
+
+    @wraps(function)
+    def found(recipe: Recipe) -> _Result:
+        if function not in recipe.results:
+            recipe.results[function] = function(recipe)
+        return recipe.results[function]
+
+    return found

@@ -204,6 +204,8 @@ class _Ranking:
         self.model, self.objectives, self.region, self.instance_types = model, objectives, region, instance_types
         self.evidence, self.known = evidence, known
         self.lengths = (float(objectives.input_tokens), float(objectives.output_tokens))
+        # By their texts: each is tried on every instance type.
+        self.techniques: dict[str, Technique] = {}
 
     def result(self) -> Recommendation:
         self._refuse_common_mistakes()
@@ -262,8 +264,13 @@ class _Ranking:
         yield from dict.fromkeys([(), *configured, *checkpoints, *beside, *recommended])
 
     def _recipe(self, techniques: Sequence[str], instance_type: str) -> Recipe:
-        named = [self._with_commit(parse(technique)) for technique in techniques]
+        named = [self._technique(each) for each in techniques]
         return Recipe(self.model, named, instance_type, self.region, containers=self.known)
+
+    def _technique(self, text: str) -> Technique:
+        if text not in self.techniques:
+            self.techniques[text] = self._with_commit(parse(text))
+        return self.techniques[text]
 
     def _with_commit(self, technique: Technique) -> Technique:
         """The technique with commits of the models that it names, or with what stands for one that is not recorded."""

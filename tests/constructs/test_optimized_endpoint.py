@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -444,12 +445,16 @@ def test_techniques_pass_through_the_files_that_contributing_lists() -> None:
         techniques = getattr(value, "__dict__", {}).get("techniques", value)
         return isinstance(techniques, list | tuple) and any(item is technique for item in techniques)
 
+    @functools.cache
+    def is_ours(file: str) -> bool:
+        return Path(file).is_relative_to(root)
+
     def enter(frame: FrameType, event: str, argument: object) -> None:
-        path, code = Path(frame.f_code.co_filename), frame.f_code
-        if event == "call" and path.is_relative_to(root):
+        code = frame.f_code
+        if event == "call" and is_ours(code.co_filename):
             arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             if any(holds(frame.f_locals.get(name)) for name in arguments):
-                entered.add(path.relative_to(root).as_posix())
+                entered.add(Path(code.co_filename).relative_to(root).as_posix())
 
     sys.setprofile(enter)
     try:

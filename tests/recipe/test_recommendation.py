@@ -342,16 +342,35 @@ def test_smaller_copies_are_planned_with_what_they_are_named_by() -> None:
 
 
 def test_a_batch_is_limited_where_there_is_a_time_between_tokens_to_keep() -> None:
-    limited = of(recommended(objectives(**CHAT)), AS_IS, P4D)
-    tighter = of(recommended(objectives(**{**CHAT, "inter_token_latency": "50ms"})), AS_IS, P4D)
-    assert limited.batch_limit is not None
-    assert tighter.batch_limit is not None
-    for each in (limited, tighter):
-        assert each.forecast is not None
-        assert each.forecast.in_flight < (each.batch_limit or 0)
+    assert of(recommended(objectives(**CHAT)), AS_IS, P4D).batch_limit is not None
     assert of(recommended(objectives(time_to_first_token="2s")), AS_IS, P4D).batch_limit is None
     # What is compiled has its batch compiled in, and the hub's configuration its own.
     assert of(recommended(objectives(**CHAT)), PRE_OPTIMIZED, P4D).batch_limit is None
+
+
+def test_the_limit_of_a_batch_is_the_lowest_doubling_that_costs_no_copy_more() -> None:
+    rate, asked = 20.0, objectives(time_to_first_token="2s", inter_token_latency="40ms", requests_per_second=20.0)
+    doublings: list[int] = []
+    for each in meeting(recommended(asked, types=(P4D, P5))):
+        if each.batch_limit is None:
+            continue
+        recipe = Recipe(LLAMA, [parse(text) for text in each.techniques], each.plan.instance_type, REGION)
+        forecasts = forecaster(recipe, (1000, 300), CALIBRATION)
+        assert forecasts is not None
+        within, keeps = forecasts.within(asked), forecasts.batch_limit(0.040, asked.confidence)
+        assert within is not None
+        assert keeps is not None
+        assert each.copies == math.ceil(rate / within.rate), "as many as without a limit"
+        # The largest batch that keeps the time between tokens, or what a copy has in flight, and twice that, and so on.
+        least = max(keeps, math.ceil(within.in_flight))
+        tried = [least * 2**doubled for doubled in range(12) if least * 2**doubled <= each.batch_limit]
+        met = [
+            forecasts.with_limit(limit).at_rate(rate, each.copies).probability(asked) >= asked.confidence
+            for limit in tried
+        ]
+        assert (tried[-1], met) == (each.batch_limit, [False] * (len(tried) - 1) + [True]), each.techniques
+        doublings.append(len(tried) - 1)
+    assert {0, 1, 2} <= set(doublings)
 
 
 def test_copies_are_scaled_before_they_reach_what_they_take() -> None:

@@ -93,8 +93,10 @@ def sent(server: str, seed: str, requests: int, *, slower: float = 1.0) -> list[
     return found
 
 
-def measured(requests: list[Request]) -> Measured:
-    sample = Sample([observation(each, number) for number, each in enumerate(requests)], seconds_of(requests))
+def measured(requests: list[Request], *, paired: bool = True) -> Measured:
+    """A side with these requests, whose prompts are known where it may be ``paired``."""
+    observed = [observation(each, number if paired else None) for number, each in enumerate(requests)]
+    sample = Sample(observed, seconds_of(requests))
     return Measured(summarized(requests, seconds_of(requests), USERS, instance_price_per_hour=PRICE), sample)
 
 
@@ -126,7 +128,7 @@ def differences(
     server: str, seed: int, requests: int, *, slower: float = 1.0, directions: dict[str, int] = DIRECTIONS
 ) -> list[Difference]:
     sides = (
-        unpaired(measured(sent(server, f"{server} {seed} {side}", requests, slower=speed)))
+        measured(sent(server, f"{server} {seed} {side}", requests, slower=speed), paired=False)
         for side, speed in (("before", 1.0), ("after", slower))
     )
     return list(Comparison(directions).differences(*sides))
@@ -341,7 +343,7 @@ def test_the_price_of_all_tokens_is_as_sure_as_their_rate() -> None:
     """Prompts differ much more than responses do, and are nearly all of the tokens."""
     drawn = random.Random(2)
     requests = [Request(at, at + 0.9, at + 0.2, at + 0.9, drawn.choice([100, 3000]), 10) for at in range(200)]
-    sides = [unpaired(measured(requests)) for _ in range(2)]
+    sides = [measured(requests, paired=False) for _ in range(2)]
     found = {each.name: each.detectable or 0 for each in Comparison(DIRECTIONS).differences(*sides)}
     assert found["price_per_million_tokens"] == pytest.approx(found["input_tokens_per_second"], rel=0.05)
     assert found["price_per_million_tokens"] > 0.1 > found["output_tokens_per_second"]
@@ -544,7 +546,7 @@ def test_a_percentile_with_too_few_values_beyond_it_decides_nothing() -> None:
 
 
 def test_more_comparisons_widen_each_interval() -> None:
-    sides = [unpaired(measured(sent("steady", side, 256))) for side in ("before", "after")]
+    sides = [measured(sent("steady", side, 256), paired=False) for side in ("before", "after")]
     (alone,) = Comparison({"client_latency": -1}).differences(*sides)
     among = {each.name: each for each in Comparison(DIRECTIONS, concurrencies=3).differences(*sides)}
     assert (among["client_latency"].detectable or 0) > (alone.detectable or 0) * 1.3

@@ -99,10 +99,11 @@ class Requests:
         pages = sagemaker.get_paginator("list_optimization_jobs").paginate(CreationTimeAfter=self._declared)
         found = []
         for job in (job for page in pages for job in page["OptimizationJobSummaries"]):
+            if job["OptimizationJobStatus"] not in RUNNING:
+                continue
             name = job["OptimizationJobName"]
             request = sagemaker.describe_optimization_job(OptimizationJobName=name)
-            uri = request["ModelSource"]["S3"]["S3Uri"]
-            if job["OptimizationJobStatus"] in RUNNING and f"/models/{self.number}/" in uri:
+            if f"/models/{self.number}/" in request["ModelSource"]["S3"]["S3Uri"]:
                 found.append(name)
         return found
 

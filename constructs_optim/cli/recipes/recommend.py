@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from constructs_optim.explanation.formatting import counted
+from constructs_optim.explanation.formatting import brief, counted
 from constructs_optim.recipe import Model
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
@@ -329,13 +329,8 @@ def _print_ranking(recommendation: Recommendation, limit: int) -> None:
 
 
 def _interval(estimate: Estimate, unit: float) -> str:
-    value, low, high = (_short(each * unit) for each in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (brief(each * unit) for each in (estimate.value, estimate.low, estimate.high))
     return f"{value} ({low}-{high})"
-
-
-def _short(value: float) -> str:
-    """Two significant digits, more above 100."""
-    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
 
 
 def _print_left_out(recommendation: Recommendation) -> None:

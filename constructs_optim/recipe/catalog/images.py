@@ -126,7 +126,8 @@ def requirement(capabilities: Collection[str]) -> str:
 
 def making(capabilities: Collection[str]) -> list[ImageRow]:
     """The images that a job makes all of ``capabilities`` with, the preferred one first."""
-    return [row for row in rows() if row.makes >= set(capabilities)]
+    needed = frozenset(capabilities)
+    return [row for row in rows() if row.makes >= needed]
 
 
 def serving(capabilities: Collection[str], servers: Iterable[str]) -> list[ImageRow]:
@@ -134,12 +135,16 @@ def serving(capabilities: Collection[str], servers: Iterable[str]) -> list[Image
 
     Images of which nothing is claimed, as their engine is not known, come after the others of their server.
     """
-    capable = [row for row in rows() if row.serves >= set(capabilities)]
+    needed = frozenset(capabilities)
+    capable = [row for row in rows() if row.serves >= needed]
     return [
         row
         for name in servers
-        for row in sorted(capable, key=lambda row: (bool(row.serves), row.release), reverse=True)
-        if row.server == name
+        for row in sorted(
+            (row for row in capable if row.server == name),
+            key=lambda row: (bool(row.serves), row.release),
+            reverse=True,
+        )
     ]
 
 
@@ -188,8 +193,8 @@ def choose(
     if earlier is not None:
         keys |= {f"{earlier}@{region}": name, earlier: name}
     for key, recorded_by in keys.items():
-        for row in usable:
-            if recorded.get(key) == row.name and region not in row.missing_in:
+        for row in usable if key in recorded else ():
+            if recorded[key] == row.name and region not in row.missing_in:
                 return Choice(recorded_by, row, usable)
     newest = next((row for row in capable if region not in row.missing_in), None)
     return Choice(regional_name if name in recorded else name, newest, usable)

@@ -99,6 +99,12 @@ def by_name() -> MappingProxyType[str, InstanceRow]:
 
 
 @cache
+def by_size() -> tuple[InstanceRow, ...]:
+    """Every catalogued accelerated instance type, the smallest first."""
+    return tuple(sorted(by_name().values(), key=size))
+
+
+@cache
 def other_names() -> frozenset[str]:
     """Endpoint instance types without an accelerator that any technique supports."""
     return frozenset(load("instances")["without_catalogued_accelerator"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from statistics import NormalDist, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from constructs_optim.recipe.catalog.instances import InstanceRow
 from constructs_optim.recipe.catalog.models import ModelRow
@@ -106,6 +107,15 @@ class Forecast:
         return max(0.0, 1 - sum(missed))
 
 
+class _Error(NamedTuple):
+    """How wrong a figure is: the factor that corrects it, those to the ends of its interval, and its spread."""
+
+    factor: float
+    below: float
+    above: float
+    spread: float
+
+
 class Forecaster:
     """Forecasts of one recipe for requests of one length, in tokens."""
 
@@ -116,10 +126,8 @@ class Forecaster:
         instance: InstanceRow,
         lengths: tuple[float, float],
         calibration: Calibration,
-        most_requests: int | None = None,
     ) -> None:
-        """Prepare the forecasts; ``most_requests`` limits a batch, None as the recipe or its engine does."""
-        self._given = (recipe, row, instance, lengths, calibration)
+        """Prepare the forecasts, with the limit of a batch that the recipe or its engine has."""
         self._calibration, self._lengths = calibration, lengths
         self.copy, engine, bits = _described(recipe, row, instance)
         self.group = group_of(row, instance.accelerator)
@@ -129,23 +137,31 @@ class Forecaster:
         """What it is told apart by from others of its group, with requests of about these lengths."""
         self.copies_per_instance = max(1, instance.parallel_units // self.copy.tensor_parallel)
         compiled = next(filter(None, (technique.shape() for technique in techniques)), (None, None))[0]
-        limit = most_requests or compiled or batch_size(recipe) or engine_limit(engine, instance)
-        efficiency = calibration.efficiency(self.copy, instance.accelerator, engine, bits)
-        self._server = Server(self.copy, efficiency, *lengths, limit)
+        self._efficiency = calibration.efficiency(self.copy, instance.accelerator, engine, bits)
         # At best, every drafted token is accepted.
         draft = replace(self.copy.draft, acceptance=1.0) if self.copy.draft is not None else None
-        ideal = Server(replace(self.copy, draft=draft), PHYSICS, *lengths, limit)
-        self.most_requests = self._server.most_requests
+        self._copy_at_best = replace(self.copy, draft=draft)
+        self._errors = {figure: self._error(figure) for figure in calibration.errors}
+        ideal = self._limit_batch(compiled or batch_size(recipe) or engine_limit(engine, instance))
         self.best = ideal.with_users(1)
         """What physics allows for a request alone."""
+        self._prompt_at_best = ideal.prompt
+
+    def _limit_batch(self, most_requests: float) -> Server:
+        """Prepare what depends on the limit of a batch; the server that physics allows at best."""
+        self._server = Server(self.copy, self._efficiency, *self._lengths, most_requests)
+        ideal = Server(self._copy_at_best, PHYSICS, *self._lengths, most_requests)
+        self.most_requests = self._server.most_requests
         self.most_possible = ideal.most_possible
         """The requests a second of one copy that physics allows."""
-        self._prompt_at_best = ideal.prompt
         self._limit = self._server.at_limit()
+        return ideal
 
     def with_limit(self, most_requests: int) -> Forecaster:
         """The forecasts of the same with another limit of a batch."""
-        return Forecaster(*self._given, most_requests=most_requests)
+        limited = copy(self)
+        limited._limit_batch(most_requests)  # noqa: SLF001 - of the same class
+        return limited
 
     @property
     def capacity(self) -> Estimate:
@@ -192,8 +208,8 @@ class Forecaster:
 
     def correction(self, figure: Figure) -> tuple[float, float]:
         """The factor by which measurements correct a figure, and the one that its interval reaches on each side."""
-        shared, width = self._shared_and_width(figure)
-        return math.exp(shared), math.exp(width)
+        error = self._errors[figure]
+        return error.factor, error.above
 
     def within(self, objectives: Objectives) -> Forecast | None:
         """The forecast of one copy at the highest rate that meets latencies with the confidence; None if none does."""
@@ -237,20 +253,21 @@ class Forecaster:
         )
 
     def _estimate(self, figure: Figure, forecast: float, bound: float) -> Estimate:
-        shared, width = self._shared_and_width(figure)
-        value = forecast * math.exp(shared)
-        values = (value, value * math.exp(-width), value * math.exp(width))
+        error = self._errors[figure]
+        value = forecast * error.factor
         # No server is faster than physics allows.
         clip = min if figure == "requests_per_second" else max
-        return Estimate(*(clip(each, bound) for each in values), spread=width / _NORMAL_QUANTILE, bound=bound)
+        return Estimate(
+            clip(value, bound), clip(value * error.below, bound), clip(value * error.above, bound), error.spread, bound
+        )
 
-    def _shared_and_width(self, figure: Figure) -> tuple[float, float]:
-        """The logarithm of the correction, and half the width of the interval around it."""
+    def _error(self, figure: Figure) -> _Error:
         errors = self._calibration.errors[figure]
         shared, deviation = errors.of(self.group, self.recipe)
         if self.copy.draft is not None and figure != "time_to_first_token":
             deviation = math.hypot(deviation, _ACCEPTED_SPREAD)
-        return shared, errors.quantile * deviation
+        width = errors.quantile * deviation
+        return _Error(math.exp(shared), math.exp(-width), math.exp(width), width / _NORMAL_QUANTILE)
 
     def track_record(self, figure: Figure) -> TrackRecord:
         """What a figure rests on."""

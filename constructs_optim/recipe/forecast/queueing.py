@@ -56,7 +56,8 @@ class Server:
         limit = min(users, self.most_requests)
 
         def missing(batch: float) -> float:
-            return batch + self._rate(batch) * self._first_token(batch, users) - users
+            rate = self._rate(batch)
+            return batch + rate * self._first_token(batch, users, rate) - users
 
         batch = _root(missing, limit)
         state = self._state(batch, users)
@@ -90,33 +91,35 @@ class Server:
 
     def _state(self, batch: float, users: float) -> Steady:
         rate = self._rate(batch)
-        first = self._first_token(batch, users)
-        return Steady(first, batch / rate / self._decoded, rate, batch)
+        return Steady(self._first_token(batch, users, rate), batch / rate / self._decoded, rate, batch)
 
     def _rate(self, batch: float) -> float:
         return batch / (self._decoded * self._passes.token(batch, self._context) + batch * self._further)
 
     def first_token_alone(self, batch: float) -> float:
         """Seconds to the first token of a request that waits for no other, in a batch of so many."""
+        return self._alone(batch, self._rate(batch))
+
+    def _alone(self, batch: float, rate: float) -> float:
         # Passes that compute prompts as well, as long as the time between two tokens.
-        passes = batch / self._rate(batch) / self._decoded if batch > 1 else 0.0
+        passes = batch / rate / self._decoded if batch > 1 else 0.0
         return self._efficiency.server_seconds + self._prompt + self._efficiency.awaited_passes * passes
 
-    def _first_token(self, batch: float, users: float) -> float:
+    def _first_token(self, batch: float, users: float, rate: float) -> float:
         # A user's own requests do not wait for each other.
         others = max(0.0, 1 - 1 / users)
-        busy = min(self._rate(batch) * self._further, _BUSIEST) * others
+        busy = min(rate * self._further, _BUSIEST) * others
         waited = self._prompt * busy / (2 * (1 - busy))
         if math.isfinite(users):
             waited += self._further * self._efficiency.together * max(0.0, batch - 1) / 2
         else:
-            waited += self._for_room(batch)
-        return self.first_token_alone(batch) + waited
+            waited += self._for_room(batch, rate)
+        return self._alone(batch, rate) + waited
 
-    def _for_room(self, batch: float) -> float:
+    def _for_room(self, batch: float, rate: float) -> float:
         """The mean wait of requests that arrive at random for a place in the batch."""
         places, busy = self.most_requests, min(batch / self.most_requests, _BUSIEST)
-        return batch / self._rate(batch) * busy ** (math.sqrt(2 * (places + 1)) - 1) / (places * (1 - busy))
+        return batch / rate * busy ** (math.sqrt(2 * (places + 1)) - 1) / (places * (1 - busy))
 
 
 def _root(rising: Callable[[float], float], most: float) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
@@ -28,7 +29,7 @@ from constructs_optim.recipe.techniques import Compilation, Technique
 from constructs_optim.recipe.tokens import is_token, is_whole, matches
 
 from .model_rules import too_late
-from .registry import API, GUIDE, Finding, all_rules, rule
+from .registry import API, GUIDE, Finding, Rule, all_rules, rule
 
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/master/src/sagemaker/serve/utils/optimize_utils.py"
 _HARDWARE = "https://docs.vllm.ai/en/latest/features/quantization/"
@@ -130,7 +131,12 @@ def _family_is_tested(recipe: Recipe) -> Iterator[Finding]:
 
 def _families(recipe: Recipe, techniques: list[Technique], *, tested: bool = False) -> str:
     """The families that all techniques run on; of those that the SageMaker SDK lists, or of all."""
-    rows = (row for row in instances.by_name().values() if row.hosts_endpoints and (row.sdk_lists or not tested))
+    # One type of each family and kind of those that techniques run on alike.
+    rows = {
+        (row.family, row.kind, row.runs_optimization): row
+        for row in instances.by_name().values()
+        if row.hosts_endpoints and (row.sdk_lists or not tested)
+    }.values()
     return ", ".join(sorted({row.family for row in rows if all(recipe.runs_on(t, row) for t in techniques)}))
 
 
@@ -236,20 +242,23 @@ def _smallest_fit(recipe: Recipe, needed: MemoryEstimate) -> str | None:
     row, found = recipe.instance, list[tuple[str, Recipe]]()
     if row is not None and recipe.partition in row.partitions:
         found += [(f"{each} of {row.name}", replace(recipe, partition=each)) for each in row.partitions]
-    rows = sorted(instances.by_name().values(), key=instances.size)
     found += [
         (row.name, replace(recipe, instance_type=row.name, partition=None))
-        for row in rows
+        for row in instances.by_size()
         if row.hosts_endpoints and row.total_accelerator_memory_gb * USABLE >= needed.total_gb
     ]
-    rules = [rule for rule in all_rules(Recipe) if rule.id in _OF_HARDWARE]
     for name, candidate in found:
         memory = estimate(candidate)
         if memory is None or memory.total_gb > memory.available_gb:
             continue
-        if not any(finding for rule in rules for finding in rule.check(candidate)):
+        if not any(finding for rule in _rules_of_hardware() for finding in rule.check(candidate)):
             return name
     return None
+
+
+@cache
+def _rules_of_hardware() -> list[Rule]:
+    return [rule for rule in all_rules(Recipe) if rule.id in _OF_HARDWARE]
 
 
 @rule("OPT052", "https://docs.vllm.ai/en/latest/configuration/conserving_memory/")

@@ -135,16 +135,22 @@ class Comparison:
         names = [name for name in self.directions if name in before.metrics and name in after.metrics]
         samples = [side.sample for side in (before, after) if side.sample is not None]
         are_known = len(samples) == 2 and min(each.blocks for each in samples) >= FEWEST_BLOCKS
-        errors = _ratio_errors(*samples) if are_known else {}
+        errors: Mapping[str, _StandardError] | None = None
         for name in names:
             old, new = before.metrics[name], after.metrics[name]
             if name in COUNTS:
                 yield self._of_shares(name, before, after, samples)
-            elif name == "goodput" and (old <= 0) != (new <= 0) and are_known:
+                continue
+            if name == "goodput" and (old <= 0) != (new <= 0) and are_known:
                 yield self._of_none(old, new, samples)
-            elif old <= 0 or new <= 0:
+                continue
+            if old <= 0 or new <= 0:
                 yield Difference(name, old, new, 0.0 if old == new else None)
-            elif (error := errors.get(_SOURCES.get(name, name))) is not None:
+                continue
+            if errors is None:
+                # They take hundreds of drawings, which the others do without.
+                errors = _ratio_errors(*samples) if are_known else {}
+            if (error := errors.get(_SOURCES.get(name, name))) is not None:
                 yield self._of_ratio(name, old, new, error)
             else:
                 yield Difference(name, old, new, new / old - 1, requests=_fewest_requests(samples, name))

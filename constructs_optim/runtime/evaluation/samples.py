@@ -227,10 +227,11 @@ class Sample:
 
     @cached_property
     def _coarse(self) -> dict[str, _Ordered]:
-        """The values of each latency, rounded where there are many."""
+        """The values of each latency that there are any of, rounded where there are many."""
         return {
             name: ordered.rounded() if len(ordered.values) > _MANY else ordered
             for name, ordered in self._ordered.items()
+            if ordered.values
         }
 
     @cached_property
@@ -321,18 +322,35 @@ class _Ordered:
         values, blocks = [value for (value, _), _ in ordered], [block for (_, block), _ in ordered]
         return _Ordered(values, blocks, [times for _, times in ordered], totals)
 
+    @cached_property
+    def _columns(self) -> tuple[tuple[int, ...], tuple[float, ...], tuple[int, ...], bool]:
+        """The blocks, their sums and their numbers, and whether each value is there once."""
+        sums, numbers = zip(*self.totals.values(), strict=True) if self.totals else ((), ())
+        return tuple(self.totals), sums, numbers, max(self.counts, default=1) == 1
+
     def drawn(self, name: str, weights: Sequence[int]) -> dict[str, float]:
         """Mean and percentiles, linearly interpolated as NumPy's are."""
-        count = sum(weights[block] * number for block, (_, number) in self.totals.items())
+        if not self.values:
+            return {}
+        blocks, sums, numbers, are_single = self._columns
+        of_blocks = [weights[block] for block in blocks]
+        count = sum(map(mul, of_blocks, numbers))
         if not count:
             return {}
-        found = {name: sum(weights[block] * total for block, (total, _) in self.totals.items()) / count}
+        found = {name: sum(map(mul, of_blocks, sums)) / count}
         # The value of rank r is the first one up to which more than r are drawn.
-        drawn = list(accumulate(map(mul, map(weights.__getitem__, self.blocks), self.counts)))
+        times = map(weights.__getitem__, self.blocks)
+        drawn = list(accumulate(times if are_single else map(mul, times, self.counts)))
         for percent in PERCENTILES:
             rank = (count - 1) * percent / 100
-            below, above = (self.values[bisect_right(drawn, end)] for end in (math.floor(rank), math.ceil(rank)))
-            found[f"{name}_p{percent}"] = below + (above - below) * (rank - math.floor(rank))
+            first = int(rank)
+            place, share = bisect_right(drawn, first), rank - first
+            value = self.values[place]
+            if share:
+                # Of the next rank.
+                above = self.values[place if drawn[place] > first + 1 else bisect_right(drawn, first + 1, place)]
+                value += (above - value) * share
+            found[f"{name}_p{percent}"] = value
         return found
 
 
@@ -369,7 +387,8 @@ def degrees_of_freedom(blocks: int, dependence: float) -> int:
     return min(blocks - 1, max(_LEAST_FREEDOM, int(blocks / dependence) - 1))
 
 
-def drawings(blocks: int, stream: int = 0) -> list[list[int]]:
+@cache
+def drawings(blocks: int, stream: int = 0) -> Sequence[Sequence[int]]:
     """How often each of the blocks is drawn, :data:`DRAWINGS` times; another stream is independent of the first."""
     generator = random.Random(_SEED + stream)  # noqa: S311 - no secret
     found: list[list[int]] = []
