@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from constructs_optim.recipe import Model, Quantization, Recipe
 from constructs_optim.recipe.forecast import forecaster
 from constructs_optim.replay.comparison import replay
-from constructs_optim.replay.declaration import Declared
+from constructs_optim.replay.declaration import Declared, Pool
 from constructs_optim.replay.scaling import Policy, Scaling
 from constructs_optim.replay.simulation import simulate
 from constructs_optim.replay.traffic import Traffic, read_traffic
@@ -88,7 +88,8 @@ def _declared(traffic: Traffic) -> Declared:
     forecasts = forecaster(recipe, traffic.lengths)
     assert forecasts is not None
     scaling = Scaling(1, _MOST_COPIES, traffic.start, [Policy.tracking(tracking_policy(_TARGET))])
-    return Declared("chat", "ml.g6e.12xlarge", 1, 1, forecasts, scaling, _START_SECONDS, 13.12, None, ())
+    pool = Pool("ml.g6e.12xlarge", 1, forecasts, _START_SECONDS, 13.12)
+    return Declared("chat", (pool,), 1, scaling, None, ())
 
 
 if __name__ == "__main__":

@@ -52,6 +52,10 @@ def replay_command(
     output_tokens: Annotated[
         int | None, typer.Option(metavar="COUNT", min=1, max=MOST_TOKENS, help="Of the same.")
     ] = None,
+    available: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TYPE=COUNT", help="How many instances of a type there are. Repeatable. Default: any."),
+    ] = None,
     start_seconds: Annotated[
         int | None,
         typer.Option(metavar="SECONDS", min=0, max=86_400, help="Until another copy serves. Default: by its weights."),
@@ -84,16 +88,18 @@ def replay_command(
     with refusals_printed(format):
         objectives = _objectives(ttft, itl, recorded)
     listed = _prices(prices, offline=offline, profile=profile, region=region, notes=notes)
-    known = read_lock(file)
+    known, counts = read_lock(file), _counts(available or [])
     sides = [
         (str(folder), each)
         for folder in against
         for template in read_assembly(folder)
         if is_chosen(template, stack)
-        for each in _of_stack(template, recorded, listed, known, notes, start_seconds, endpoint)
+        for each in _of_stack(template, recorded, listed, known, notes, counts, start_seconds, endpoint)
     ]
     if not sides:
         raise failed(" ".join([f"There is no endpoint to simulate in {', '.join(map(str, against))}.", *notes]))
+    if unused := counts.keys() - {pool.instance_type for _, each in sides for pool in each.pools}:
+        raise typer.BadParameter(f"--available {', '.join(sorted(unused))}: no endpoint comes to need it")
     replayed = replay(sides, recorded, objectives)
     notes += [note for each in replayed for note in each.notes]
     if recorded.left_out:
@@ -155,6 +161,7 @@ def _of_stack(
     prices: Mapping[str, float],
     known: Lock,
     notes: list[str],
+    available: Mapping[str, int] | None = None,
     start_seconds: float | None = None,
     names: Sequence[str] | None = None,
 ) -> Iterator[Declared]:
@@ -165,9 +172,28 @@ def _of_stack(
             continue
         endpoint = Endpoint(template, resource)
         try:
-            yield declared(stack.path, endpoint, traffic, prices=prices, known=known, start_seconds=start_seconds)
+            yield declared(
+                stack.path,
+                endpoint,
+                traffic,
+                prices=prices,
+                known=known,
+                available=available,
+                start_seconds=start_seconds,
+            )
         except ReplayError as error:
             notes.append(f"{error}.")
+
+
+def _counts(texts: Sequence[str]) -> dict[str, int]:
+    """Instances by type, of ``ml.p5.48xlarge=2``."""
+    counts: dict[str, int] = {}
+    for text in texts:
+        name, _, count = text.partition("=")
+        if not name.startswith("ml.") or not count.isdecimal():
+            raise typer.BadParameter(f"--available {text}: it takes a type and a number, as ml.p5.48xlarge=2")
+        counts[name] = int(count)
+    return counts
 
 
 def _objectives(ttft: str | None, itl: str | None, traffic: Traffic) -> Objectives | None:
@@ -187,7 +213,7 @@ def _print(replayed: Sequence[Replayed], traffic: Traffic) -> None:
     )
     rows = [
         ("endpoint", [each.name for each in replayed]),
-        ("instances", [each.instance_type for each in replayed]),
+        ("instances", [", ".join(each.instance_types) for each in replayed]),
         ("instance-hours", [_shown(each.instance_hours, ",.1f") for each in replayed]),
         ("dollars", [_shown(each.dollars, ",.2f") for each in replayed]),
         ("copies", ["-".join(map(str, dict.fromkeys(each.copies))) for each in replayed]),

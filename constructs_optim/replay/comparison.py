@@ -31,15 +31,15 @@ class Replayed(BaseModel):
     ``failed`` found no copy, or had prompts beyond the context: they count as late. ``missed_first`` and
     ``missed_between`` are the shares of requests that are beyond the objectives, which are means: None without such an
     objective. ``waited`` is the share of requests that waited for room in a batch, ``wait`` their mean wait. Latencies
-    are None where nothing was served. ``copies`` are the fewest and the most in service. ``capacity`` has seconds since
-    the first request, copies in service and requests in flight.
+    are None where nothing was served. ``instance_types`` are those that served. ``copies`` are the fewest and the most
+    in service. ``capacity`` has seconds since the first request, copies in service and requests in flight.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
 
     name: str
     source: str
-    instance_type: str
+    instance_types: tuple[str, ...]
     requests: int
     instance_hours: Range
     dollars: Range | None
@@ -74,21 +74,22 @@ def replay(
     ]
 
 
-def _run(given: tuple[Declared, Traffic, tuple[float, float]]) -> Outcome:
+def _run(given: tuple[Declared, Traffic, Sequence[tuple[float, float]]]) -> Outcome:
     declared, traffic, slower = given
     # Each run has a memory of its scaling of its own.
     scaling = replace(declared.scaling) if declared.scaling is not None else None
     return simulate(replace(declared, scaling=scaling), traffic, slower)
 
 
-def _paces(declared: Declared) -> Iterator[tuple[float, float]]:
-    """Factors of the times to the first token and between tokens: as forecast, and at both ends of the intervals."""
-    first, between = (
-        declared.forecasts.correction(figure)[1] for figure in ("time_to_first_token", "inter_token_latency")
-    )
-    yield 1.0, 1.0
-    yield 1 / first, 1 / between
-    yield first, between
+def _paces(declared: Declared) -> Iterator[list[tuple[float, float]]]:
+    """Factors of the times to the first token and between tokens, by pool: as forecast, and at the intervals' ends."""
+    ends = [
+        (pool.forecasts.correction("time_to_first_token")[1], pool.forecasts.correction("inter_token_latency")[1])
+        for pool in declared.pools
+    ]
+    yield [(1.0, 1.0) for _ in ends]
+    yield [(1 / first, 1 / between) for first, between in ends]
+    yield ends
 
 
 def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], objectives: Objectives | None) -> Replayed:
@@ -97,14 +98,19 @@ def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], obje
     between = [sorted(outcome.served.between) for outcome in outcomes]
     late = objectives.time_to_first_token if objectives is not None else None
     slow = objectives.inter_token_latency if objectives is not None else None
-    price = declared.price
+    notes = declared.notes
+    if any(outcome.is_short for outcome in outcomes):
+        notes = (*notes, f"{declared.name} wanted more instances than are available.")
     return Replayed(
         name=declared.name,
         source=source,
-        instance_type=declared.instance_type,
+        instance_types=tuple(
+            pool.instance_type for index, pool in enumerate(declared.pools) if any(o.hours[index] for o in outcomes)
+        )
+        or (declared.pools[0].instance_type,),
         requests=len(first[0]) + outcomes[0].served.failed,
         instance_hours=hours,
-        dollars=(hours[0] * price, hours[1] * price, hours[2] * price) if price is not None else None,
+        dollars=_dollars(declared, outcomes),
         failed=outcomes[0].served.failed,
         time_to_first_token=_of_all(statistics.fmean, first),
         time_to_first_token_p50=_of_all(partial(_quantile, share=0.5), first),
@@ -117,8 +123,16 @@ def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], obje
         wait=_of_all(statistics.fmean, [outcome.served.waits for outcome in outcomes]),
         copies=outcomes[0].copies,
         capacity=tuple(outcomes[0].capacity),
-        notes=declared.notes,
+        notes=notes,
     )
+
+
+def _dollars(declared: Declared, outcomes: Sequence[Outcome]) -> Range | None:
+    prices = [pool.price for pool in declared.pools]
+    costs = [
+        sum((price or 0.0) * hours for price, hours in zip(prices, outcome.hours, strict=True)) for outcome in outcomes
+    ]
+    return _range(costs) if None not in prices else None
 
 
 def _range(values: Sequence[float]) -> Range:

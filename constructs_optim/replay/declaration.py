@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from constructs_optim.explanation.endpoints import Endpoint
@@ -18,7 +18,7 @@ from constructs_optim.recipe.objectives import Objectives
 from constructs_optim.recipe.servers import ServerSettings, by_name
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
-from constructs_optim.templates.endpoints import targets_of_component, targets_of_variant
+from constructs_optim.templates.endpoints import Variant, targets_of_component, targets_of_variant
 from constructs_optim.templates.json_values import as_array, as_object, number
 from constructs_optim.templates.resource_types import MODELS, SCALING_POLICY
 from constructs_optim.templates.template import Resource, Template
@@ -39,23 +39,34 @@ class ReplayError(ValueError):
 
 
 @dataclass(frozen=True)
+class Pool:
+    """The instances of one type. ``start_seconds`` pass until another copy serves; ``price`` is that of an instance in
+    an hour, None where it is not known. ``longest`` are the tokens of the longest request; None: any. ``available`` is
+    how many instances there are; None: any number.
+    """
+
+    instance_type: str
+    copies_per_instance: int
+    forecasts: Forecaster
+    start_seconds: float
+    price: float | None
+    longest: int | None = None
+    available: int | None = None
+
+
+@dataclass(frozen=True)
 class Declared:
-    """One endpoint as declared. ``start_seconds`` pass until another copy serves; ``price`` is that of an instance in
-    an hour, None where it is not known. ``objectives`` are those that it was chosen for. ``longest`` are the tokens of
-    the longest request that it takes; None: any.
+    """One endpoint as declared: its pools of instances in their order, and ``copies`` to begin with.
+
+    ``objectives`` are those that it was chosen for.
     """
 
     name: str
-    instance_type: str
+    pools: tuple[Pool, ...]
     copies: int
-    copies_per_instance: int
-    forecasts: Forecaster
     scaling: Scaling | None
-    start_seconds: float
-    price: float | None
     objectives: Objectives | None
     notes: tuple[str, ...]
-    longest: int | None = None
 
 
 def declared(
@@ -65,29 +76,44 @@ def declared(
     *,
     prices: Mapping[str, float],
     known: Lock,
+    available: Mapping[str, int] | None = None,
     start_seconds: float | None = None,
     calibration: Calibration | None = None,
 ) -> Declared:
-    """What is declared of an endpoint. Raises ReplayError where its model or its instances are not known."""
+    """What is declared of an endpoint. ``available`` is how many instances there are of types that are short.
+
+    Raises ReplayError where its model or its instances are not known, or too few are available to begin with.
+    """
     name = f"{stack}/{endpoint.resource.label}"
     variant = next(iter(endpoint.variants), None)
-    types = [value for _, value in variant.instance_types if isinstance(value, str)] if variant is not None else []
-    if variant is None or not types or instances.find(types[0]) is None:
-        raise ReplayError(f"{name}: its instance type is not known to the catalog: {', '.join(types) or 'none'}")
-    notes = (
-        [f"{name} has {', '.join(types[1:])} for when {types[0]} is short; {types[0]} is taken."] if types[1:] else []
-    )
+    served = _served(endpoint, variant) if variant is not None else []
+    if variant is None or not served:
+        raise ReplayError(f"{name}: its instance type is not known to the catalog: none")
+    notes: list[str] = []
     components = list(endpoint.components.values())
     if len(components) > 1:
         raise ReplayError(f"{name}: it serves {len(components)} models, and traffic does not say for which it is")
     choice, objectives = endpoint.choice or (None, None)
-    recipe = _recipe(name, endpoint, components[0] if components else None, types[0], choice, known)
-    forecasts = forecaster(recipe, traffic.lengths, calibration)
-    if forecasts is None:
-        raise ReplayError(
-            f"{name}: the size of {recipe.model.name} is not known, and so not how fast it is; "
-            "`constructs-optim lock --model` looks it up"
+    pools: list[Pool] = []
+    for instance_type, model in served:
+        if instances.find(instance_type) is None:
+            raise ReplayError(f"{name}: its instance type is not known to the catalog: {instance_type}")
+        recipe = _recipe(name, model, instance_type, choice, known)
+        pool = _pool(name, recipe, forecaster(recipe, traffic.lengths, calibration))
+        pools.append(
+            replace(
+                pool,
+                copies_per_instance=pool.copies_per_instance if components else 1,
+                start_seconds=pool.start_seconds if start_seconds is None else start_seconds,
+                price=prices.get(instance_type),
+                available=(available or {}).get(instance_type),
+            )
         )
+        if pools[-1].available is None:
+            break
+    if rest := [instance_type for instance_type, _ in served[len(pools) :]]:
+        short = pools[-1].instance_type
+        notes.append(f"{name} has {', '.join(rest)} for when {short} is short: see --available {short}=COUNT.")
     template = endpoint.template
     if components:
         targets, counted = (
@@ -98,38 +124,57 @@ def declared(
         targets, counted = targets_of_variant(template, variant), variant.properties.get("InitialInstanceCount")
     scaling = _scaling(template, targets[0], traffic.start, notes) if targets else None
     initial = number(counted)
+    copies = initial if initial is not None else (scaling.least if scaling is not None else 1)
+    room = [None if pool.available is None else pool.available * pool.copies_per_instance for pool in pools]
+    if None not in room and (most := sum(each or 0 for each in room)) < copies:
+        raise ReplayError(f"{name}: it begins with {copies} copies, and what is available has room for {most}")
+    return Declared(name, tuple(pools), copies, scaling, objectives, tuple(notes))
+
+
+def _served(endpoint: Endpoint, variant: Variant) -> list[tuple[str, Resource | None]]:
+    """The instance types in the order of their pools, each with the model that it serves."""
+    template, component = endpoint.template, next(iter(endpoint.components.values()), None)
+    given = [as_object(each) for each in as_array(variant.properties.get("InstancePools"))] or [variant.properties]
+    found: list[tuple[str, Resource | None]] = []
+    for pool in sorted(given, key=lambda each: number(each.get("Priority")) or 0):
+        instance_type = pool.get("InstanceType")
+        serving: object = pool.get("ModelNameOverride", variant.properties.get("ModelName"))
+        if component is not None:
+            specifications = [as_object(each) for each in as_array(component.get("Specifications"))]
+            own = [each for each in specifications if each.get("InstanceType") == instance_type]
+            serving = own[0] if own else component.properties
+        if isinstance(instance_type, str):
+            found.append((instance_type, next(iter(template.referred(serving, *MODELS)), None)))
+    return found
+
+
+def _pool(name: str, recipe: Recipe, forecasts: Forecaster | None) -> Pool:
+    """As many instances of a recipe as are wanted."""
+    if forecasts is None:
+        raise ReplayError(
+            f"{name}: the size of {recipe.model.name} is not known, and so not how fast it is; "
+            "`constructs-optim lock --model` looks it up"
+        )
     memory = estimate(recipe)
-    slowest = _START_SECONDS + _SECONDS_A_GB * (memory.fixed_gb if memory is not None else 0.0)
-    return Declared(
-        name=name,
-        instance_type=types[0],
-        copies=initial if initial is not None else (scaling.least if scaling is not None else 1),
-        copies_per_instance=forecasts.copies_per_instance if components else 1,
-        forecasts=forecasts,
-        scaling=scaling,
-        start_seconds=slowest if start_seconds is None else start_seconds,
-        price=prices.get(types[0]),
-        objectives=objectives,
-        notes=tuple(notes),
-        longest=longest_request(recipe),
+    return Pool(
+        recipe.instance_type,
+        forecasts.copies_per_instance,
+        forecasts,
+        _START_SECONDS + _SECONDS_A_GB * (memory.fixed_gb if memory is not None else 0.0),
+        None,
+        longest_request(recipe),
     )
 
 
 def _recipe(
-    name: str,
-    endpoint: Endpoint,
-    component: Resource | None,
-    instance_type: str,
-    choice: RecordedChoice | None,
-    known: Lock,
+    name: str, model: Resource | None, instance_type: str, choice: RecordedChoice | None, known: Lock
 ) -> Recipe:
-    """The recipe, of the choice or of the metadata of the model that is served."""
-    serving = component or next(iter(endpoint.configs), endpoint.resource)
-    model = next(iter(endpoint.template.referred(serving.properties, *MODELS)), None)
+    """The recipe on a type of instance, of the choice or of the metadata of the model that is served."""
     described = model.recipe if model is not None else {}
     sources = [as_object(each) for each in as_array(described.get("Models"))]
     if choice is not None:
-        source, texts = choice.model, list(choice.pools[0].techniques)
+        chosen = {pool.instance_type: pool.techniques for pool in choice.pools}
+        source, texts = choice.model, list(chosen.get(instance_type, choice.pools[0].techniques))
     else:
         texts = [str(each) for each in as_array(described.get("Techniques"))]
         source = str(sources[0].get("ModelId") or sources[0].get("Uri")) if sources else None

@@ -66,10 +66,23 @@ class Served:
 class Copy:
     """One copy in service: its batch, and the requests that wait for it."""
 
-    __slots__ = ("_ends", "_prompts_end", "_speed", "_updated", "_work", "event", "is_leaving", "number", "waiting")
+    __slots__ = (
+        "_ends",
+        "_prompts_end",
+        "_speed",
+        "_work",
+        "event",
+        "is_leaving",
+        "number",
+        "pool",
+        "updated",
+        "waiting",
+    )
 
-    def __init__(self, number: int, speed: Speed, now: float) -> None:
-        self.number, self._speed, self._updated = number, speed, now
+    def __init__(self, number: int, pool: int, speed: Speed, now: float) -> None:
+        self.number, self.pool, self._speed = number, pool, speed
+        self.updated = now
+        """When a request last came or ended."""
         self._work = 0.0
         # Prompts are computed one after the other.
         self._prompts_end = now
@@ -90,7 +103,7 @@ class Copy:
         """When the next request ends if none comes before."""
         if not self._ends:
             return math.inf
-        return self._updated + max(0.0, self._ends[0][0] - self._work) * self._speed.token[len(self._ends)]
+        return self.updated + max(0.0, self._ends[0][0] - self._work) * self._speed.token[len(self._ends)]
 
     def take(self, at: float, input_tokens: int, output_tokens: int, now: float, served: Served) -> None:
         """Put a request that came at ``at`` into the batch, or let it wait."""
@@ -119,8 +132,8 @@ class Copy:
 
     def _pass(self, now: float) -> None:
         if self._ends:
-            self._work += (now - self._updated) / self._speed.token[len(self._ends)]
-        self._updated = now
+            self._work += (now - self.updated) / self._speed.token[len(self._ends)]
+        self.updated = now
 
     def left(self) -> Iterator[tuple[float, int, int]]:
         """The requests that wait, which others take when it leaves."""

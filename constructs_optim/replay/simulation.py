@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .declaration import Declared
@@ -18,44 +19,63 @@ _SAMPLE_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the traffic: hours of instances, requests, and the capacity over time.
+    """What became of the traffic: hours of instances by pool, requests, and the capacity over time.
 
-    ``copies`` are the fewest and the most in service. ``capacity`` has the seconds, the copies in service and the
-    requests in flight, every five minutes.
+    ``copies`` are the fewest and the most in service; ``is_short`` is whether more were wanted than instances are
+    available. ``capacity`` has the seconds, the copies in service and the requests in flight, every five minutes.
     """
 
-    instance_hours: float
+    hours: tuple[float, ...]
     served: Served
     copies: tuple[int, int]
+    is_short: bool
     capacity: list[tuple[float, int, float]] = field(default_factory=list[tuple[float, int, float]])
 
+    @property
+    def instance_hours(self) -> float:
+        """Of all pools."""
+        return sum(self.hours)
 
-def simulate(declared: Declared, traffic: Traffic, slower: tuple[float, float] = (1.0, 1.0)) -> Outcome:
-    """Send traffic to an endpoint; ``slower`` are factors of the times to the first token and between tokens."""
-    return _Simulation(declared, traffic, slower).run()
+
+def simulate(declared: Declared, traffic: Traffic, slower: Sequence[tuple[float, float]] = ()) -> Outcome:
+    """Send traffic to an endpoint.
+
+    ``slower`` are factors of the times to the first token and between tokens, for each pool; 1 by default.
+    """
+    return _Simulation(declared, traffic, slower or [(1.0, 1.0)] * len(declared.pools)).run()
 
 
 class _Simulation:
-    def __init__(self, declared: Declared, traffic: Traffic, slower: tuple[float, float]) -> None:
+    def __init__(self, declared: Declared, traffic: Traffic, slower: Sequence[tuple[float, float]]) -> None:
         self._declared, self._traffic = declared, traffic
-        self._speed = Speed.of(declared.forecasts, traffic.lengths[0], slower)
+        self._pools = declared.pools
+        self._speeds = [
+            Speed.of(pool.forecasts, traffic.lengths[0], factors)
+            for pool, factors in zip(declared.pools, slower, strict=True)
+        ]
+        longest = [pool.longest for pool in declared.pools if pool.longest is not None]
+        self._longest = min(longest, default=None)
+        # Copies that start, serve or drain, and the seconds that their instances are paid for, by pool.
+        self._paid = [0] * len(self._pools)
+        self._instance_seconds = [0.0] * len(self._pools)
+        self._is_short = False
         self._served = Served()
         self._copies: list[Copy] = []
         self._numbers = 0
         self._ends: list[tuple[float, int, int, Copy]] = []
         self._events = 0
         self._desired = declared.copies
-        # When copies that start will serve.
-        self._starting: list[float] = []
-        self._leaving: list[Copy] = []
+        # When copies that start will serve, and their pools.
+        self._starting: list[tuple[float, int]] = []
         self._in_flight, self._flown, self._flown_since = 0, 0.0, 0.0
         self._arrived, self._refused = 0, 0
-        self._instance_seconds = 0.0
         self._paid_until = 0.0
         self._fewest = self._most = declared.copies
         self._capacity: list[tuple[float, int, float]] = []
         for _ in range(declared.copies):
-            self._add(0.0)
+            pool = self._launched()
+            if pool is not None:
+                self._add(pool, 0.0)
 
     def run(self) -> Outcome:
         """Until the last request has ended."""
@@ -79,11 +99,12 @@ class _Simulation:
                 self._arrive(now, traffic.input_tokens[index], traffic.output_tokens[index])
                 index += 1
         self._pay(now)
-        return Outcome(self._instance_seconds / 3600, self._served, (self._fewest, self._most), self._capacity)
+        hours = tuple(seconds / 3600 for seconds in self._instance_seconds)
+        return Outcome(hours, self._served, (self._fewest, self._most), self._is_short, self._capacity)
 
     def _arrive(self, now: float, input_tokens: int, output_tokens: int) -> None:
         self._arrived += 1
-        longest = self._declared.longest
+        longest = self._longest
         if longest is not None and input_tokens >= longest:
             self._served.failed += 1
             return
@@ -93,7 +114,8 @@ class _Simulation:
             return
         if longest is not None:
             output_tokens = min(output_tokens, longest - input_tokens)
-        copy = min(self._copies, key=lambda each: each.requests)
+        # Of several with as few, the one that has been idle longest: copies are not all of the same speed.
+        copy = min(self._copies, key=lambda each: (each.requests, each.updated))
         self._fly(now, 1)
         copy.take(now, input_tokens, output_tokens, now, self._served)
         self._schedule(copy)
@@ -106,7 +128,7 @@ class _Simulation:
         self._fly(now, -1)
         self._schedule(copy)
         if copy.is_leaving and not copy.requests:
-            self._leaving.remove(copy)
+            self._paid[copy.pool] -= 1
 
     def _schedule(self, copy: Copy) -> None:
         at = copy.next_end
@@ -122,9 +144,9 @@ class _Simulation:
 
     def _pay(self, now: float) -> None:
         """Pay for the instances that start, serve or drain since the last time."""
-        copies = len(self._copies) + len(self._starting) + len(self._leaving)
-        instances = math.ceil(copies / self._declared.copies_per_instance)
-        self._instance_seconds += instances * (now - self._paid_until)
+        for index, (pool, copies) in enumerate(zip(self._pools, self._paid, strict=True)):
+            instances = math.ceil(copies / pool.copies_per_instance)
+            self._instance_seconds[index] += instances * (now - self._paid_until)
         self._paid_until = now
 
     def _tick(self, now: float, ticks: int) -> None:
@@ -146,9 +168,8 @@ class _Simulation:
         self._flown = 0.0
         if ticks % _MINUTE_TICKS == 0:
             self._arrived = self._refused = 0
-        while self._starting and self._starting[0] <= now:
-            heapq.heappop(self._starting)
-            self._add(now)
+        while self._starting and self._starting[0][0] <= now:
+            self._add(heapq.heappop(self._starting)[1], now)
         # SageMaker changes nothing while it is changing something.
         if scaling is not None and not self._starting:
             self._scale(scaling.wanted(self._desired, now), now)
@@ -156,19 +177,33 @@ class _Simulation:
 
     def _scale(self, wanted: int, now: float) -> None:
         for _ in range(wanted - self._desired):
-            heapq.heappush(self._starting, now + self._declared.start_seconds)
+            pool = self._launched()
+            if pool is None:
+                break
+            self._desired += 1
+            heapq.heappush(self._starting, (now + self._pools[pool].start_seconds, pool))
         for _ in range(self._desired - wanted):
-            leaving = min(self._copies, key=lambda each: each.requests)
+            # Of the pools, the last one goes first (fleets.py of the local cloud has the source).
+            leaving = max(self._copies, key=lambda each: (each.pool, -each.requests))
+            self._desired -= 1
             self._copies.remove(leaving)
             leaving.is_leaving = True
-            if leaving.requests:
-                self._leaving.append(leaving)
+            if not leaving.requests:
+                self._paid[leaving.pool] -= 1
             for at, given, expected in list(leaving.left()):
                 copy = min(self._copies, key=lambda each: each.requests, default=leaving)
                 copy.take(at, given, expected, now, self._served)
                 self._schedule(copy)
-        self._desired = wanted
 
-    def _add(self, now: float) -> None:
+    def _launched(self) -> int | None:
+        """The pool in which another copy starts: the first one that has room; None where none has."""
+        for index, (pool, copies) in enumerate(zip(self._pools, self._paid, strict=True)):
+            if pool.available is None or copies < pool.available * pool.copies_per_instance:
+                self._paid[index] += 1
+                return index
+        self._is_short = True
+        return None
+
+    def _add(self, pool: int, now: float) -> None:
         self._numbers += 1
-        self._copies.append(Copy(self._numbers, self._speed, now))
+        self._copies.append(Copy(self._numbers, pool, self._speeds[pool], now))

@@ -12,7 +12,7 @@ import pytest
 from aws_cdk import App, Stack
 from typer.testing import CliRunner, Result
 
-from constructs_optim import Model, OptimizedEndpoint
+from constructs_optim import Model, OptimizedEndpoint, Pool, Quantization, VariantOptions
 from constructs_optim.cli import replay as replay_module
 from constructs_optim.cli.main import app
 from constructs_optim.explanation.assembly import StackTemplate, read_assembly
@@ -210,4 +210,49 @@ def test_the_batches_of_the_declared_container_are_simulated(apps: tuple[Path, P
     (resource,) = template.of_type(ENDPOINT)
     known, traffic = Lock.read(Path(LOCK_FILE)), read_traffic(folder / "hour.csv")
     simulated = declared("Chat", Endpoint(template, resource), traffic, prices={}, known=known)
-    assert simulated.forecasts.most_requests == 117
+    assert simulated.pools[0].forecasts.most_requests == 117
+
+
+@pytest.fixture(scope="module")
+def pooled_app(apps: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An app whose endpoint has two pools."""
+    made = App(outdir=str(tmp_path_factory.mktemp("pools") / "cdk.out"))
+    techniques = [Quantization.fp8_dynamic()]
+    pools = [Pool("ml.p5.4xlarge", techniques=techniques), Pool("ml.g6e.12xlarge", techniques=techniques)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(apps[0].parent)
+        stack = Stack(made, "Chat", env=ENVIRONMENT)
+        model = Model.huggingface(CHOICE.model, revision="a" * 40)
+        OptimizedEndpoint(
+            stack, "Qwen", model=model, instance_pools=pools, variant=VariantOptions(initial_instance_count=2)
+        )
+        return Path(made.synth().directory)
+
+
+def test_instances_that_are_short_are_of_the_next_pool(pooled_app: Path, folder: Path) -> None:
+    given = ("--traffic", folder / "hour.csv", "--against", pooled_app, "--offline", "--format", "json")
+    first = replayed(*given)
+    assert first.exit_code == 0, first.output
+    found = json.loads(first.stdout)
+    assert found["endpoints"][0]["instance_types"] == ["ml.p5.4xlarge"]
+    assert any("ml.g6e.12xlarge for when ml.p5.4xlarge is short: see --available" in note for note in found["notes"])
+    short = replayed(*given, "--available", "ml.p5.4xlarge=1")
+    (endpoint,) = json.loads(short.stdout)["endpoints"]
+    assert endpoint["instance_types"] == ["ml.p5.4xlarge", "ml.g6e.12xlarge"]
+    assert endpoint["inter_token_latency"][0] > found["endpoints"][0]["inter_token_latency"][0]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (["ml.p5.4xlarge"], "it takes a type and a number"),
+        (["ml.p5.4xlarge=few"], "it takes a type and a number"),
+        (["ml.p4d.24xlarge=1"], "no endpoint comes to need it"),
+        (["ml.p5.4xlarge=1", "ml.g6e.12xlarge=0"], "begins with 2 copies, and what is available has room for 1"),
+    ],
+)
+def test_what_is_available_is_checked(pooled_app: Path, folder: Path, given: list[str], complaint: str) -> None:
+    options = [part for each in given for part in ("--available", each)]
+    result = replayed("--traffic", folder / "hour.csv", "--against", pooled_app, "--offline", *options)
+    assert result.exit_code != 0
+    assert complaint in " ".join(result.output.replace("│", " ").split())

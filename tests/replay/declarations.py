@@ -8,7 +8,7 @@ from typing import Any
 from constructs_optim.recipe import Model, Quantization, Recipe
 from constructs_optim.recipe.forecast import forecaster
 from constructs_optim.recipe.objectives import Objectives
-from constructs_optim.replay.declaration import Declared
+from constructs_optim.replay.declaration import Declared, Pool
 from constructs_optim.replay.scaling import Policy, Scaling
 from constructs_optim.replay.traffic import Traffic
 
@@ -42,9 +42,14 @@ def scaling(traffic: Traffic, *, least: int = 1, most: int = 6, target: float = 
     return Scaling(least, most, traffic.start, [Policy.tracking(tracking_policy(target))], **more)
 
 
-def declared(traffic: Traffic, scaled: Scaling | None = None, *, copies: int = 1, on_each: int = 1) -> Declared:
-    """Qwen3 32B in FP8 on four L40S."""
-    forecasts = forecaster(Recipe(MODEL, [Quantization.fp8_dynamic()], INSTANCE, "us-west-2"), traffic.lengths)
+def pool(traffic: Traffic, instance_type: str = INSTANCE, *, on_each: int = 1, price: float = 10.0) -> Pool:
+    """Qwen3 32B in FP8, on four L40S by default."""
+    forecasts = forecaster(Recipe(MODEL, [Quantization.fp8_dynamic()], instance_type, "us-west-2"), traffic.lengths)
     assert forecasts is not None
+    return Pool(instance_type, on_each, forecasts, 180.0, price)
+
+
+def declared(traffic: Traffic, scaled: Scaling | None = None, *, copies: int = 1, on_each: int = 1) -> Declared:
+    """An endpoint of one pool."""
     objectives = Objectives(input_tokens=800, output_tokens=300, time_to_first_token=1000, inter_token_latency=100)
-    return Declared("Chat/Model", INSTANCE, copies, on_each, forecasts, scaled, 180.0, 10.0, objectives, ())
+    return Declared("Chat/Model", (pool(traffic, on_each=on_each),), copies, scaled, objectives, ())

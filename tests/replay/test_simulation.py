@@ -20,7 +20,7 @@ from constructs_optim.replay.traffic import Traffic
 from constructs_optim_local.cloud import LocalCloud
 
 from ..support.cloud_scaling import CloudScaling
-from .declarations import append, declared, poisson, scaling
+from .declarations import append, declared, poisson, pool, scaling
 
 HOUR = 3600.0
 
@@ -28,9 +28,9 @@ HOUR = 3600.0
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.75])
 def test_at_a_steady_rate_requests_take_as_long_as_the_forecast_says(share: float) -> None:
     probe = poisson(1.0, 60)
-    rate = share * declared(probe).forecasts.capacity.value
+    rate = share * pool(probe).forecasts.capacity.value
     traffic = poisson(rate, 2 * HOUR)
-    forecast = declared(traffic).forecasts.at_rate(rate)
+    forecast = pool(traffic).forecasts.at_rate(rate)
     outcome = simulate(declared(traffic), traffic)
     between = statistics.fmean(outcome.served.between)
     assert between == pytest.approx(forecast.inter_token_latency.value, rel=0.15)
@@ -43,12 +43,12 @@ def test_at_a_steady_rate_requests_take_as_long_as_the_forecast_says(share: floa
 
 @pytest.mark.parametrize(("limit", "share"), [(8, 0.6), (8, 0.9), (30, 0.8), (30, 0.95)])
 def test_requests_wait_for_room_in_a_batch_as_long_as_the_forecast_says(limit: int, share: float) -> None:
-    forecasts = declared(poisson(1.0, 60)).forecasts.with_limit(limit)
+    forecasts = pool(poisson(1.0, 60)).forecasts.with_limit(limit)
     rate = share * forecasts.capacity.value
     traffic, chance = poisson(rate, 20_000 / rate), random.Random(5)
     # Lengths differ, as those of recorded traffic do.
     traffic.output_tokens[:] = array("l", (max(1, round(chance.expovariate(1 / 300))) for _ in traffic.seconds))
-    served = simulate(replace(declared(traffic), forecasts=forecasts), traffic).served
+    served = simulate(replace(declared(traffic), pools=(replace(pool(traffic), forecasts=forecasts),)), traffic).served
     waited = sum(served.waits) / len(served.first)
     forecast = (
         forecasts.at_rate(rate).time_to_first_token.value - forecasts.at_rate(rate / 1000).time_to_first_token.value
@@ -59,7 +59,7 @@ def test_requests_wait_for_room_in_a_batch_as_long_as_the_forecast_says(limit: i
 
 def test_the_prompts_of_a_burst_are_computed_one_after_the_other() -> None:
     traffic = Traffic(array("d", [0.0] * 50), array("l", [8000] * 50), array("l", [10] * 50))
-    each = declared(traffic).forecasts.prompt(8000)
+    each = pool(traffic).forecasts.prompt(8000)
     first = sorted(simulate(declared(traffic), traffic).served.first)
     assert 49 * each <= first[-1] - first[0] <= 1.3 * 49 * each
     assert statistics.fmean(first) > 24 * each
@@ -67,8 +67,8 @@ def test_the_prompts_of_a_burst_are_computed_one_after_the_other() -> None:
 
 def test_no_pace_is_beyond_what_physics_allows() -> None:
     traffic = poisson(0.1, HOUR)
-    best = declared(traffic).forecasts.best
-    served = simulate(declared(traffic), traffic, slower=(0.001, 0.001)).served
+    best = pool(traffic).forecasts.best
+    served = simulate(declared(traffic), traffic, slower=[(0.001, 0.001)]).served
     assert min(served.first) >= best.time_to_first_token
     assert min(served.between) >= best.inter_token_latency * (1 - 1e-9)
 
@@ -76,7 +76,7 @@ def test_no_pace_is_beyond_what_physics_allows() -> None:
 def test_prompts_beyond_the_context_fail_and_count_as_late() -> None:
     traffic = poisson(0.5, 600)
     traffic.input_tokens[3] = 40_000
-    (replayed,) = replay([("a", replace(declared(traffic), longest=4096))], traffic)
+    (replayed,) = replay([("a", replace(declared(traffic), pools=(replace(pool(traffic), longest=4096),)))], traffic)
     assert replayed.failed == 1
     assert replayed.missed_first is not None
     assert replayed.missed_first[0] >= 1 / len(traffic)
@@ -93,7 +93,7 @@ def test_of_an_endpoint_that_served_nothing_no_latency_is_known() -> None:
 
 def test_more_requests_than_a_copy_takes_wait_and_all_are_served() -> None:
     probe = poisson(1.0, 60)
-    rate = 1.5 * declared(probe).forecasts.capacity.value
+    rate = 1.5 * pool(probe).forecasts.capacity.value
     traffic = poisson(rate, 600)
     outcome = simulate(declared(traffic), traffic)
     assert len(outcome.served.first) == len(traffic)
@@ -190,13 +190,13 @@ def test_a_component_at_zero_copies_fails_requests_until_it_is_awake() -> None:
 def late_shares(given: Declared, traffic: Traffic, seconds: float) -> tuple[float, float, float]:
     """The share of requests whose first token comes later, and its range over the paces of the forecast's interval."""
     first, between = (
-        given.forecasts.correction(figure)[1] for figure in ("time_to_first_token", "inter_token_latency")
+        given.pools[0].forecasts.correction(figure)[1] for figure in ("time_to_first_token", "inter_token_latency")
     )
     shares: list[float] = []
     for slower in ((1.0, 1.0), (1 / first, 1 / between), (first, between)):
         # What scales has a memory: each run has its own.
         scaled = replace(given.scaling) if given.scaling is not None else None
-        served = simulate(replace(given, scaling=scaled), traffic, slower).served
+        served = simulate(replace(given, scaling=scaled), traffic, [slower]).served
         assert (len(served.first), served.failed) == (len(traffic), 0)
         shares.append(len([each for each in served.first if each > seconds]) / len(traffic))
     return shares[0], min(shares), max(shares)
