@@ -75,6 +75,7 @@ class Copy:
         "is_leaving",
         "number",
         "pool",
+        "requests",
         "updated",
         "waiting",
     )
@@ -83,6 +84,8 @@ class Copy:
         self.number, self.pool, self._speed = number, pool, speed
         self.updated = now
         """When a request last came or ended."""
+        self.requests = 0
+        """In its batch, and waiting."""
         self._work = 0.0
         # Prompts are computed one after the other.
         self._prompts_end = now
@@ -94,11 +97,6 @@ class Copy:
         """The number of the event that ends its next request; older ones are out of date."""
 
     @property
-    def requests(self) -> int:
-        """In its batch, and waiting."""
-        return len(self._ends) + len(self.waiting)
-
-    @property
     def next_end(self) -> float:
         """When the next request ends if none comes before."""
         if not self._ends:
@@ -107,6 +105,7 @@ class Copy:
 
     def take(self, at: float, input_tokens: int, output_tokens: int, now: float, served: Served) -> None:
         """Put a request that came at ``at`` into the batch, or let it wait."""
+        self.requests += 1
         if len(self._ends) >= self._speed.most_requests:
             self.waiting.append((at, input_tokens, output_tokens))
             return
@@ -127,7 +126,9 @@ class Copy:
         _, began, first, tokens = heapq.heappop(self._ends)
         if tokens > 1:
             served.between.append(max(0.0, now - began - first) / (tokens - 1))
+        self.requests -= 1
         if self.waiting:
+            self.requests -= 1
             self.take(*self.waiting.popleft(), now, served)
 
     def _pass(self, now: float) -> None:
@@ -138,4 +139,5 @@ class Copy:
     def left(self) -> Iterator[tuple[float, int, int]]:
         """The requests that wait, which others take when it leaves."""
         while self.waiting:
+            self.requests -= 1
             yield self.waiting.popleft()

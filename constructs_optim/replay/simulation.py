@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from .declaration import Declared
 from .fleet import Copy, Served, Speed
@@ -13,6 +14,7 @@ from .traffic import Traffic
 
 _TICK_SECONDS = 10.0
 _MINUTE_TICKS = 6
+_LOAD = attrgetter("requests", "updated")
 # Of what is drawn.
 _SAMPLE_SECONDS = 300.0
 
@@ -115,7 +117,7 @@ class _Simulation:
         if longest is not None:
             output_tokens = min(output_tokens, longest - input_tokens)
         # Of several with as few, the one that has been idle longest: copies are not all of the same speed.
-        copy = min(self._copies, key=lambda each: (each.requests, each.updated))
+        copy = min(self._copies, key=_LOAD)
         self._fly(now, 1)
         copy.take(now, input_tokens, output_tokens, now, self._served)
         self._schedule(copy)
