@@ -178,8 +178,10 @@ class Recipe:
         if row.kind != technique.accelerators or (has_job and not row.runs_optimization):
             return False
         lowest, highest = technique.compute_capability
-        if row.compute_capability is None or not lowest <= row.compute_capability <= highest:
-            return row.compute_capability is None
+        if row.compute_capability is None:
+            return True
+        if not lowest <= row.compute_capability <= highest:
+            return False
         if not has_job or not technique.makes:
             return True
         makers = [*images.making(technique.makes), *self._kept_makers]
@@ -489,8 +491,9 @@ def once(function: Callable[[Recipe], _Result]) -> Callable[[Recipe], _Result]:
 
     @wraps(function)
     def found(recipe: Recipe) -> _Result:
-        if function not in recipe.results:
-            recipe.results[function] = function(recipe)
-        return recipe.results[function]
+        # By the function that has its module's name, so that a recipe can be pickled.
+        if found not in recipe.results:
+            recipe.results[found] = function(recipe)
+        return recipe.results[found]
 
     return found
