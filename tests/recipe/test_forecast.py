@@ -154,11 +154,14 @@ def test_more_accelerators_read_faster_and_exchange_more(units: int) -> None:
     fewer, endless = units // 2, 1e30
     read = [on(count, PHYSICS, endless).token(8, 1000) for count in (fewer, units)]
     assert read[1] == pytest.approx(read[0] / 2)
+    one_by_one = replace(PHYSICS, overlap=2.0)
     exchanged = [
-        on(count, PHYSICS).further_prompt(8000) - on(count, PHYSICS, endless).further_prompt(8000)
+        on(count, one_by_one).further_prompt(8000) - on(count, one_by_one, endless).further_prompt(8000)
         for count in (fewer, units)
     ]
     assert exchanged[1] > exchanged[0]
+    # At best, hidden states are exchanged while others are computed.
+    assert on(units, PHYSICS).further_prompt(8000) < on(units, one_by_one).further_prompt(8000)
     # Where each of the reductions takes a millisecond, more accelerators are no help.
     slow = replace(PHYSICS, reduction_seconds=1e-3)
     assert on(units, slow).token(1, 0) > on(1, slow).token(1, 0)

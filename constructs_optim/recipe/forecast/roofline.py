@@ -163,7 +163,8 @@ class ForwardPass:
 
     def further_prompt(self, tokens: float) -> float:
         """What a prompt adds to passes that read the weights anyway."""
-        return self._computed(tokens) + self._exchanged(tokens) - self._exchanged(0)
+        computed, exchanged = self._computed(tokens), self._exchanged(tokens) - self._exchanged(0)
+        return max(computed, exchanged) if math.isinf(self._efficiency.overlap) else computed + exchanged
 
     def least_turn(self, batch: float, context: float, decoded: float, tokens: float) -> float:
         """The least time in which each request of a batch has its prompt computed and its tokens generated.
