@@ -101,7 +101,7 @@ class Fit:
     def calibrated(self) -> Calibration:
         """The calibration that fits best, without errors."""
         found = least_squares(
-            self._residuals, self._means, loss="soft_l1", x_scale=self._spreads, max_nfev=25, diff_step=1e-4
+            self._residuals, self._means, loss="soft_l1", x_scale=self._spreads, max_nfev=200, diff_step=1e-4
         )
         return self._calibration(found.x)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,6 +29,7 @@ from .recipes.evidence import listed_prices
 from .recipes.lock import read_lock
 from .recipes.plan import refusals_printed
 
+_COUNT = re.compile(r"[0-9]{1,6}")
 _UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
@@ -54,7 +56,10 @@ def replay_command(
     ] = None,
     available: Annotated[
         list[str] | None,
-        typer.Option(metavar="TYPE=COUNT", help="How many instances of a type there are. Repeatable. Default: any."),
+        typer.Option(
+            metavar="TYPE=COUNT",
+            help="How many instances of a type there are for each endpoint. Repeatable. Default: any.",
+        ),
     ] = None,
     start_seconds: Annotated[
         int | None,
@@ -99,7 +104,8 @@ def replay_command(
     if not sides:
         raise failed(" ".join([f"There is no endpoint to simulate in {', '.join(map(str, against))}.", *notes]))
     if unused := counts.keys() - {pool.instance_type for _, each in sides for pool in each.pools}:
-        raise typer.BadParameter(f"--available {', '.join(sorted(unused))}: no endpoint comes to need it")
+        reason = "no endpoint that is simulated uses it: the types of the pools before it need a count as well"
+        raise failed(" ".join([f"--available {', '.join(sorted(unused))}: {reason}.", *notes]))
     replayed = replay(sides, recorded, objectives)
     notes += [note for each in replayed for note in each.notes]
     if recorded.left_out:
@@ -190,7 +196,7 @@ def _counts(texts: Sequence[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for text in texts:
         name, _, count = text.partition("=")
-        if not name.startswith("ml.") or not count.isdecimal():
+        if not name.startswith("ml.") or _COUNT.fullmatch(count) is None:
             raise typer.BadParameter(f"--available {text}: it takes a type and a number, as ml.p5.48xlarge=2")
         counts[name] = int(count)
     return counts

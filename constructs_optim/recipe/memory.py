@@ -277,13 +277,17 @@ def planned_context(recipe: Recipe) -> int | None:
 
 
 def longest_request(recipe: Recipe) -> int | None:
-    """The most tokens of a request, prompt and response: as planned, as set, or the model's own; None: not known."""
-    row = recipe.model_row
-    return (
-        planned_context(recipe)
-        or _number(engine_setting(recipe, MAX_MODEL_LEN))
-        or (row.max_position if row is not None else None)
-    )
+    """The most tokens of a request, prompt and response: as compiled, planned or set, or the model's own.
+
+    None where it is not known, as of a value that is known at deployment only.
+    """
+    row, given = recipe.model_row, engine_setting(recipe, MAX_MODEL_LEN)
+    compiled = next(filter(None, (technique.shape() for technique in recipe.techniques)), None)
+    if compiled is not None:
+        return compiled[1]
+    if (planned := planned_context(recipe)) is not None:
+        return planned
+    return _number(given) if given is not None else row.max_position if row is not None else None
 
 
 def _cached(recipe: Recipe, bytes_in_half: int | None) -> int | None:

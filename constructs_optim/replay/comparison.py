@@ -31,8 +31,8 @@ class Replayed(BaseModel):
     ``failed`` found no copy, or had prompts beyond the context: they count as late. ``missed_first`` and
     ``missed_between`` are the shares of requests that are beyond the objectives, which are means: None without such an
     objective. ``waited`` is the share of requests that waited for room in a batch, ``wait`` their mean wait. Latencies
-    are None where nothing was served. ``instance_types`` are those that served. ``copies`` are the fewest and the most
-    in service. ``capacity`` has seconds since the first request, copies in service and requests in flight.
+    are None where nothing was served. ``instance_types`` are those that were paid for. ``copies`` are the fewest and
+    the most in service. ``capacity`` has seconds since the first request, copies in service and requests in flight.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
@@ -105,9 +105,8 @@ def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], obje
         name=declared.name,
         source=source,
         instance_types=tuple(
-            pool.instance_type for index, pool in enumerate(declared.pools) if any(o.hours[index] for o in outcomes)
-        )
-        or (declared.pools[0].instance_type,),
+            pool.instance_type for pool, spent in zip(declared.pools, outcomes[0].hours, strict=True) if spent
+        ),
         requests=len(first[0]) + outcomes[0].served.failed,
         instance_hours=hours,
         dollars=_dollars(declared, outcomes),
@@ -128,11 +127,13 @@ def _replayed(source: str, declared: Declared, outcomes: Sequence[Outcome], obje
 
 
 def _dollars(declared: Declared, outcomes: Sequence[Outcome]) -> Range | None:
-    prices = [pool.price for pool in declared.pools]
-    costs = [
-        sum((price or 0.0) * hours for price, hours in zip(prices, outcome.hours, strict=True)) for outcome in outcomes
-    ]
-    return _range(costs) if None not in prices else None
+    costs: list[float] = []
+    for outcome in outcomes:
+        paid = [(pool.price, hours) for pool, hours in zip(declared.pools, outcome.hours, strict=True) if hours]
+        if any(price is None for price, _ in paid):
+            return None
+        costs.append(sum((price or 0.0) * hours for price, hours in paid))
+    return _range(costs)
 
 
 def _range(values: Sequence[float]) -> Range:

@@ -86,9 +86,9 @@ def declared(
     """
     name = f"{stack}/{endpoint.resource.label}"
     variant = next(iter(endpoint.variants), None)
-    served = _served(endpoint, variant) if variant is not None else []
+    served = _served(name, endpoint, variant) if variant is not None else []
     if variant is None or not served:
-        raise ReplayError(f"{name}: its instance type is not known to the catalog: none")
+        raise ReplayError(f"{name}: its instances are not in the template")
     notes: list[str] = []
     components = list(endpoint.components.values())
     if len(components) > 1:
@@ -131,20 +131,24 @@ def declared(
     return Declared(name, tuple(pools), copies, scaling, objectives, tuple(notes))
 
 
-def _served(endpoint: Endpoint, variant: Variant) -> list[tuple[str, Resource | None]]:
+def _served(name: str, endpoint: Endpoint, variant: Variant) -> list[tuple[str, Resource | None]]:
     """The instance types in the order of their pools, each with the model that it serves."""
     template, component = endpoint.template, next(iter(endpoint.components.values()), None)
     given = [as_object(each) for each in as_array(variant.properties.get("InstancePools"))] or [variant.properties]
     found: list[tuple[str, Resource | None]] = []
     for pool in sorted(given, key=lambda each: number(each.get("Priority")) or 0):
         instance_type = pool.get("InstanceType")
-        serving: object = pool.get("ModelNameOverride", variant.properties.get("ModelName"))
+        serving: object = pool.get("ModelNameOverride") or variant.properties.get("ModelName")
         if component is not None:
             specifications = [as_object(each) for each in as_array(component.get("Specifications"))]
             own = [each for each in specifications if each.get("InstanceType") == instance_type]
+            if specifications and not own:
+                # No copy is placed on it.
+                continue
             serving = own[0] if own else component.properties
-        if isinstance(instance_type, str):
-            found.append((instance_type, next(iter(template.referred(serving, *MODELS)), None)))
+        if not isinstance(instance_type, str):
+            raise ReplayError(f"{name}: an instance type is known at deployment only")
+        found.append((instance_type, next(iter(template.referred(serving, *MODELS)), None)))
     return found
 
 

@@ -73,6 +73,7 @@ class Copy:
         "_work",
         "event",
         "is_leaving",
+        "longest",
         "number",
         "pool",
         "requests",
@@ -80,8 +81,10 @@ class Copy:
         "waiting",
     )
 
-    def __init__(self, number: int, pool: int, speed: Speed, now: float) -> None:
+    def __init__(self, number: int, pool: int, speed: Speed, longest: int | None, now: float) -> None:
         self.number, self.pool, self._speed = number, pool, speed
+        self.longest = longest if longest is not None else math.inf
+        """The tokens of the longest request."""
         self.updated = now
         """When a request last came or ended."""
         self.requests = 0
@@ -104,7 +107,8 @@ class Copy:
         return self.updated + max(0.0, self._ends[0][0] - self._work) * self._speed.token[len(self._ends)]
 
     def take(self, at: float, input_tokens: int, output_tokens: int, now: float, served: Served) -> None:
-        """Put a request that came at ``at`` into the batch, or let it wait."""
+        """Put a request that came at ``at`` into the batch, or let it wait; its prompt fits the context."""
+        output_tokens = int(min(output_tokens, self.longest - input_tokens))
         self.requests += 1
         if len(self._ends) >= self._speed.most_requests:
             self.waiting.append((at, input_tokens, output_tokens))

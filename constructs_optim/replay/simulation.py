@@ -14,6 +14,7 @@ from .traffic import Traffic
 
 _TICK_SECONDS = 10.0
 _MINUTE_TICKS = 6
+# Requests go to the copy with the fewest; of several, to the one whose last change is longest ago.
 _LOAD = attrgetter("requests", "updated")
 # Of what is drawn.
 _SAMPLE_SECONDS = 300.0
@@ -55,8 +56,6 @@ class _Simulation:
             Speed.of(pool.forecasts, traffic.lengths[0], factors)
             for pool, factors in zip(declared.pools, slower, strict=True)
         ]
-        longest = [pool.longest for pool in declared.pools if pool.longest is not None]
-        self._longest = min(longest, default=None)
         # Copies that start, serve or drain, and the seconds that their instances are paid for, by pool.
         self._paid = [0] * len(self._pools)
         self._instance_seconds = [0.0] * len(self._pools)
@@ -78,6 +77,7 @@ class _Simulation:
             pool = self._launched()
             if pool is not None:
                 self._add(pool, 0.0)
+        self._desired = len(self._copies)
 
     def run(self) -> Outcome:
         """Until the last request has ended."""
@@ -106,18 +106,14 @@ class _Simulation:
 
     def _arrive(self, now: float, input_tokens: int, output_tokens: int) -> None:
         self._arrived += 1
-        longest = self._longest
-        if longest is not None and input_tokens >= longest:
-            self._served.failed += 1
-            return
         if not self._copies:
             self._refused += 1
             self._served.failed += 1
             return
-        if longest is not None:
-            output_tokens = min(output_tokens, longest - input_tokens)
-        # Of several with as few, the one that has been idle longest: copies are not all of the same speed.
         copy = min(self._copies, key=_LOAD)
+        if input_tokens >= copy.longest:
+            self._served.failed += 1
+            return
         self._fly(now, 1)
         copy.take(now, input_tokens, output_tokens, now, self._served)
         self._schedule(copy)
@@ -193,7 +189,7 @@ class _Simulation:
             if not leaving.requests:
                 self._paid[leaving.pool] -= 1
             for at, given, expected in list(leaving.left()):
-                copy = min(self._copies, key=lambda each: each.requests, default=leaving)
+                copy = min((each for each in self._copies if given < each.longest), key=_LOAD, default=leaving)
                 copy.take(at, given, expected, now, self._served)
                 self._schedule(copy)
 
@@ -208,4 +204,4 @@ class _Simulation:
 
     def _add(self, pool: int, now: float) -> None:
         self._numbers += 1
-        self._copies.append(Copy(self._numbers, pool, self._speeds[pool], now))
+        self._copies.append(Copy(self._numbers, pool, self._speeds[pool], self._pools[pool].longest, now))

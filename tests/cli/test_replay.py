@@ -247,7 +247,8 @@ def test_instances_that_are_short_are_of_the_next_pool(pooled_app: Path, folder:
     [
         (["ml.p5.4xlarge"], "it takes a type and a number"),
         (["ml.p5.4xlarge=few"], "it takes a type and a number"),
-        (["ml.p4d.24xlarge=1"], "no endpoint comes to need it"),
+        (["ml.p4d.24xlarge=1"], "no endpoint that is simulated uses it"),
+        (["ml.g6e.12xlarge=1"], "the types of the pools before it need a count as well"),
         (["ml.p5.4xlarge=1", "ml.g6e.12xlarge=0"], "begins with 2 copies, and what is available has room for 1"),
     ],
 )

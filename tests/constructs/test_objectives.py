@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import CfnParameter, Stack
 from aws_cdk.assertions import Match, Template
 
 from constructs_optim import (
@@ -211,12 +211,21 @@ def test_without_objectives_scaling_needs_its_maximum() -> None:
         declared.auto_scale()
 
 
-@pytest.mark.parametrize(("context", "deviation"), [(1500, 50), (1300, None)])
-def test_lengths_of_responses_vary_as_far_as_the_context_has_room(context: int, deviation: int | None) -> None:
+@pytest.mark.parametrize(("context", "deviation"), [(1500, 25), (1300, None)])
+def test_lengths_vary_as_far_as_the_context_has_room(context: int, deviation: int | None) -> None:
     record(choice())
     declared = endpoint(server=Server.vllm(context_length=context))
     parameters = declared.evaluate().workload.spec["parameters"]
     assert parameters.get("output_tokens_stddev") == deviation
+    assert parameters.get("prompt_input_tokens_stddev") == deviation
+
+
+def test_lengths_do_not_vary_where_the_context_is_known_at_deployment_only() -> None:
+    record(choice())
+    scope = stack()
+    context = CfnParameter(scope, "Context").value_as_string
+    declared = endpoint(scope, environment={"SM_VLLM_MAX_MODEL_LEN": context})
+    assert "output_tokens_stddev" not in declared.evaluate().workload.spec["parameters"]
 
 
 def test_the_evaluation_sends_the_objectives_requests_and_compares_with_the_forecast() -> None:
@@ -228,7 +237,7 @@ def test_the_evaluation_sends_the_objectives_requests_and_compares_with_the_fore
     assert request["Concurrencies"] == [1, 59]
     parameters = request["Workload"]["parameters"]
     assert (parameters["prompt_input_tokens_mean"], parameters["output_tokens_mean"]) == (1000, 300)
-    assert parameters["output_tokens_stddev"] == 90
+    assert (parameters["prompt_input_tokens_stddev"], parameters["output_tokens_stddev"]) == (300, 90)
     assert request["Gate"]["Forecast"] is True
     assert [(each["Concurrency"], each["Metric"]) for each in request["Forecasts"]] == [
         (1, "time_to_first_token"),

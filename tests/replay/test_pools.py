@@ -65,6 +65,18 @@ def test_a_price_that_is_not_known_makes_the_cost_unknown() -> None:
     assert replayed.dollars is None
 
 
+def test_prompts_fail_on_a_pool_whose_context_is_too_short() -> None:
+    traffic = poisson(0.5, 600)
+    given = pooled(traffic, 2, None, copies=2)
+    shorter = replace(given, pools=(given.pools[0], replace(given.pools[1], longest=512, price=None)))
+    unused = simulate(shorter, traffic)
+    assert (unused.served.failed, unused.hours[1]) == (0, 0)
+    (replayed,) = replay([("a", shorter)], traffic)
+    assert (replayed.instance_types, replayed.dollars is not None) == ((FIRST,), True)
+    mixed = replace(shorter, pools=(replace(shorter.pools[0], available=1), shorter.pools[1]))
+    assert 0 < simulate(mixed, traffic).served.failed < len(traffic)
+
+
 def test_what_is_scaled_in_goes_from_the_last_pool_first() -> None:
     traffic = busy_hour()
     outcome = simulate(pooled(traffic, 1, None, most=4), traffic)

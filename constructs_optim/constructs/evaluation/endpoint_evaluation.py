@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard, EvaluatedModel
 
 _TYPE = "Custom::EndpointEvaluation"
-# Of the lengths of responses: their standard deviation as a share of the mean, and the farthest of standard deviations.
+# Of lengths: the standard deviation as a share of the mean, and how many of them a length is off the mean at most.
 _VARIATION, _FARTHEST = 0.3, 4
 _DEFAULT_WAIT_SECONDS = 4 * 60 * 60
 # Dimensions that only a run knows.
@@ -67,12 +67,13 @@ class EvaluatedSubject:
     lossless: bool = False
     store: IArtifactStore | None = None
     described: Mapping[str, object] | None = None
-    longest_request: int | None = None
+    longest_varied: int | None = None
+    """The tokens of the longest request; None where it is not known, or compiled for a length of its own."""
 
     @classmethod
     def of(cls, hosted: HostedModel) -> EvaluatedSubject:
         """A model of a recipe."""
-        plan = hosted.plan
+        plan, is_compiled = hosted.plan, any(technique.shape() for technique in hosted.recipe.techniques)
         return cls(
             hosted.model_name,
             plan.instance_type,
@@ -82,7 +83,7 @@ class EvaluatedSubject:
             plan.lossless,
             hosted.artifact.artifact_store,
             _described(hosted),
-            longest_request(hosted.recipe.recipe_in(hosted.artifact)),
+            longest_request(hosted.recipe.recipe_in(hosted.artifact)) if not is_compiled else None,
         )
 
 
@@ -442,21 +443,23 @@ def _described(hosted: HostedModel) -> dict[str, object] | None:
 def _workload(target: EvaluationTarget) -> Workload:
     """What is sent where no workload is given: the requests of the objectives, as many as the forecast is for.
 
-    The lengths of responses vary, as real ones do, as far as the context has room for. Where all are the same, requests
-    that once began together end together, and from then on wait for each other's prompts: with 64 users on an H200,
-    time to first token was 4.5 times as long (bench/forecast/vllm_on_h200.jsonl).
+    Lengths vary, as real ones do, as far as the context has room. Where all are the same, requests that once began
+    together end together, and from then on wait for each other's prompts: with 64 users on an H200, time to first token
+    was 4.5 times as long (bench/forecast/vllm_on_h200.jsonl).
     """
     choice = target.choice
     if choice is None:
         return Workload()
     given, expected = (int(choice.objectives[name]) for name in ("input_tokens", "output_tokens"))
-    longest = [each.longest_request for each in target.subjects if each.longest_request is not None]
-    room = max(0, min(longest) - given - expected) if longest else expected
+    longest = [each.longest_varied for each in target.subjects]
+    room = min((each - given - expected if each is not None else 0 for each in longest), default=0)
+    most = max(0, room) // (2 * _FARTHEST)
     return Workload(
         concurrency=sorted(choice.forecast.with_users),
         input_tokens=given,
+        input_tokens_stddev=min(round(_VARIATION * given), most),
         output_tokens=expected,
-        output_tokens_stddev=min(round(_VARIATION * expected), int(room / _FARTHEST)),
+        output_tokens_stddev=min(round(_VARIATION * expected), most),
     )
 
 
