@@ -29,12 +29,12 @@ medusa: install models ## the tests that train and decode, training jobs of the 
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
 
-# In random order, whose seed is printed. A file at a time, so that what its tests share is set up once; four at once,
-# because some tests wait for servers.
-PYTEST = pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+# In random order within files, whose seed is printed. A file at a time, so that what its tests share is set up once,
+# those with most tests first, so that no long one is left at the end; four at once, because some tests wait for servers.
+PYTEST = pytest --numprocesses 4 --dist loadfile
 
 test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
-	@$(PYTEST) -m "not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
+	@$(PYTEST) -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py
 
 e2e: install ## the tests that deploy with the CDK CLI or run whole programs otherwise
@@ -85,7 +85,7 @@ lint: install models ## all static checks
 	lint-imports
 	@cdk synth --quiet --output cdk.out/lint >/dev/null
 	cfn-lint cdk.out/lint/*.template.json
-	pytest --quiet -k nag tests/constructs/test_template_checks.py
+	pytest --quiet -m lint tests/constructs
 	pre-commit validate-config
 
 format: install ## format the code, and fix what can be fixed automatically
