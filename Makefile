@@ -34,7 +34,8 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 PYTEST = pytest --numprocesses 4 --dist loadfile
 
 test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
-	@$(PYTEST) -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
+	@# Few of these wait for anything: a fourth process costs more than it brings.
+	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py
 
 e2e: install ## the tests that deploy with the CDK CLI or run whole programs otherwise
