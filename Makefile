@@ -33,7 +33,7 @@ demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what 
 # those with most tests first, so that no long one is left at the end; four at once, because some tests wait for servers.
 PYTEST = pytest --numprocesses 4 --dist loadfile
 
-test: install ## the test suite, without what make e2e, medusa, package, docs and nightly run
+test: install ## the test suite, without what make lint, e2e, medusa, package, docs and nightly run
 	@# Few of these wait for anything: a fourth process costs more than it brings.
 	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py
