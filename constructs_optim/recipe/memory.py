@@ -90,7 +90,7 @@ def estimate(recipe: Recipe) -> MemoryEstimate | None:
         return None
     techniques = [technique for _, technique in recipe.located_techniques]
     # Batch size and request length: as compiled, as in the environment, or the defaults.
-    batch, length = next(filter(None, (technique.shape() for technique in techniques)), (None, None))
+    batch, length = recipe.compiled_shape or (None, None)
     batch = batch or batch_size(recipe) or DEFAULT_BATCH_SIZE
     length = length or _number(engine_setting(recipe, MAX_MODEL_LEN)) or _DEFAULT_SEQUENCE_LENGTH
     cache = _cached(recipe, row.context_bytes(length))
@@ -282,9 +282,8 @@ def longest_request(recipe: Recipe) -> int | None:
     None where it is not known, as of a value that is known at deployment only.
     """
     row, given = recipe.model_row, engine_setting(recipe, MAX_MODEL_LEN)
-    compiled = next(filter(None, (technique.shape() for technique in recipe.techniques)), None)
-    if compiled is not None:
-        return compiled[1]
+    if recipe.compiled_shape is not None:
+        return recipe.compiled_shape[1]
     if (planned := planned_context(recipe)) is not None:
         return planned
     return _number(given) if given is not None else row.max_position if row is not None else None

@@ -187,6 +187,11 @@ class Recipe:
         makers = [*images.making(technique.makes), *self._kept_makers]
         return any(image.runs_on(row.compute_capability) for image in makers)
 
+    @property
+    def compiled_shape(self) -> tuple[int, int] | None:
+        """The batch size and request length that its artifact is limited to, if it is."""
+        return next(filter(None, (technique.shape() for _, technique in self.located_techniques)), None)
+
     @cached_property
     def unnamed_technique(self) -> Technique | None:
         """The technique that the model itself is a checkpoint of; None where there is none, or the recipe names it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from constructs_optim.explanation.endpoints import Endpoint
@@ -99,14 +99,21 @@ def declared(
         if instances.find(instance_type) is None:
             raise ReplayError(f"{name}: its instance type is not known to the catalog: {instance_type}")
         recipe = _recipe(name, model, instance_type, choice, known)
-        pool = _pool(name, recipe, forecaster(recipe, traffic.lengths, calibration))
+        forecasts = forecaster(recipe, traffic.lengths, calibration)
+        if forecasts is None:
+            raise ReplayError(
+                f"{name}: the size of {recipe.model.name} is not known, and so not how fast it is; "
+                "`constructs-optim lock --model` looks it up"
+            )
         pools.append(
-            replace(
-                pool,
-                copies_per_instance=pool.copies_per_instance if components else 1,
-                start_seconds=pool.start_seconds if start_seconds is None else start_seconds,
-                price=prices.get(instance_type),
-                available=(available or {}).get(instance_type),
+            Pool(
+                instance_type,
+                forecasts.copies_per_instance if components else 1,
+                forecasts,
+                _start_seconds(recipe) if start_seconds is None else start_seconds,
+                prices.get(instance_type),
+                longest_request(recipe),
+                (available or {}).get(instance_type),
             )
         )
         if pools[-1].available is None:
@@ -152,22 +159,10 @@ def _served(name: str, endpoint: Endpoint, variant: Variant) -> list[tuple[str, 
     return found
 
 
-def _pool(name: str, recipe: Recipe, forecasts: Forecaster | None) -> Pool:
-    """As many instances of a recipe as are wanted."""
-    if forecasts is None:
-        raise ReplayError(
-            f"{name}: the size of {recipe.model.name} is not known, and so not how fast it is; "
-            "`constructs-optim lock --model` looks it up"
-        )
+def _start_seconds(recipe: Recipe) -> float:
+    """Seconds until another copy serves, by its weights."""
     memory = estimate(recipe)
-    return Pool(
-        recipe.instance_type,
-        forecasts.copies_per_instance,
-        forecasts,
-        _START_SECONDS + _SECONDS_A_GB * (memory.fixed_gb if memory is not None else 0.0),
-        None,
-        longest_request(recipe),
-    )
+    return _START_SECONDS + _SECONDS_A_GB * (memory.fixed_gb if memory is not None else 0.0)
 
 
 def _recipe(

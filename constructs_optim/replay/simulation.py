@@ -65,7 +65,6 @@ class _Simulation:
         self._numbers = 0
         self._ends: list[tuple[float, int, int, Copy]] = []
         self._events = 0
-        self._desired = declared.copies
         # When copies that start will serve, and their pools.
         self._starting: list[tuple[float, int]] = []
         self._in_flight, self._flown, self._flown_since = 0, 0.0, 0.0

@@ -73,7 +73,7 @@ class EvaluatedSubject:
     @classmethod
     def of(cls, hosted: HostedModel) -> EvaluatedSubject:
         """A model of a recipe."""
-        plan, is_compiled = hosted.plan, any(technique.shape() for technique in hosted.recipe.techniques)
+        plan, recipe = hosted.plan, hosted.recipe.recipe_in(hosted.artifact)
         return cls(
             hosted.model_name,
             plan.instance_type,
@@ -83,7 +83,7 @@ class EvaluatedSubject:
             plan.lossless,
             hosted.artifact.artifact_store,
             _described(hosted),
-            longest_request(hosted.recipe.recipe_in(hosted.artifact)) if not is_compiled else None,
+            longest_request(recipe) if recipe.compiled_shape is None else None,
         )
 
 

@@ -136,7 +136,7 @@ class Forecaster:
         self.recipe = f"{' + '.join(named)} for {' + '.join(map(about, lengths))}"
         """What it is told apart by from others of its group, with requests of about these lengths."""
         self.copies_per_instance = max(1, instance.parallel_units // self.copy.tensor_parallel)
-        compiled = next(filter(None, (technique.shape() for technique in techniques)), (None, None))[0]
+        compiled, _ = recipe.compiled_shape or (None, None)
         self._efficiency = calibration.efficiency(self.copy, instance.accelerator, engine, bits)
         # At best, every drafted token is accepted.
         draft = replace(self.copy.draft, acceptance=1.0) if self.copy.draft is not None else None
