@@ -195,11 +195,11 @@ class Builder:
         if name.startswith("AWS::"):
             return Fn.ref(name)
         id, *attributes = name.split(".")
-        if id not in self.made or not attributes:
+        found = self._named(id)
+        if found is None or not attributes:
             known = [*self._parameters, *(f"{each}." for each in self.made)]
             hint = did_you_mean(name, known, f"there is {', '.join(known)}" if known else "parameters: {...} declares one")
             raise ValueError(f"there is no parameter {name!r}, and no construct of that id is declared before: {hint}")
-        found = self.made[id]
         for attribute in attributes:
             if attribute.isdigit() and isinstance(found, Sequence):
                 found = found[int(attribute)]
@@ -209,6 +209,10 @@ class Builder:
             else:
                 found = getattr(found, attribute)
         return found
+
+    def _named(self, id: str) -> Any:
+        """The construct of an id: one of the file, or of the app that takes an endpoint from it. None without one."""
+        return self.made.get(id) or self._stack.node.try_find_child(id)
 
     def _referred(self, reference: Reference) -> Any:
         kind, text = reference.kind, reference.text
@@ -220,9 +224,10 @@ class Builder:
         if kind is METRIC:
             return self._owners[-1].metric(text)
         if kind in (STORE, ENDPOINT, SERVED):
-            if text not in self.made:
+            found = self._named(text)
+            if found is None:
                 raise ValueError(f"nothing of this file has the id {text!r}: {meant_name(self.made, text)}")
-            return self.made[text].served if kind is SERVED else self.made[text]
+            return found.served if kind is SERVED else found
         assert kind.makes is not None  # noqa: S101 - of all others
         makes, value = kind.makes, self.text(text)
         id = f"{PLACEHOLDER.sub(lambda found: found[1], text)}-{kind.name.replace(' ', '-')}"

@@ -14,7 +14,6 @@ from pydantic import Field, create_model
 
 from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
 from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
-from constructs_optim.constructs.artifacts.planned_recipe import LOCK_FILE_CONTEXT
 from constructs_optim.constructs.declaration.builder import ACKNOWLEDGE, Builder, Method, Parameter, declared
 from constructs_optim.constructs.declaration.document import DeclarationError, Document, violation
 from constructs_optim.constructs.declaration.schema import Call, call_of, json_schema
@@ -24,7 +23,6 @@ from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboar
 from constructs_optim.constructs.recommendation.model_recommendation import ModelRecommendation
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.policy import PlatformPolicy
-from constructs_optim.recipe.catalog.lock import LOCK_FILE
 
 SCHEMA_VERSION = 1
 """The version of the schema: a file of another one is of another release."""
@@ -110,8 +108,7 @@ class DeclaredStack(Stack):
             reason = f"the file is of schema {version}, and this release knows schema {SCHEMA_VERSION}"
             raise DeclarationError([violation(document.at(("schema",)), version, reason, fix)])
         self.form: Any = document.validated(stack_form())
-        lock = Path(document.name).parent / LOCK_FILE
-        self.app = App(outdir=str(outdir) if outdir is not None else None, context={LOCK_FILE_CONTEXT: str(lock)})
+        self.app = App(outdir=str(outdir) if outdir is not None else None)
         env = Environment(
             account=self.form.account or os.environ.get("CDK_DEFAULT_ACCOUNT"),
             region=self.form.region or os.environ.get("CDK_DEFAULT_REGION"),

@@ -104,7 +104,7 @@ def read_endpoint(
     parameters = {key: document.validated(Parameter, ("parameters", key)) for key in declared_parameters}
     builder = Builder(Stack.of(scope), document, parameters)
     store = document.value_at(("endpoints", name, "artifact_store"))
-    if "artifact_store" not in given and isinstance(store, str) and store not in builder.made:
+    if "artifact_store" not in given and isinstance(store, str) and Stack.of(scope).node.try_find_child(store) is None:
         at = ("artifact_stores", store)
         if document.value_at(at) is not None:
             builder.construct(document.validated(store_form(), at), Stack.of(scope), store, at)
