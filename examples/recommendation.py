@@ -21,7 +21,7 @@ stack = Stack(
 )
 store = ArtifactStore(stack, "Artifacts")
 # A role that sagemaker.amazonaws.com may assume; what the jobs need is attached to it.
-role = iam.Role.from_role_name(stack, "Role", "chat-recommendations")
+role = iam.Role.from_role_name(stack, "chat-recommendations-role", "chat-recommendations")
 model = Model.s3("s3://my-models/chat-12b/")
 workload = Workload(concurrency=[8], prompts="s3://my-prompts/chat.jsonl")
 

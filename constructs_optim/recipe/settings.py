@@ -95,7 +95,7 @@ class Settings(BaseModel):
         value, reason = problem["input"], f"{cls.display_name()} does not take this {path.partition('.')[0]}"
         match problem["type"]:
             case "extra_forbidden":
-                reason, fix = f"{cls.display_name()} has no setting {path!r}", _meant_setting(cls, path)
+                reason, fix = f"{cls.display_name()} has no setting {path!r}", meant_name(cls.model_fields, path)
             case "missing":
                 value, reason, fix = None, f"{cls.display_name()} needs it", f"{path}=..."
             case "kind":
@@ -103,7 +103,7 @@ class Settings(BaseModel):
             case "value_error":
                 reason, _, fix = str(problem["ctx"]["error"]).rpartition(": ")
             case _:
-                fix = _example(cls, parts, value) or _attribute(path, value) or _expected(problem)
+                fix = _example(cls, parts, value) or _attribute(path, value) or expected(problem)
         return cls._mistake(f".{path}" if path else "", value, reason, fix)
 
     @classmethod
@@ -152,12 +152,12 @@ def _example(cls: type[Settings], path: Sequence[str], value: object) -> str:
     return kinds[0].example(value) if kinds else ""
 
 
-def _meant_setting(cls: type[Settings], name: str) -> str:
-    """The settings that a misspelt one may stand for, or all."""
-    bare = {known.replace("_", ""): known for known in cls.model_fields}
-    near = [bare[known] for known in close_matches(name.replace("_", ""), bare)][:2]
-    near += [known for known in cls.model_fields if known.endswith(f"_{name}") and known not in near][:2]
-    return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(cls.model_fields)}"
+def meant_name(names: Iterable[str], name: object) -> str:
+    """Which of ``names`` a misspelt one may stand for, or all."""
+    bare = {known.replace("_", ""): known for known in names}
+    near = [bare[known] for known in close_matches(str(name).replace("_", ""), bare)][:2]
+    near += [known for known in bare.values() if known.endswith(f"_{name}") and known not in near][:2]
+    return f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(bare.values())}"
 
 
 def _attribute(path: str, value: object) -> str:
@@ -168,7 +168,8 @@ def _attribute(path: str, value: object) -> str:
     return f"{name.rpartition('_')[0]}.{name}" if name is not None else ""
 
 
-def _expected(problem: Mapping[str, Any]) -> str:
+def expected(problem: Mapping[str, Any]) -> str:
+    """What would have worked, by one of pydantic's errors."""
     kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
     if kind in _EXPECTED:
         return _EXPECTED[kind]
@@ -215,7 +216,7 @@ def settings_of(cls: type[Settings], head: str, parts: Iterable[str]) -> dict[st
         if not separator:
             raise UnknownSettingsError(f"settings of {head}: {', '.join(fields)}", f"{part!r} is no setting=value")
         if setting not in fields:
-            raise UnknownSettingsError(_meant_setting(cls, setting), f"{head} has no setting {setting!r}")
+            raise UnknownSettingsError(meant_name(fields, setting), f"{head} has no setting {setting!r}")
         annotation = fields[setting].annotation
         if get_origin(annotation) is Sequence:
             settings[setting] = [*settings.get(setting, []), value]

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import jsii
 from aws_cdk import Annotations, CfnResource, Duration, RemovalPolicy, Size
@@ -298,6 +299,27 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         self.dashboard: EndpointDashboard = self._declare_dashboard()
         if self.component is not None:
             self.component.dashboard = self.dashboard
+
+    @classmethod
+    def from_file(
+        cls, scope: Construct, id: str, path: str | Path, *, endpoint: str | None = None, **arguments: Any
+    ) -> Self:
+        """The endpoint that a file declares (docs/endpoint-file.md), with its components, scaling and evaluations.
+
+        Args:
+            scope: the construct to create it in.
+            id: its id in that scope.
+            path: the file, of YAML or JSON.
+            endpoint: its id in the file. Default: ``id``, or the only one.
+            arguments: arguments of the constructor, in place of those of the file: what only an app has, such as
+                ``network=NetworkOptions(vpc=vpc)``.
+
+        Raises:
+            DeclarationError: a RecipeError with everything that is wrong in the file, by line and column.
+        """
+        from .declared_endpoint import read_endpoint
+
+        return read_endpoint(cls, scope, id, Path(path), endpoint, arguments)
 
     @staticmethod
     def _with_copies(

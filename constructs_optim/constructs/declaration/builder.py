@@ -1,0 +1,289 @@
+"""Makes the constructs and the settings that a document declares."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+from aws_cdk import Acknowledgment, CfnOutput, CfnParameter, Fn, Stack, Validations
+from constructs import Construct
+from pydantic import Field, create_model
+
+from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.constructs.validation.policy_validation import PolicyValidation
+from constructs_optim.policy import RULES
+from constructs_optim.recipe.errors import RecipeError, did_you_mean
+from constructs_optim.recipe.settings import meant_name
+
+from .document import DeclarationError, Document, Path_, dotted, violation
+from .references import ENDPOINT, METRIC, PARAMETER, PLACEHOLDER, SERVED, STORE, Reference
+from .schema import Call, Choice, call_of, described
+
+
+class Parameter(Call):
+    """A parameter of the template, which text in the file names as `${Name}`."""
+
+    calls: ClassVar[Callable[..., Any]] = CfnParameter
+
+    type: str = Field(default="String", description="CloudFormation's type, such as Number or AWS::EC2::VPC::Id.")
+    default: str | int | float | None = Field(default=None, description="its value where a deployment names none.")
+    description: str | None = None
+    allowed_values: list[str] | None = None
+    allowed_pattern: str | None = None
+    constraint_description: str | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    min_value: int | float | None = None
+    max_value: int | float | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A key of a construct's declaration, and the method that it calls.
+
+    Attributes:
+        key: the key.
+        function: the method; None for a key whose value has the keys of ``then`` alone.
+        calls: ``once``, for each item of a ``list``, or for each ``id`` of a mapping.
+        then: the keys of what the method returns.
+        of: the attribute of the construct that is meant. Default: the construct.
+        is_late: whether it may name any construct of the file, and is called when all are there.
+        name: what the schema calls its value. Default: the key.
+    """
+
+    key: str
+    function: Callable[..., Any] | None
+    calls: str = "once"
+    then: tuple[Method, ...] = ()
+    of: str = ""
+    is_late: bool = False
+    name: str = ""
+
+    @property
+    def form(self) -> Any:
+        """The type of the key's value."""
+        model = declared(self.function, self.then, self.name or "".join(map(str.capitalize, self.key.split("_"))))
+        return {"once": model, "list": list[model], "id": dict[str, model]}[self.calls]
+
+
+class WithMethods(Call):
+    """A call whose result has further methods called."""
+
+    methods: ClassVar[tuple[Method, ...]] = ()
+
+
+@cache
+def declared(function: Callable[..., Any] | None, methods: tuple[Method, ...], name: str | None = None) -> type[Call]:
+    """The model of a construct, or of a call: its arguments, and the keys of the methods of what it makes."""
+    base = call_of(function, name) if function is not None else Call
+    if not methods:
+        return base
+    fields: dict[str, Any] = {
+        method.key: (method.form, Field(default=None, description=described(method.function))) for method in methods
+    }
+    own = {key: (field.annotation, field) for key, field in base.model_fields.items()}
+    model = create_model(name or base.__name__, __base__=WithMethods, __doc__=base.__doc__, **own, **fields)
+    model.calls, model.methods = staticmethod(function), methods
+    return model
+
+
+def acknowledge(scope: Construct, *, rule: str, reason: str) -> None:
+    """Accept the findings of a rule in a construct and below it, for a reason.
+
+    Args:
+        scope: where the findings are.
+        rule: the rule's id, such as ``POL031``, or that of another tool with its name before ``::``.
+        reason: why they are acceptable here.
+    """
+    if rule in {known.id for known in RULES}:
+        PolicyValidation.acknowledge(scope, rule, reason=reason)
+    else:
+        Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))
+
+
+ACKNOWLEDGE = Method("acknowledge", acknowledge, "list")
+
+
+class Builder:
+    """Makes the constructs of a document in a stack; what is wrong is collected, and raised by :meth:`finish`."""
+
+    def __init__(self, stack: Stack, document: Document, parameters: Mapping[str, Parameter] | None = None) -> None:
+        """``parameters`` are those of the document."""
+        self._stack, self._document, self._parameters = stack, document, parameters or {}
+        self._violations: list[Any] = []
+        self._late: list[Callable[[], None]] = []
+        self._owners: list[Any] = []
+        self.made: dict[str, Any] = StackContext.of(stack).once((Builder, document.name), dict[str, Any])
+        """The document's constructs in the stack by their ids, a component's by ``Endpoint/Component``."""
+
+    def parameter(self, name: str) -> CfnParameter:
+        """The parameter of a name, which the template has from then on."""
+        given = {key: value for key, value in self._parameters[name].model_dump().items() if value is not None}
+        return StackContext.of(self._stack).once(
+            ("declared parameter", name), lambda: CfnParameter(self._stack, name, **given)
+        )
+
+    def construct(self, call: Call, scope: Construct, id: str, path: Path_, **given: Any) -> Any:
+        """The construct of a declaration, with its methods called; ``given`` replaces arguments. None if it is wrong."""
+        arguments = self._arguments(call, path, given)
+        made = None
+        if arguments is not None:
+            with self._explained(path):
+                made = call.calls(scope, id, **arguments)
+        if made is not None:
+            self.made[id] = made
+            self._call_methods(made, call, path, id)
+        return made
+
+    def output(self, id: str, text: str) -> None:
+        """An output of the stack; text of the file says what it shows."""
+        path = ("outputs", id)
+        with self._explained(path):
+            CfnOutput(self._stack, id, value=self.text(text))
+
+    def finish(self) -> None:
+        """Call what was late.
+
+        Raises:
+            DeclarationError: with everything that was wrong.
+        """
+        for late in self._late if not self._violations else ():
+            late()
+        self._late.clear()
+        if self._violations:
+            raise DeclarationError(self._violations)
+
+    def value(self, form: Any, path: Path_) -> Any:
+        """What a part of a declaration stands for."""
+        match form:
+            case Choice():
+                (name,) = form.model_fields_set
+                return self.value(getattr(form, name), (*path, name))
+            case Call():
+                arguments = self._arguments(form, path, {})
+                if arguments is None:
+                    return None
+                if "scope" in inspect.signature(form.calls).parameters:
+                    arguments |= {"scope": self._stack, "id": dotted(path)}
+                with self._explained(path):
+                    return form.calls(**arguments)
+            case Reference():
+                with self._explained(path):
+                    return self._referred(form)
+            case str():
+                with self._explained(path):
+                    return self.text(form)
+            case list():
+                return [self.value(each, (*path, index)) for index, each in enumerate(form)]
+            case dict():
+                return {key: self.value(each, (*path, key)) for key, each in form.items()}
+            case _:
+                return form
+
+    def text(self, text: str) -> str:
+        """Text with the values of its parameters and attributes."""
+        parts = PLACEHOLDER.split(text)
+        return "".join(str(self._placed(part)) if index % 2 else part for index, part in enumerate(parts))
+
+    def _placed(self, name: str) -> Any:
+        if name in self._parameters:
+            return self.parameter(name).value_as_string
+        if name.startswith("AWS::"):
+            return Fn.ref(name)
+        id, *attributes = name.split(".")
+        found = self._named(id)
+        if found is None or not attributes:
+            known = [*self._parameters, *(f"{each}." for each in self.made)]
+            hint = did_you_mean(name, known, f"there is {', '.join(known)}" if known else "parameters: {...} declares one")
+            raise ValueError(f"there is no parameter {name!r}, and no construct of that id is declared before: {hint}")
+        for attribute in attributes:
+            if attribute.isdigit() and isinstance(found, Sequence):
+                found = found[int(attribute)]
+            elif attribute.startswith("_") or not hasattr(found, attribute):
+                public = [each for each in dir(type(found)) + list(vars(found)) if not each.startswith("_")]
+                raise ValueError(f"{id!r} has no {attribute!r}: {meant_name(public, attribute)}")
+            else:
+                found = getattr(found, attribute)
+        return found
+
+    def _named(self, id: str) -> Any:
+        """The construct of an id: one of the file, or of the app that takes an endpoint from it. None without one."""
+        return self.made.get(id) or self._stack.node.try_find_child(id)
+
+    def _referred(self, reference: Reference) -> Any:
+        kind, text = reference.kind, reference.text
+        if kind is PARAMETER:
+            name = text[2:-1]
+            if name not in self._parameters:
+                raise ValueError(f"there is no parameter {name!r}: {meant_name(self._parameters, name)}")
+            return self.parameter(name).value_as_number
+        if kind is METRIC:
+            return self._owners[-1].metric(text)
+        if kind in (STORE, ENDPOINT, SERVED):
+            found = self._named(text)
+            if found is None:
+                raise ValueError(f"nothing of this file has the id {text!r}: {meant_name(self.made, text)}")
+            return found.served if kind is SERVED else found
+        assert kind.makes is not None  # noqa: S101 - of all others
+        makes, value = kind.makes, self.text(text)
+        id = f"{PLACEHOLDER.sub(lambda found: found[1], text)}-{kind.name.replace(' ', '-')}"
+        return StackContext.of(self._stack).once((kind, text), lambda: makes(self._stack, id, value))
+
+    def _arguments(self, call: Call, path: Path_, given: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The arguments of a call; None where one of them is wrong."""
+        count = len(self._violations)
+        methods = {method.key for method in call.methods} if isinstance(call, WithMethods) else set[str]()
+        names = [name for name in call.model_fields_set if name not in methods and name not in given]
+        arguments = {name: self.value(getattr(call, name), (*path, name)) for name in names}
+        return {**arguments, **given} if len(self._violations) == count else None
+
+    def _call_methods(self, made: Any, call: Call, path: Path_, id: str) -> None:
+        for method in call.methods if isinstance(call, WithMethods) else ():
+            if method.key in call.model_fields_set:
+                at = (*path, method.key)
+                value = getattr(call, method.key)
+                if method.is_late:
+                    self._late.append(lambda method=method, value=value, at=at: self._call(made, method, value, at, id))
+                else:
+                    self._call(made, method, value, at, id)
+
+    def _call(self, made: Any, method: Method, value: Any, path: Path_, id: str) -> None:
+        calls = {"once": lambda: [(None, value, path)], "list": lambda: [(None, each, (*path, index)) for index, each in enumerate(value)], "id": lambda: [(key, each, (*path, key)) for key, each in value.items()]}
+        for name, call, at in calls[method.calls]():
+            with self._explained(at):
+                of = getattr(made, method.of) if method.of else made
+                result: Any = of
+                self._owners.append(made if hasattr(made, "metric") else self._owners[-1] if self._owners else made)
+                try:
+                    if method.function is not None:
+                        arguments = self._arguments(call, at, {})
+                        if arguments is None:
+                            continue
+                        result = method.function(of, *([name] if name is not None else []), **arguments)
+                    inner = f"{id}/{name}" if name is not None else id
+                    if name is not None:
+                        self.made[inner] = result
+                    self._call_methods(result, call, at, inner)
+                finally:
+                    self._owners.pop()
+
+    @contextmanager
+    def _explained(self, path: Path_) -> Generator[None]:
+        """Collect what the block refuses, with its place in the document."""
+        try:
+            yield
+        except RecipeError as error:
+            for each in error.violations:
+                place = self._document.at(self._document.below(path, each.location)).partition(" ")[0]
+                location = f"{place} {dotted(path)}.{each.location}"
+                self._violations.append(each.model_copy(update={"location": location}))
+        except (RuntimeError, TypeError, ValueError) as error:
+            # jsii's errors are RuntimeErrors, whose first line is the CDK's own message.
+            reason, _, fix = str(error).partition("\n")[0].rpartition(": ")
+            place = self._document.at(path)
+            value = self._document.value_at(path)
+            self._violations.append(violation(place, value, reason or fix, fix))

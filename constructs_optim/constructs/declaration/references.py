@@ -1,0 +1,166 @@
+"""What text in a file stands for: constructs that exist already, durations, sizes, and what the file declares.
+
+A bucket is its name or its ARN, a key, topic or alarm its ARN, a role its name or its ARN.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from aws_cdk import Duration, RemovalPolicy, Size
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk.aws_cloudwatch_actions import SnsAction
+from constructs import Construct
+from pydantic import BeforeValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.monitoring.endpoint_alarms import AlarmAction
+from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.recipe.model import Model
+
+PLACEHOLDER = re.compile(r"\$\{([A-Za-z][\w.:/]*)\}")
+"""``${Name}`` in text: a parameter, a pseudo parameter such as ``AWS::Region``, or ``Construct.attribute``."""
+IN_SCHEMA = "x-reference"
+"""Where the schema of a model has a kind, until it is among the definitions."""
+_DURATION = re.compile(r"(\d+) ?([smhd])")
+_SIZE = re.compile(r"(\d+) ?(MiB|GiB)")
+_DURATIONS = {"s": Duration.seconds, "m": Duration.minutes, "h": Duration.hours, "d": Duration.days}
+_SIZES = {"MiB": Size.mebibytes, "GiB": Size.gibibytes}
+_ARN = "arn:"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Text of a file that stands for something else; ``kind`` says what."""
+
+    kind: ReferenceKind
+    text: str
+
+
+@dataclass(frozen=True)
+class ReferenceKind:
+    """What text stands for.
+
+    ``makes`` makes it in a scope, with an id that no other text has; None for what only the file's reader knows.
+    """
+
+    name: str
+    description: str
+    makes: Callable[[Construct, str, str], Any] | None = None
+    pattern: str | None = None
+
+    @property
+    def form(self) -> Any:
+        """The type of such text in a model."""
+        pattern = {"pattern": f"^({self.pattern})$"} if self.pattern is not None else {}
+        schema = {"type": "string", "description": self.description, **pattern}
+        name = "".join(word[0].upper() + word[1:] for word in self.name.split())
+        return Annotated[
+            Reference, BeforeValidator(self._read), WithJsonSchema({IN_SCHEMA: {"name": name, "schema": schema}})
+        ]
+
+    def _read(self, value: Any) -> Reference:
+        if isinstance(value, Reference):
+            return value
+        if not isinstance(value, str) or (self.pattern is not None and not re.fullmatch(self.pattern, value)):
+            raise PydanticCustomError("reference", "{fix}", {"reason": "this is something else", "fix": self.description})
+        return Reference(self, value)
+
+
+def _duration(scope: Construct, id: str, text: str) -> Duration:
+    found = _DURATION.fullmatch(text)
+    assert found is not None  # noqa: S101 - the pattern of its form
+    return _DURATIONS[found[2]](int(found[1]))
+
+
+def _size(scope: Construct, id: str, text: str) -> Size:
+    found = _SIZE.fullmatch(text)
+    assert found is not None  # noqa: S101 - the pattern of its form
+    return _SIZES[found[2]](int(found[1]))
+
+
+def _removal_policy(scope: Construct, id: str, text: str) -> RemovalPolicy:
+    return RemovalPolicy[text.upper()]
+
+
+def _bucket(scope: Construct, id: str, text: str) -> s3.IBucket:
+    of = s3.Bucket.from_bucket_arn if text.startswith(_ARN) else s3.Bucket.from_bucket_name
+    return of(scope, id, text)
+
+
+def _role(scope: Construct, id: str, text: str) -> iam.IRole:
+    return iam.Role.from_role_arn(scope, id, text) if text.startswith(_ARN) else iam.Role.from_role_name(scope, id, text)
+
+
+def _topic(scope: Construct, id: str, text: str) -> sns.ITopic:
+    return sns.Topic.from_topic_arn(scope, id, text)
+
+
+PARAMETER = ReferenceKind("parameter", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
+STORE = ReferenceKind("artifact store", "the id of one of this file's artifact_stores")
+SERVED = ReferenceKind("served", "the id of one of this file's endpoints, or Endpoint/Component for a component")
+ENDPOINT = ReferenceKind("endpoint", "the id of one of this file's endpoints")
+METRIC = ReferenceKind("metric", "the name of a metric of the endpoint (docs/metrics.md), for instance gpu_utilization")
+MODEL = ReferenceKind(
+    "model name",
+    "owner/name of Hugging Face, with @<commit> or without, s3://bucket/prefix/, or the id of a JumpStart model",
+    lambda scope, id, text: Model.of_text(text),
+)
+REFERENCES: Mapping[Any, ReferenceKind] = {
+    Duration: ReferenceKind("duration", "a duration: 90s, 15m, 6h or 7d", _duration, _DURATION.pattern),
+    Size: ReferenceKind("size", "a size: 512MiB or 256GiB", _size, _SIZE.pattern),
+    RemovalPolicy: ReferenceKind(
+        "removal policy",
+        "retain, destroy, snapshot or retain_on_update_or_delete",
+        _removal_policy,
+        "|".join(policy.name.lower() for policy in RemovalPolicy),
+    ),
+    s3.IBucket: ReferenceKind("bucket", "the name or the ARN of a bucket", _bucket),
+    kms.IKey: ReferenceKind("key", "the ARN of a KMS key", lambda scope, id, text: kms.Key.from_key_arn(scope, id, text)),
+    iam.IRole: ReferenceKind("role", "the name or the ARN of a role", _role),
+    sns.ITopic: ReferenceKind("topic", "the ARN of an SNS topic", _topic),
+    AlarmAction: ReferenceKind(
+        "alarm action", "the ARN of an SNS topic", lambda scope, id, text: SnsAction(_topic(scope, id, text))
+    ),
+    cloudwatch.IAlarm: ReferenceKind(
+        "alarm",
+        "the ARN of a CloudWatch alarm",
+        lambda scope, id, text: cloudwatch.Alarm.from_alarm_arn(scope, id, text),
+    ),
+    cloudwatch.IMetric: METRIC,
+    IArtifactStore: STORE,
+    MeasuredResource: ENDPOINT,
+    ServedModel: SERVED,
+}
+"""By the type that an argument has in Python."""
+SECURITY_GROUP = ReferenceKind(
+    "security group",
+    "the id of a security group",
+    lambda scope, id, text: ec2.SecurityGroup.from_security_group_id(scope, id, text),
+)
+
+
+def existing_vpc(scope: Construct, id: str, *, vpc_id: str, subnet_ids: Sequence[str]) -> ec2.IVpc:
+    """A VPC that exists, with the subnets that jobs and models use.
+
+    Args:
+        scope: the construct to refer to it in.
+        id: its id in that scope.
+        vpc_id: for instance ``vpc-0123456789abcdef0``.
+        subnet_ids: its subnets, in as many Availability Zones as possible.
+    """
+    # No property of this library names the zones of a subnet.
+    zones = [f"zone {number}" for number in range(len(subnet_ids))]
+    return ec2.Vpc.from_vpc_attributes(
+        scope, id, vpc_id=vpc_id, availability_zones=zones, private_subnet_ids=list(subnet_ids)
+    )

@@ -1,0 +1,1 @@
+"""A stack as a file declares it, with all of its constructs."""

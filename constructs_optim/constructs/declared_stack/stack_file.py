@@ -1,0 +1,142 @@
+"""``endpoint.yaml``: a stack of endpoints, stores and jobs, as a file of YAML or JSON declares it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from aws_cdk import App, CfnOutput, Environment, IStackSynthesizer, Stack, Tags, Validations
+from constructs import Construct
+from pydantic import Field, create_model
+
+from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
+from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
+from constructs_optim.constructs.declaration.builder import ACKNOWLEDGE, Builder, Method, Parameter, declared
+from constructs_optim.constructs.declaration.document import DeclarationError, Document, violation
+from constructs_optim.constructs.declaration.schema import Call, call_of, json_schema
+from constructs_optim.constructs.endpoint.declared_endpoint import endpoint_form, store_form
+from constructs_optim.constructs.endpoint.optimized_endpoint import OptimizedEndpoint
+from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboard
+from constructs_optim.constructs.recommendation.model_recommendation import ModelRecommendation
+from constructs_optim.constructs.validation.policy_validation import PolicyValidation
+from constructs_optim.policy import PlatformPolicy
+
+SCHEMA_VERSION = 1
+"""The version of the schema: a file of another one is of another release."""
+SCHEMA_URL = "https://constructs-optim.dev/endpoint.schema.json"
+
+
+class StackFile(Call):
+    """What a file declares besides its constructs."""
+
+    calls: ClassVar[Callable[..., Any]] = Stack
+
+    schema_version: int = Field(
+        default=SCHEMA_VERSION, alias="schema", description="the version of this schema. Default: 1."
+    )
+    stack: str = Field(description="the stack's name.", pattern="^[A-Za-z][A-Za-z0-9-]*$", max_length=128)
+    description: str | None = Field(default=None, description="the stack's description.", max_length=1024)
+    account: str | None = Field(
+        default=None, description="the account's number, in quotes. Default: that of the credentials.", pattern=r"^\d{12}$"
+    )
+    region: str | None = Field(default=None, description="the Region. Default: that of the credentials.")
+    tags: dict[str, str] | None = Field(default=None, description="tags of all resources.")
+    parameters: dict[str, Parameter] | None = Field(
+        default=None, description="parameters of the template, which `${Name}` in text names."
+    )
+
+
+_FLEET = Method("add_endpoint", FleetDashboard.add_endpoint, "list")
+
+
+@cache
+def sections() -> dict[str, type[Call]]:
+    """The models of the constructs that a file declares by their ids, in the order in which they are made."""
+    return {
+        "artifact_stores": store_form(),
+        "optimization_jobs": call_of(OptimizationJob),
+        "optimized_artifacts": call_of(OptimizedArtifact),
+        "endpoints": endpoint_form(OptimizedEndpoint),
+        "model_recommendations": call_of(ModelRecommendation),
+        "fleet_dashboards": declared(FleetDashboard, (_FLEET,)),
+    }
+
+
+@cache
+def stack_form() -> type[StackFile]:
+    """The model of a file."""
+    fields: dict[str, Any] = {
+        name: (dict[str, form], Field(default=None, description=f"{form.__name__} constructs by their ids."))
+        for name, form in sections().items()
+    }
+    return create_model(
+        "StackFile",
+        __base__=StackFile,
+        __doc__="Optimized LLM endpoints on Amazon SageMaker.",
+        **fields,
+        policy=(call_of(PlatformPolicy), Field(default=None, description="the platform's policy, which fails synthesis.")),
+        acknowledge=(ACKNOWLEDGE.form, Field(default=None, description="findings of the stack that are accepted.")),
+        outputs=(dict[str, str], Field(default=None, description="outputs: text with `${Endpoint.endpoint_name}`.")),
+    )
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of files (draft 2020-12), for editors and for what is generated from it."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_URL, **json_schema(stack_form())}
+
+
+class DeclaredStack(Stack):
+    """The stack that a file declares, in an app of its own."""
+
+    def __init__(self, document: Document, *, outdir: Path | None = None, synthesizer: IStackSynthesizer | None = None) -> None:
+        """Make app, stack and constructs.
+
+        Args:
+            document: the file.
+            outdir: the folder of the cloud assembly. Default: what the CDK CLI or the CDK chooses.
+            synthesizer: how the template refers to what is uploaded. Default: by the buckets of ``cdk bootstrap``.
+
+        Raises:
+            DeclarationError: with everything that is wrong in the file.
+        """
+        version = document.value_at(("schema",))
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            fix = f"a newer release of constructs-optim, or a file of schema {SCHEMA_VERSION}"
+            reason = f"the file is of schema {version}, and this release knows schema {SCHEMA_VERSION}"
+            raise DeclarationError([violation(document.at(("schema",)), version, reason, fix)])
+        self.form: Any = document.validated(stack_form())
+        self.app = App(outdir=str(outdir) if outdir is not None else None)
+        env = Environment(
+            account=self.form.account or os.environ.get("CDK_DEFAULT_ACCOUNT"),
+            region=self.form.region or os.environ.get("CDK_DEFAULT_REGION"),
+        )
+        super().__init__(self.app, self.form.stack, description=self.form.description, env=env, synthesizer=synthesizer)
+        for key, value in (self.form.tags or {}).items():
+            Tags.of(self).add(key, value)
+        self._builder = Builder(self, document, self.form.parameters)
+        for name in self.form.parameters or ():
+            self._builder.parameter(name)
+        if self.form.policy is not None:
+            policy: PlatformPolicy = self._builder.value(self.form.policy, ("policy",))
+            Validations.of(self.app).add_plugins(PolicyValidation(policy))
+        for section in sections():
+            for id, form in (getattr(self.form, section) or {}).items():
+                self._builder.construct(form, self, id, (section, id))
+        for number, acknowledgement in enumerate(self.form.acknowledge or ()):
+            arguments = {name: getattr(acknowledgement, name) for name in acknowledgement.model_fields_set}
+            acknowledgement.calls(self, **arguments)
+        for id, text in (self.form.outputs or {}).items():
+            self._builder.output(id, text)
+        self._builder.finish()
+
+    @property
+    def endpoints(self) -> dict[str, OptimizedEndpoint]:
+        """The endpoints by their ids."""
+        return {id: self._builder.made[id] for id in self.form.endpoints or ()}
+
+    def synth(self) -> Path:
+        """Write the cloud assembly; returns its folder."""
+        return Path(self.app.synth().directory)
