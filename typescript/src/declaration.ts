@@ -1,0 +1,2838 @@
+// Written by typescript/generate.py: change it there, or in the Python API.
+
+import {
+  aws_cloudwatch, aws_ec2, aws_iam, aws_kms, aws_s3, aws_sns, Duration, RemovalPolicy, Size,
+} from 'aws-cdk-lib';
+
+/**
+ * A SageMaker endpoint that serves a model after its techniques were applied.
+ */
+export interface EndpointDeclaration {
+  /**
+   * The source of the weights.
+   * @default - no model; `add_component` adds models
+   */
+  readonly model?: Model;
+  /**
+   * The techniques to apply, in order.
+   * @default - none
+   */
+  readonly techniques?: Technique[];
+  /**
+   * The endpoint's instance type, for instance `ml.g5.12xlarge`.
+   * @default - none
+   */
+  readonly instanceType?: string;
+  /**
+   * Instead of `techniques` and `instance_type`, up to five instance types with the techniques for each, the preferred one first. SageMaker launches instances of the first type that has capacity.
+   * @default - none
+   */
+  readonly instancePools?: Pool[];
+  /**
+   * Instead of `techniques` and `instance_type`, what the endpoint has to do. Recipe, instance types, their number and the target of scaling are those of the choice that the lock file has for it.
+   * @default - none
+   */
+  readonly objectives?: Objectives;
+  /**
+   * The store of the artifacts; a read-only one requires `artifact_key`.
+   * @default - one store for the whole stack
+   */
+  readonly artifactStore?: ExistingStore;
+  /**
+   * The key of an artifact in `artifact_store`, 64 hexadecimal digits, of the last job if the recipe has several; may be a token. No job runs then, and the deployment fails if the store has no such artifact.
+   * @default - jobs create the artifacts that the store does not have
+   */
+  readonly artifactKey?: string;
+  /**
+   * Further environment variables of the model's container.
+   * @default - none
+   */
+  readonly environment?: { [key: string]: string };
+  /**
+   * What serves the model, with its settings.
+   * @default - vLLM, unless a technique needs another server
+   */
+  readonly server?: Server;
+  /**
+   * Whether the model is served as an inference component: others can be added then, it scales by copies, also to zero, and requests name it. `ComponentOptions(...)` is yes, with these options.
+   * @default - only if a technique requires it
+   */
+  readonly inferenceComponent?: boolean | ComponentOptions;
+  /**
+   * The production variant: its instances, time limits and routing.
+   * @default - one instance
+   */
+  readonly variant?: VariantOptions;
+  /**
+   * The role and the maximum runtime of optimization and training jobs, and how long the deployment waits for them.
+   * @default - none
+   */
+  readonly jobs?: JobOptions;
+  /**
+   * The alarms and their actions, further metrics, and the price that the dashboard calculates costs with.
+   * @default - alarms without actions
+   */
+  readonly monitoring?: MonitoringOptions;
+  /**
+   * How the endpoint is updated to a changed configuration, and what rolls the update back.
+   * @default - all at once, with the old fleet kept for 10 minutes
+   */
+  readonly updatePolicy?: UpdatePolicy;
+  /**
+   * Settings of asynchronous inference, which queues requests and writes responses to S3.
+   * @default - synchronous inference
+   */
+  readonly asyncInference?: AsyncInference;
+  /**
+   * Settings of the capture of requests and responses in S3.
+   * @default - no capture
+   */
+  readonly dataCapture?: DataCapture;
+  /**
+   * The endpoint's name.
+   * @default - generated from the stack's name and the endpoint's path in it
+   */
+  readonly endpointName?: string;
+  /**
+   * The KMS key of the instances' volumes, for types without NVMe disks.
+   * @default - SageMaker's
+   */
+  readonly encryptionKey?: aws_kms.IKey;
+  /**
+   * The VPC that jobs and model reach the network through, and whether the model's container is isolated from the network.
+   * @default - no VPC, and isolation wherever the techniques allow it
+   */
+  readonly network?: NetworkOptions;
+  /**
+   * The role that SageMaker assumes for the model, and for jobs without a role of their own.
+   * @default - one role for all models of the stack, which may write nothing
+   */
+  readonly role?: aws_iam.IRole;
+  /**
+   * Whether endpoint, configuration and model are deleted with their stack.
+   * @default - they are
+   */
+  readonly removalPolicy?: RemovalPolicy;
+  /**
+   * Serve one more model on the endpoint's instances.
+   * @default - none
+   */
+  readonly components?: { [key: string]: Component };
+  readonly scaling?: Scaling;
+  /**
+   * Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
+   * @default - none
+   */
+  readonly evaluations?: { [key: string]: Evaluation };
+  readonly shadow?: Shadow;
+  readonly dashboard?: Dashboard;
+  /**
+   * Accept the findings of a rule in a construct and below it, for a reason.
+   * @default - none
+   */
+  readonly acknowledge?: Acknowledge[];
+}
+
+/**
+ * A model to serve, created by `huggingface`, `jumpstart` or `s3`.
+ */
+export interface Model {
+  readonly huggingface?: ModelHuggingface;
+  readonly jumpstart?: ModelJumpstart;
+  readonly s3?: ModelS3;
+}
+
+/**
+ * A technique, by its kind.
+ */
+export interface Technique {
+  readonly compilation?: Compilation;
+  readonly kvCache?: KvCache;
+  readonly quantization?: Quantization;
+  readonly sharding?: Sharding;
+  readonly speculativeDecoding?: SpeculativeDecoding;
+  readonly preOptimized?: PreOptimized;
+  readonly medusa?: Medusa;
+  readonly fineTune?: FineTune;
+}
+
+/**
+ * One instance type of an endpoint, and the techniques that prepare the model for it.
+ */
+export interface Pool {
+  /**
+   * For instance `ml.p5.48xlarge`.
+   */
+  readonly instanceType: string;
+  /**
+   * The techniques to apply for this type, in order.
+   * @default - none, on an endpoint without a model
+   */
+  readonly techniques?: Technique[];
+  /**
+   * The key of an artifact that is in the store, as of `OptimizedEndpoint`.
+   * @default - jobs make what is not in the store
+   */
+  readonly artifactKey?: string;
+  /**
+   * More variables of the container on this type, over the endpoint's own.
+   * @default - none
+   */
+  readonly environment?: { [key: string]: string };
+  /**
+   * What serves the model on this type.
+   * @default - the endpoint's
+   */
+  readonly server?: Server;
+}
+
+/**
+ * What an endpoint has to do, and for which requests.
+ */
+export interface Objectives {
+  /**
+   * Tokens of a prompt, on average; `constructs-optim captures` counts those of an endpoint.
+   */
+  readonly inputTokens: number;
+  /**
+   * Tokens of a response, on average.
+   */
+  readonly outputTokens: number;
+  /**
+   * Requests that arrive at the busiest time, at random.
+   * @default - as many as one instance takes within the other objectives
+   */
+  readonly requestsPerSecond?: number;
+  /**
+   * The longest mean time from a request to its first token, in milliseconds; files and commands may write `1s`.
+   * @default - any
+   */
+  readonly timeToFirstToken?: string;
+  /**
+   * The longest mean time between two tokens of a response, likewise.
+   * @default - any
+   */
+  readonly interTokenLatency?: string;
+  /**
+   * What all instances may cost in an hour, in US dollars.
+   * @default - any price
+   */
+  readonly maxPricePerHour?: number;
+  /**
+   * `lossless`, `near-lossless` (8 bits) or `any`.
+   * @default - `near-lossless`
+   */
+  readonly quality?: ObjectivesQuality;
+  /**
+   * The probability that a choice meets all of this with.
+   * @default - 0.8
+   */
+  readonly confidence?: number;
+}
+
+/**
+ * A store that exists.
+ */
+export interface ExistingStore {
+  readonly fromBucket?: ArtifactStoreFromBucket;
+}
+
+/**
+ * What serves the model.
+ */
+export interface Server {
+  readonly vllm?: VllmServer;
+  readonly sglang?: SglangServer;
+  readonly lmi?: LmiServer;
+  readonly textGenerationInference?: TextGenerationInferenceServer;
+}
+
+/**
+ * What a copy of an inference component takes besides accelerators, and where its copies are placed.
+ */
+export interface ComponentOptions {
+  /**
+   * VCPUs that a copy reserves, 0.25 or more.
+   * @default - none
+   */
+  readonly cpuCores?: number;
+  /**
+   * The most host memory that a copy may use.
+   * @default - the service's own limit
+   */
+  readonly maxMemory?: Size;
+  /**
+   * Whether instances keep the model's files and the container's image, which starts further copies sooner.
+   * @default - the service's own, which is yes for instance types with more than 232 GiB of NVMe disks
+   */
+  readonly caching?: boolean;
+  /**
+   * Which instances copies are placed on.
+   * @default - the service's own
+   */
+  readonly placement?: Placement;
+  /**
+   * The type of partition that a copy occupies, of those that the endpoint's `accelerator_partitions` has.
+   * @default - the endpoint's only type; without partitions, a copy takes GPUs
+   */
+  readonly acceleratorPartition?: string;
+}
+
+/**
+ * The endpoint's production variant, in the terms of SageMaker's `ProductionVariant`.
+ */
+export interface VariantOptions {
+  /**
+   * Name of the variant.
+   * @default - `AllTraffic`
+   */
+  readonly name?: string;
+  /**
+   * Instances to start with.
+   * @default - 1, and with inference components as many as their copies take
+   */
+  readonly initialInstanceCount?: number;
+  /**
+   * The fewest instances that SageMaker keeps for inference components.
+   * @default - what the fewest copies take
+   */
+  readonly minInstanceCount?: number;
+  /**
+   * The most that it launches for them.
+   * @default - what their copies take, and one more for updates
+   */
+  readonly maxInstanceCount?: number;
+  /**
+   * The instances' machine image.
+   * @default - the service's choice
+   */
+  readonly inferenceAmiVersion?: string;
+  /**
+   * A reservation that the instances are launched into.
+   * @default - none
+   */
+  readonly capacityReservation?: CapacityReservation;
+  /**
+   * How long loading the model may take, 1 minute to 1 hour.
+   * @default - what the model's JumpStart document says; for other models 1 hour, and 45 minutes for an inference component
+   */
+  readonly containerStartupTimeout?: Duration;
+  /**
+   * How long downloading the model may take, 1 minute to 1 hour.
+   * @default - as for `container_startup_timeout`
+   */
+  readonly modelDataDownloadTimeout?: Duration;
+  /**
+   * How long SageMaker tries to provision an instance, 5 minutes to 1 hour.
+   * @default - the service's own
+   */
+  readonly instanceProvisionTimeout?: Duration;
+  /**
+   * Size of each instance's volume, for types without NVMe disks.
+   * @default - the service's own
+   */
+  readonly volumeSize?: Size;
+  /**
+   * How requests are spread.
+   * @default - to where the fewest requests wait
+   */
+  readonly routing?: Routing;
+  /**
+   * How instances are released that inference components no longer take.
+   * @default - the service's own
+   */
+  readonly scaleIn?: ScaleIn;
+  /**
+   * Whether a session of AWS Systems Manager may be opened in the containers, which are not isolated from the network then; for tests, after AWS Support has enabled it for the account.
+   * @default - no
+   */
+  readonly ssmAccess?: boolean;
+  /**
+   * Where the core dump of a container that crashes is kept.
+   * @default - nowhere
+   */
+  readonly coreDumps?: CoreDumps;
+  /**
+   * The partitions (Multi-Instance GPU) that each GPU is divided into, for inference components that take less than a GPU, for instance `["mig-3g.40gb", "mig-3g.40gb"]`. SageMaker cannot change the partitions of an endpoint: another list makes another endpoint.
+   * @default - GPUs are whole
+   */
+  readonly acceleratorPartitions?: string[];
+  /**
+   * The name of the configuration that an endpoint which was imported keeps (`constructs-optim adopt`); the endpoint is retained when its stack is deleted then. Its own configuration is declared beside it, and the endpoint moves over to that, as its update policy says, when this setting is removed.
+   * @default - its own configuration
+   */
+  readonly existingConfiguration?: string;
+}
+
+/**
+ * How optimization and training jobs run.
+ */
+export interface JobOptions {
+  /**
+   * The role that SageMaker assumes for the jobs.
+   * @default - a role of its own for jobs that copy models with a token; for all others the `role` of the construct, and without one a role for all jobs of the stack
+   */
+  readonly role?: aws_iam.IRole;
+  /**
+   * How long a job may run.
+   * @default - 10 hours; longer for training
+   */
+  readonly maxRuntime?: Duration;
+  /**
+   * How long a job may wait for instances, 30 minutes to 28 days.
+   * @default - the service's own limit
+   */
+  readonly maxPending?: Duration;
+  /**
+   * The training plan whose instances the jobs run on, and on no others.
+   * @default - on demand
+   */
+  readonly capacityReservation?: CapacityReservation;
+  /**
+   * How long the deployment waits for the artifact, at most 12 hours.
+   * @default - 12 hours
+   */
+  readonly timeout?: Duration;
+}
+
+/**
+ * The alarms and metrics of an endpoint, and the price that its dashboard calculates costs with.
+ */
+export interface MonitoringOptions {
+  /**
+   * Which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those on errors, latency and lost capacity.
+   * @default - all but the one on latency, which needs a threshold; `Alarms.none()` for none
+   */
+  readonly alarms?: string | Alarms;
+  /**
+   * What alarms do when something is wrong, 5 at most.
+   * @default - they only show their state
+   */
+  readonly alarmActions?: aws_sns.ITopic[];
+  /**
+   * What alarms do when all is right again, 5 at most.
+   * @default - nothing
+   */
+  readonly okActions?: aws_sns.ITopic[];
+  /**
+   * Metrics beyond the usual ones.
+   * @default - none
+   */
+  readonly observability?: Observability;
+  /**
+   * What one instance costs in an hour, in US dollars, for the dashboard's costs.
+   * @default - no live costs, and the prices that an evaluation published
+   */
+  readonly instancePricePerHour?: number;
+  /**
+   * What a savings plan takes off that price, as a share.
+   * @default - 0
+   */
+  readonly discount?: number;
+  /**
+   * What is done when drafts are accepted less often than they were; the alarm on it is on then.
+   * @default - nothing
+   */
+  readonly speculationCure?: SpeculationCure;
+  /**
+   * The page with a section on each alarm that alarms link to.
+   * @default - `docs/alarms.md` of this library
+   */
+  readonly runbook?: string;
+}
+
+/**
+ * Created by its factories: `all_at_once`, `canary`, `linear` and `rolling`.
+ */
+export interface UpdatePolicy {
+  readonly allAtOnce?: UpdatePolicyAllAtOnce;
+  readonly canary?: UpdatePolicyCanary;
+  readonly linear?: UpdatePolicyLinear;
+  readonly rolling?: UpdatePolicyRolling;
+}
+
+/**
+ * A queue of requests, with responses in S3. Such an endpoint is invoked with `InvokeEndpointAsync`.
+ */
+export interface AsyncInference {
+  /**
+   * The bucket that responses are written to.
+   */
+  readonly bucket: aws_s3.IBucket;
+  /**
+   * The prefix of their keys; failures go to `<prefix>-failures`.
+   * @default - `async`
+   */
+  readonly prefix?: string;
+  /**
+   * The bucket that requests are read from.
+   * @default - `bucket`
+   */
+  readonly inputBucket?: aws_s3.IBucket;
+  /**
+   * Requests that an instance is sent at once, 1 to 1,000.
+   * @default - the service's choice
+   */
+  readonly maxConcurrentInvocationsPerInstance?: number;
+  /**
+   * An SNS topic that is notified of each response.
+   * @default - none
+   */
+  readonly successTopic?: aws_sns.ITopic;
+  /**
+   * An SNS topic that is notified of each failure.
+   * @default - none
+   */
+  readonly errorTopic?: aws_sns.ITopic;
+  /**
+   * The topics whose messages carry the response itself, `SUCCESS_NOTIFICATION_TOPIC` and `ERROR_NOTIFICATION_TOPIC`.
+   * @default - none
+   */
+  readonly includeResponsesIn?: AsyncInferenceIncludeResponsesIn[];
+  /**
+   * The KMS key of the responses.
+   * @default - the bucket's own encryption
+   */
+  readonly encryptionKey?: aws_kms.IKey;
+}
+
+/**
+ * Requests and responses that are kept in S3, for monitoring and evaluation.
+ */
+export interface DataCapture {
+  /**
+   * The bucket that they are written to. It holds prompts and completions: keep it encrypted, and its readers few.
+   */
+  readonly bucket: aws_s3.IBucket;
+  /**
+   * The prefix of their keys.
+   * @default - `captures`
+   */
+  readonly prefix?: string;
+  /**
+   * The share of requests, 0 to 100.
+   * @default - 100
+   */
+  readonly samplingPercentage?: number;
+  /**
+   * Whether requests are captured.
+   * @default - they are
+   */
+  readonly requests?: boolean;
+  /**
+   * Whether responses are captured.
+   * @default - they are
+   */
+  readonly responses?: boolean;
+  /**
+   * The KMS key of the captured files.
+   * @default - the bucket's own encryption
+   */
+  readonly encryptionKey?: aws_kms.IKey;
+  /**
+   * Content types that are kept as text; others are written in base64.
+   * @default - `application/json` and `application/jsonlines`
+   */
+  readonly jsonContentTypes?: string[];
+}
+
+/**
+ * How jobs and models reach the network.
+ */
+export interface NetworkOptions {
+  /**
+   * The VPC that jobs and models reach the network through.
+   * @default - none
+   */
+  readonly vpc?: aws_ec2.IVpc;
+  /**
+   * Default: a new one without ingress.
+   * @default - none
+   */
+  readonly securityGroups?: aws_ec2.ISecurityGroup[];
+  /**
+   * Whether the model's container is isolated from the network; of an endpoint only.
+   * @default - wherever the techniques allow it
+   */
+  readonly isolation?: boolean;
+}
+
+/**
+ * Serve one more model on the endpoint's instances.
+ */
+export interface Component {
+  /**
+   * The source of the weights.
+   */
+  readonly model: Model;
+  /**
+   * The techniques to apply, in order, for the endpoint's instance type.
+   * @default - none
+   */
+  readonly techniques?: Technique[];
+  /**
+   * Instead of `techniques`, on an endpoint with pools: the techniques for each of its types.
+   * @default - none
+   */
+  readonly instancePools?: Pool[];
+  /**
+   * Accelerators (NeuronCores on Inferentia and Trainium) of each copy.
+   * @default - the plan's tensor parallel degree
+   */
+  readonly accelerators?: number;
+  /**
+   * What serves the model, with its settings.
+   * @default - vLLM, unless a technique needs another server
+   */
+  readonly server?: Server;
+  /**
+   * As for the endpoint.
+   * @default - none
+   */
+  readonly artifactKey?: string;
+  /**
+   * The initial number of copies.
+   * @default - 1
+   */
+  readonly copies?: number;
+  /**
+   * Further environment variables of the model's container.
+   * @default - none
+   */
+  readonly environment?: { [key: string]: string };
+  /**
+   * Host memory of each copy.
+   * @default - half of the memory that goes with its accelerators
+   */
+  readonly memory?: Size;
+  /**
+   * Further resources of a copy, and where copies are placed.
+   * @default - the service's own
+   */
+  readonly options?: ComponentOptions;
+  /**
+   * The component's name, in lower case.
+   * @default - generated from its path in the app
+   */
+  readonly componentName?: string;
+  /**
+   * The name of the SageMaker model that a component which was imported keeps (`constructs-optim adopt`); it moves over to `model` when this argument is removed.
+   * @default - `model`
+   */
+  readonly existingModel?: string;
+  /**
+   * Serve a LoRA adapter of this model. Requests name the adapter instead of the component.
+   * @default - none
+   */
+  readonly adapters?: { [key: string]: Adapter };
+  readonly scaling?: Scaling;
+  /**
+   * Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
+   * @default - none
+   */
+  readonly evaluations?: { [key: string]: Evaluation };
+}
+
+/**
+ * Let Application Auto Scaling choose the number of instances, or of an inference component's copies.
+ */
+export interface Scaling {
+  /**
+   * The maximum number of instances or copies.
+   * @default - what the requests of the endpoint's objectives take; without objectives, it is needed
+   */
+  readonly maxCapacity?: number;
+  /**
+   * The minimum. It may be 0 for copies: without requests the last one is removed, and the next request starts one again. A variant keeps at least one instance.
+   * @default - 1
+   */
+  readonly minCapacity?: number;
+  readonly onConcurrency?: OnConcurrency;
+  readonly onInvocations?: OnInvocations;
+  readonly onBacklog?: OnBacklog;
+  readonly onTimeToFirstToken?: OnTimeToFirstToken;
+  readonly onKvCache?: OnKvCache;
+  readonly onQueue?: OnQueue;
+  readonly onTokensPerSecond?: OnTokensPerSecond;
+  /**
+   * Hold any metric, or metric math, near `target`.
+   * @default - none
+   */
+  readonly onMetric?: { [key: string]: OnMetric };
+  /**
+   * Add or remove capacity in steps by the value of a metric, each direction with its own alarm and policy.
+   * @default - none
+   */
+  readonly onSteps?: { [key: string]: OnSteps };
+  /**
+   * Change the range at certain times. Policies go on within the new one.
+   * @default - none
+   */
+  readonly onSchedule?: { [key: string]: OnSchedule };
+  readonly stopOn?: StopOn;
+  readonly startOn?: StartOn;
+}
+
+/**
+ * Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
+ */
+export interface Evaluation {
+  readonly workload?: Workload;
+  readonly afterDeployment?: boolean;
+  readonly schedule?: string;
+  readonly baseline?: EvaluatedModel;
+  readonly instancePricePerHour?: number;
+  readonly discount?: number;
+  readonly timeout?: Duration;
+  readonly require?: Requirements;
+}
+
+/**
+ * Let a candidate answer copies of the requests, and decide whether it is worse than what serves.
+ */
+export interface Shadow {
+  /**
+   * What is compared with the model that serves.
+   */
+  readonly candidate: ShadowCandidate;
+  /**
+   * What the answers are compared by.
+   */
+  readonly checks: AnswerCheck[];
+  /**
+   * The share of the requests that the candidate answers as well, above 0, up to 100.
+   * @default - none
+   */
+  readonly samplePercent?: number;
+  /**
+   * How long the run lasts at most, an hour to 30 days.
+   * @default - 7 days
+   */
+  readonly duration?: Duration;
+  /**
+   * By which share of the pairs a candidate may be worse and pass, 0.02 for 2 points; also for errors.
+   * @default - none
+   */
+  readonly margin?: number;
+  /**
+   * By which share the median latency may be higher, 0.1 for 10 %.
+   * @default - none
+   */
+  readonly latencyTolerance?: number;
+  /**
+   * Whether a candidate that passes takes over.
+   * @default - the shadow ends, and a person decides
+   */
+  readonly promote?: boolean;
+  /**
+   * An SNS topic that is told of the verdict.
+   * @default - none
+   */
+  readonly topic?: aws_sns.ITopic;
+  /**
+   * How many instances of the candidate's type the account may have on endpoints.
+   * @default - not checked
+   */
+  readonly instanceQuota?: number;
+}
+
+/**
+ * The keyword arguments of a call of the Python API.
+ */
+export interface Dashboard {
+  readonly showCosts?: ShowCosts;
+  /**
+   * Show the results of this endpoint's evaluations, beside those of a baseline.
+   * @default - none
+   */
+  readonly showEvaluation?: ShowEvaluation[];
+  /**
+   * Mark a time in every graph over time.
+   * @default - none
+   */
+  readonly addDeployment?: AddDeployment[];
+}
+
+/**
+ * Accept the findings of a rule in a construct and below it, for a reason.
+ */
+export interface Acknowledge {
+  /**
+   * The rule's id, such as `POL031`, or that of another tool with its name before `::`.
+   */
+  readonly rule: string;
+  /**
+   * Why they are acceptable here.
+   */
+  readonly reason: string;
+}
+
+/**
+ * A model of Hugging Face, which a job copies into the artifact store once.
+ */
+export interface ModelHuggingface {
+  /**
+   * For instance `Qwen/Qwen3-32B`.
+   */
+  readonly modelId: string;
+  /**
+   * The commit, of 40 hexadecimal digits.
+   * @default - the one that the app's lock file records, where `constructs-optim lock --model` has looked it up
+   */
+  readonly revision?: string;
+  /**
+   * The ARN of the Secrets Manager secret whose text is a Hugging Face token, for a gated or private model; only the copying job reads it. May be a token of the CDK.
+   * @default - none
+   */
+  readonly tokenSecretArn?: string;
+  /**
+   * The customer managed KMS key of that secret.
+   * @default - Secrets Manager's own
+   */
+  readonly encryptionKeyArn?: string;
+  /**
+   * Whether weights may be pickle files, which run code when they are loaded.
+   * @default - no
+   */
+  readonly allowPickle?: boolean;
+  /**
+   * Whether the model's own Python files are copied, and run by the server (`--trust-remote-code`).
+   * @default - no
+   */
+  readonly allowCode?: boolean;
+  /**
+   * The copying job's instance type and storage, and its environment, for instance `HF_ENDPOINT` of a mirror.
+   * @default - one ml.m5.2xlarge, with storage for the model's files
+   */
+  readonly compute?: TrainingCompute;
+}
+
+/**
+ * A model of SageMaker JumpStart, resolved in the public hub when the stack is deployed.
+ */
+export interface ModelJumpstart {
+  /**
+   * For instance `meta-textgeneration-llama-3-70b-instruct`.
+   */
+  readonly modelId: string;
+  /**
+   * For instance `2.25.0`.
+   * @default - the newest when the stack is first deployed; pin it, so that every stack builds the same artifact
+   */
+  readonly version?: string;
+  /**
+   * Whether you have read and accept the model's licence.
+   * @default - you do not
+   */
+  readonly acceptEula?: boolean;
+}
+
+/**
+ * Uncompressed model files (Hugging Face layout) under an S3 prefix.
+ */
+export interface ModelS3 {
+  /**
+   * For instance `s3://bucket/models/llama/`; may be or contain a token.
+   */
+  readonly uri: string;
+  /**
+   * Passed on for sources that demand it.
+   * @default - it is not
+   */
+  readonly acceptEula?: boolean;
+  /**
+   * The customer managed KMS key that the files are encrypted with; may be a token.
+   * @default - S3's own keys
+   */
+  readonly encryptionKeyArn?: string;
+  /**
+   * The CSV file in S3 that says where the files are, of a model that is served as it is; may be a token.
+   * @default - the model is all files under the prefix
+   */
+  readonly manifestUri?: string;
+  /**
+   * The ETag of that file, so that no other version of it is served.
+   * @default - any version
+   */
+  readonly manifestEtag?: string;
+}
+
+/**
+ * Compilation
+ */
+export interface Compilation {
+  readonly neuron?: NeuronCompilation;
+  readonly tensorrtLlm?: TensorRtLlmCompilation;
+}
+
+/**
+ * Kv Cache
+ */
+export interface KvCache {
+  readonly fp8?: Fp8KvCache;
+}
+
+/**
+ * Quantization
+ */
+export interface Quantization {
+  readonly awq?: AwqQuantization;
+  readonly fp8?: Fp8Quantization;
+  readonly smoothquant?: SmoothQuantization;
+  readonly fp8Block?: Fp8BlockQuantization;
+  readonly fp8Dynamic?: Fp8DynamicQuantization;
+  readonly w4a16?: W4A16Quantization;
+  readonly nvfp4?: Nvfp4Quantization;
+  readonly mxfp4?: Mxfp4Quantization;
+}
+
+/**
+ * Sharding
+ */
+export interface Sharding {
+  readonly fastLoad?: FastLoadSharding;
+}
+
+/**
+ * Speculative Decoding
+ */
+export interface SpeculativeDecoding {
+  readonly sagemakerDraft?: SageMakerDraft;
+  readonly jumpstartDraft?: JumpStartDraft;
+  readonly customDraft?: CustomDraft;
+  readonly eagle?: EagleHeads;
+  readonly ngram?: NgramSpeculation;
+  readonly speculator?: Speculator;
+  readonly mtp?: MultiTokenPrediction;
+}
+
+/**
+ * A configuration that JumpStart has optimized, deployed without a job, with its image, environment and files.
+ */
+export interface PreOptimized {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Its name in the model's hub document.
+   * @default - `lmi-optimized`
+   */
+  readonly config?: string;
+}
+
+/**
+ * Medusa heads: fewer passes of the model for the same output. For Llama and Mistral models at small batches.
+ */
+export interface Medusa {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Instances, spot capacity and warm pool.
+   * @default - one instance of the endpoint's type
+   */
+  readonly compute?: TrainingCompute;
+  /**
+   * S3 prefix with one or more `*.jsonl`; may be or hold a token. docs/medusa.md has the formats.
+   */
+  readonly trainingData: string;
+  /**
+   * S3 prefix likewise: evaluated at each checkpoint, which may stop the training early.
+   * @default - none, and all epochs are run
+   */
+  readonly validationData?: string;
+  /**
+   * Those that differ from the defaults; docs/medusa.md has names, defaults and ranges.
+   * @default - none
+   */
+  readonly hyperparameters?: { [key: string]: any };
+  /**
+   * How many tokens are guessed at once, 1 to 16.
+   * @default - 5
+   */
+  readonly heads?: number;
+  /**
+   * Residual blocks in each head, 1 to 8.
+   * @default - 1
+   */
+  readonly layers?: number;
+  /**
+   * `FineTune(...)` of the model that the heads are trained on.
+   * @default - the original model
+   */
+  readonly base?: FineTune;
+}
+
+/**
+ * Supervised fine-tuning of a Llama or Mistral model, on chats or instructions.
+ */
+export interface FineTune {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Instances, spot capacity and warm pool.
+   * @default - one instance of the endpoint's type
+   */
+  readonly compute?: TrainingCompute;
+  /**
+   * S3 prefix with one or more `*.jsonl`; may be or hold a token. docs/medusa.md has the formats.
+   */
+  readonly trainingData: string;
+  /**
+   * S3 prefix likewise: evaluated at each checkpoint, which may stop the training early.
+   * @default - none, and all epochs are run
+   */
+  readonly validationData?: string;
+  /**
+   * Those that differ from the defaults; docs/medusa.md has names, defaults and ranges.
+   * @default - none
+   */
+  readonly hyperparameters?: { [key: string]: any };
+  /**
+   * `qlora` (adapters on weights of 4 bits), `lora` or `full`.
+   * @default - `qlora`
+   */
+  readonly method?: FineTuneMethod;
+}
+
+/**
+ * A store in a bucket that exists already, of this app or of another.
+ */
+export interface ArtifactStoreFromBucket {
+  /**
+   * For instance `s3.Bucket.from_bucket_name(stack, "Artifacts", "ml-artifacts")`.
+   */
+  readonly bucket: aws_s3.IBucket;
+  /**
+   * The KMS key of its objects.
+   * @default - the key the bucket object knows, if any
+   */
+  readonly encryptionKey?: aws_kms.IKey;
+  /**
+   * Whether artifacts may only be referred to by their keys, as in another account's store that is shared for reading.
+   * @default - they may be created as well
+   */
+  readonly readOnly?: boolean;
+}
+
+/**
+ * AWS's container for vLLM.
+ */
+export interface VllmServer {
+  /**
+   * The tag of the container image, or the beginning of a tag, for instance `0.30.0` or `0.36.0-lmi27`; the lock file records what a beginning is taken for.
+   * @default - the one that the lock file records, and in a new app the newest that serves the model with its techniques
+   */
+  readonly containerVersion?: string;
+  /**
+   * The most tokens of a request, prompt and completion.
+   * @default - the model's own, or what the memory has room for
+   */
+  readonly contextLength?: number;
+  /**
+   * The requests of a batch.
+   * @default - vLLM's own
+   */
+  readonly maxConcurrentRequests?: number;
+  /**
+   * Whether requests share the KV cache of equal beginnings.
+   * @default - vLLM's own, which is yes
+   */
+  readonly prefixCaching?: boolean;
+  /**
+   * Whether long prompts are processed in pieces.
+   * @default - vLLM's own, which is yes
+   */
+  readonly chunkedPrefill?: boolean;
+  /**
+   * How thoughts are told from the reply, for instance `qwen3`.
+   * @default - what the catalog knows of the model
+   */
+  readonly reasoningParser?: string;
+  /**
+   * How tool calls are read, for instance `hermes`.
+   * @default - what the catalog knows
+   */
+  readonly toolCallParser?: string;
+  /**
+   * The limits of LoRA adapters.
+   * @default - none are loaded
+   */
+  readonly adapters?: Adapters;
+}
+
+/**
+ * AWS's container for SGLang.
+ */
+export interface SglangServer {
+  /**
+   * The tag of the container image, or the beginning of a tag, for instance `0.30.0` or `0.36.0-lmi27`; the lock file records what a beginning is taken for.
+   * @default - the one that the lock file records, and in a new app the newest that serves the model with its techniques
+   */
+  readonly containerVersion?: string;
+  /**
+   * As of `VllmServer`, and so are the others, without `adapters`: SGLang has no `/adapters`.
+   * @default - none
+   */
+  readonly contextLength?: number;
+  readonly maxConcurrentRequests?: number;
+  readonly prefixCaching?: boolean;
+  readonly chunkedPrefill?: boolean;
+  readonly reasoningParser?: string;
+  readonly toolCallParser?: string;
+  readonly adapters?: Adapters;
+}
+
+/**
+ * AWS's container for Large Model Inference: djl-serving with vLLM.
+ */
+export interface LmiServer {
+  /**
+   * The tag of the container image, or the beginning of a tag, for instance `0.30.0` or `0.36.0-lmi27`; the lock file records what a beginning is taken for.
+   * @default - the one that the lock file records, and in a new app the newest that serves the model with its techniques
+   */
+  readonly containerVersion?: string;
+  /**
+   * As of `VllmServer`, and so are the others.
+   * @default - none
+   */
+  readonly contextLength?: number;
+  readonly maxConcurrentRequests?: number;
+  readonly prefixCaching?: boolean;
+  readonly chunkedPrefill?: boolean;
+  readonly reasoningParser?: string;
+  readonly toolCallParser?: string;
+  readonly adapters?: Adapters;
+}
+
+/**
+ * AWS's container for Text Generation Inference, which Medusa heads need. It is in maintenance mode.
+ */
+export interface TextGenerationInferenceServer {
+  /**
+   * The tag of the container image, or the beginning of a tag, for instance `0.30.0` or `0.36.0-lmi27`; the lock file records what a beginning is taken for.
+   * @default - the one that the lock file records, and in a new app the newest that serves the model with its techniques
+   */
+  readonly containerVersion?: string;
+}
+
+/**
+ * Which instances the copies of an inference component are placed on.
+ */
+export interface Placement {
+  readonly spread?: PlacementSpread;
+  readonly binpack?: PlacementBinpack;
+}
+
+/**
+ * An ML capacity reservation (a training plan) that an endpoint's instances are launched into, and only there.
+ */
+export interface CapacityReservation {
+  /**
+   * The reservation's ARN.
+   */
+  readonly arn: string;
+}
+
+/**
+ * How an endpoint chooses the instance, or the copy of an inference component, for a request.
+ */
+export interface Routing {
+  readonly leastOutstandingRequests?: RoutingLeastOutstandingRequests;
+  readonly random?: RoutingRandom;
+  readonly prefixAware?: RoutingPrefixAware;
+  readonly kvAware?: RoutingKvAware;
+}
+
+/**
+ * How SageMaker releases the instances of inference components when their copies become fewer.
+ */
+export interface ScaleIn {
+  readonly idleRelease?: ScaleInIdleRelease;
+  readonly consolidation?: ScaleInConsolidation;
+}
+
+/**
+ * Core dumps of the model's container in S3, written when its process crashes.
+ */
+export interface CoreDumps {
+  /**
+   * The bucket that they are written to. A dump has the memory of the process, and so prompts and completions: keep it encrypted, and its readers few.
+   */
+  readonly bucket: aws_s3.IBucket;
+  /**
+   * The prefix of their keys.
+   * @default - `core-dumps`
+   */
+  readonly prefix?: string;
+  /**
+   * The KMS key of the dumps.
+   * @default - the account's own key of Amazon S3
+   */
+  readonly encryptionKey?: aws_kms.IKey;
+}
+
+/**
+ * Which alarms an endpoint has: True for an alarm with its defaults, False for none, or its settings.
+ */
+export interface Alarms {
+  /**
+   * Percent of the requests of the last 5 minutes that ended with a 5xx status.
+   * @default - above 5
+   */
+  readonly errorRate?: AlarmSettings | boolean;
+  /**
+   * Seconds within which 99 of 100 requests have their response. The latency depends on the length of the responses, which only you know: off by default, and it needs a threshold.
+   * @default - none
+   */
+  readonly latency?: AlarmSettings | boolean;
+  /**
+   * Seconds within which nine of ten requests have their first token, by the engine. It depends on the prompts: off by default, and it needs a threshold.
+   * @default - none
+   */
+  readonly timeToFirstToken?: AlarmSettings | boolean;
+  /**
+   * Requests that wait in the engines of all copies, for 10 minutes.
+   * @default - off; with True, above 8
+   */
+  readonly queue?: AlarmSettings | boolean;
+  /**
+   * Percent of the KV cache that running requests occupy, for 15 minutes.
+   * @default - off; with True, above 95
+   */
+  readonly kvCache?: AlarmSettings | boolean;
+  /**
+   * Tokens that a step of speculative decoding brings, for half an hour. It depends on the draft and the prompts: off by default, and it needs a threshold, below which it goes off.
+   * @default - none
+   */
+  readonly acceptanceLength?: AlarmSettings | boolean;
+  /**
+   * Acceptance length of the last half hour, in percent of that of the last 23 hours of the same containers, for half an hour.
+   * @default - off, and on with a `speculation_cure`; with True, below 90
+   */
+  readonly acceptanceDecay?: AlarmSettings | boolean;
+  /**
+   * Requests in flight for each instance or copy, for 15 minutes.
+   * @default - above what the plan is sized for
+   */
+  readonly saturation?: AlarmSettings | boolean;
+  /**
+   * No instance or copy serves requests.
+   * @default - on
+   */
+  readonly zeroCapacity?: AlarmSettings | boolean;
+  /**
+   * Percent in use of the fullest disk of the instances, for 15 minutes.
+   * @default - off; with True, above 90
+   */
+  readonly disk?: AlarmSettings | boolean;
+  /**
+   * An optimization job failed, in this account and region.
+   * @default - on where the stack runs jobs
+   */
+  readonly failedJob?: AlarmSettings | boolean;
+  /**
+   * Days without an evaluation, at most 7.
+   * @default - on where evaluations are declared
+   */
+  readonly staleEvaluation?: AlarmSettings | boolean;
+}
+
+/**
+ * Metrics that SageMaker publishes beyond the usual ones, and how often.
+ */
+export interface Observability {
+  /**
+   * 10, 30, 60, 120, 180, 240 or 300.
+   * @default - 60
+   */
+  readonly frequencySeconds?: number;
+  /**
+   * Invocations and utilization of each instance and container as well.
+   * @default - no
+   */
+  readonly enhanced?: boolean;
+  /**
+   * The metrics of the model's container (its Prometheus endpoint: tokens, time to first token), of each GPU and of each instance, and where copies are placed.
+   * @default - the service's own, which for new configurations is yes
+   */
+  readonly detailed?: boolean;
+}
+
+/**
+ * What is done when drafts are accepted less often than they were. Use its static methods.
+ */
+export interface SpeculationCure {
+  readonly restart?: SpeculationCureRestart;
+  readonly shorterDrafts?: SpeculationCureShorterDrafts;
+  readonly draftsOff?: SpeculationCureDraftsOff;
+  readonly trainAnew?: SpeculationCureTrainAnew;
+}
+
+/**
+ * A second fleet of the same size, which takes all traffic once it is in service.
+ */
+export interface UpdatePolicyAllAtOnce {
+  readonly bakeTime?: Duration;
+  readonly timeout?: Duration;
+  readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
+}
+
+/**
+ * A second fleet that takes a share of the traffic first, and the rest when that went well.
+ */
+export interface UpdatePolicyCanary {
+  readonly bakeTime?: Duration;
+  readonly timeout?: Duration;
+  readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
+  readonly percent?: number;
+  readonly instances?: number;
+  readonly terminationWait?: Duration;
+}
+
+/**
+ * A second fleet that takes the traffic in equal steps.
+ */
+export interface UpdatePolicyLinear {
+  readonly bakeTime?: Duration;
+  readonly timeout?: Duration;
+  readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
+  readonly percent?: number;
+  readonly instances?: number;
+  readonly terminationWait?: Duration;
+}
+
+/**
+ * Batches of instances replaced one after the other: the least additional capacity.
+ */
+export interface UpdatePolicyRolling {
+  /**
+   * Each batch, 5 to 50 % of the instances.
+   * @default - 25, without `instances`
+   */
+  readonly percent?: number;
+  /**
+   * Each batch as a number of instances.
+   * @default - none
+   */
+  readonly instances?: number;
+  /**
+   * Each batch on the way back.
+   * @default - all at once
+   */
+  readonly rollbackPercent?: number;
+  readonly bakeTime?: Duration;
+  readonly timeout?: Duration;
+  readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
+}
+
+/**
+ * Serve a LoRA adapter of this model. Requests name the adapter instead of the component.
+ */
+export interface Adapter {
+  /**
+   * Its archive, `s3://.../*.tar.gz`, of the adapter's weights and configuration; may be a token.
+   */
+  readonly artifactUri: string;
+  /**
+   * The adapter's name.
+   * @default - generated from its path in the app
+   */
+  readonly adapterName?: string;
+}
+
+/**
+ * Hold the requests that each instance or copy works on at once near `target`.
+ */
+export interface OnConcurrency {
+  /**
+   * Requests in flight for each instance or copy, above zero.
+   * @default - seven tenths of what the plan is sized for (its batch size, as far as the KV cache has room): a new copy takes minutes to load, and the other copies take what arrives until then
+   */
+  readonly target?: number;
+  readonly policyName?: string;
+  readonly scaleInCooldown?: Duration;
+  readonly scaleOutCooldown?: Duration;
+  readonly disableScaleIn?: boolean;
+}
+
+/**
+ * Hold the invocations a minute of each instance or copy near `target`.
+ */
+export interface OnInvocations {
+  /**
+   * Invocations a minute for each instance or copy, above zero.
+   * @default - none
+   */
+  readonly target?: number;
+  /**
+   * How long a request takes on average, above zero. The target is then what keeps the default number of requests in flight (see `on_concurrency`).
+   * @default - none
+   */
+  readonly requestSeconds?: number;
+  readonly policyName?: string;
+  readonly scaleInCooldown?: Duration;
+  readonly scaleOutCooldown?: Duration;
+  readonly disableScaleIn?: boolean;
+}
+
+/**
+ * Hold the requests that wait in an asynchronous endpoint's queue, for each instance, near `target`.
+ */
+export interface OnBacklog {
+  /**
+   * Waiting requests for each instance, above zero.
+   * @default - as many as `on_concurrency` holds
+   */
+  readonly target?: number;
+  readonly policyName?: string;
+  readonly scaleInCooldown?: Duration;
+  readonly scaleOutCooldown?: Duration;
+  readonly disableScaleIn?: boolean;
+}
+
+/**
+ * Add capacity while requests wait too long for their first token.
+ */
+export interface OnTimeToFirstToken {
+  /**
+   * Seconds.
+   */
+  readonly target: number;
+  /**
+   * The share of the requests that is to keep it.
+   * @default - 0.9
+   */
+  readonly quantile?: number;
+  readonly policyName?: string;
+  readonly scaleInCooldown?: Duration;
+  readonly scaleOutCooldown?: Duration;
+  readonly disableScaleIn?: boolean;
+}
+
+/**
+ * Hold the share of the KV cache that running requests occupy, on average over the copies, below `target`.
+ */
+export interface OnKvCache {
+  /**
+   * Percent, 95 at most.
+   */
+  readonly target: number;
+  readonly policyName?: string;
+  readonly scaleInCooldown?: Duration;
+  readonly scaleOutCooldown?: Duration;
+  readonly disableScaleIn?: boolean;
+}
+
+/**
+ * Add capacity while more than `target` requests wait in the engine, for each instance or copy.
+ */
+export interface OnQueue {
+  /**
+   * Waiting requests for each instance or copy.
+   */
+  readonly target: number;
+  readonly policyName?: string;
+  readonly scaleInCooldown?: Duration;
+  readonly scaleOutCooldown?: Duration;
+  readonly disableScaleIn?: boolean;
+}
+
+/**
+ * Hold the generated tokens a second, for each instance or copy, below `target`.
+ */
+export interface OnTokensPerSecond {
+  /**
+   * Tokens a second for each instance or copy.
+   */
+  readonly target: number;
+  readonly policyName?: string;
+  readonly scaleInCooldown?: Duration;
+  readonly scaleOutCooldown?: Duration;
+  readonly disableScaleIn?: boolean;
+}
+
+/**
+ * Hold any metric, or metric math, near `target`.
+ */
+export interface OnMetric {
+  /**
+   * What to track.
+   */
+  readonly metric: string;
+  /**
+   * The value to hold, above zero.
+   */
+  readonly target: number;
+  readonly policyName?: string;
+  readonly scaleInCooldown?: Duration;
+  readonly scaleOutCooldown?: Duration;
+  readonly disableScaleIn?: boolean;
+}
+
+/**
+ * Add or remove capacity in steps by the value of a metric, each direction with its own alarm and policy.
+ */
+export interface OnSteps {
+  /**
+   * The metric.
+   */
+  readonly metric: string;
+  /**
+   * What to do at which values, in the metric's own unit, for instance `[ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)]`.
+   */
+  readonly steps: ScalingStep[];
+  /**
+   * What a step's `change` is: `ChangeInCapacity` (the default), `PercentChangeInCapacity` or `ExactCapacity`.
+   * @default - none
+   */
+  readonly adjustment?: string;
+  /**
+   * Pause after a step.
+   * @default - 5 minutes
+   */
+  readonly cooldown?: Duration;
+  /**
+   * With percent, the smallest number to add or remove.
+   * @default - 1
+   */
+  readonly minAdjustmentMagnitude?: number;
+  /**
+   * How many of the metric's last periods count.
+   * @default - 1
+   */
+  readonly evaluationPeriods?: number;
+  /**
+   * In how many of them a step must be reached.
+   * @default - in all
+   */
+  readonly datapointsToAlarm?: number;
+}
+
+/**
+ * Change the range at certain times. Policies go on within the new one.
+ */
+export interface OnSchedule {
+  /**
+   * When, as `aws_applicationautoscaling.Schedule` or as text: `cron(0 7 ? * MON-FRI *)`.
+   */
+  readonly schedule: string;
+  /**
+   * The minimum number of instances or copies from then on.
+   * @default - as before
+   */
+  readonly minCapacity?: number;
+  /**
+   * The maximum from then on.
+   * @default - as before
+   */
+  readonly maxCapacity?: number;
+  readonly timeZone?: string;
+  readonly start?: string;
+  readonly end?: string;
+}
+
+/**
+ * Stop the endpoint at certain times: no copies, and no request that starts one. Artifact and endpoint stay.
+ */
+export interface StopOn {
+  /**
+   * When, as `aws_applicationautoscaling.Schedule` or as text: `cron(0 19 ? * MON-FRI *)`.
+   */
+  readonly schedule: string;
+  /**
+   * The scheduled action's name.
+   * @default - `Stop`
+   */
+  readonly id?: string;
+  readonly timeZone?: string;
+  readonly start?: string;
+  readonly end?: string;
+}
+
+/**
+ * Start the endpoint at certain times, after `stop_on`.
+ */
+export interface StartOn {
+  /**
+   * When, as `aws_applicationautoscaling.Schedule` or as text: `cron(0 7 ? * MON-FRI *)`. A model takes minutes to load: be early.
+   */
+  readonly schedule: string;
+  /**
+   * The scheduled action's name.
+   * @default - `Start`
+   */
+  readonly id?: string;
+  /**
+   * The minimum number of copies from then on.
+   * @default - the range's minimum, and at least 1
+   */
+  readonly minCapacity?: number;
+  /**
+   * The maximum from then on.
+   * @default - the range's maximum
+   */
+  readonly maxCapacity?: number;
+  readonly timeZone?: string;
+  readonly start?: string;
+  readonly end?: string;
+}
+
+/**
+ * Users who send requests all the time: the next request as soon as the previous response is complete.
+ */
+export interface Workload {
+  /**
+   * Users at the same time; every number of users is a measurement of its own.
+   * @default - none
+   */
+  readonly concurrency?: number[];
+  /**
+   * Mean length of a synthetic prompt, in tokens.
+   * @default - none
+   */
+  readonly inputTokens?: number;
+  /**
+   * Its standard deviation.
+   * @default - none
+   */
+  readonly inputTokensStddev?: number;
+  /**
+   * Tokens that are requested.
+   * @default - none
+   */
+  readonly outputTokens?: number;
+  /**
+   * Their standard deviation.
+   * @default - none
+   */
+  readonly outputTokensStddev?: number;
+  /**
+   * A JSON Lines file of your own prompts in S3 (`s3://bucket/key.jsonl`), each line with `text`.
+   * @default - synthetic prompts
+   */
+  readonly prompts?: string;
+  /**
+   * How many are sent at each concurrency.
+   * @default - 100, and eight for each user where that is more, as the requests that are sent before every user has its first response do not count
+   */
+  readonly requests?: number;
+  /**
+   * Instead of `requests`, how long they are sent.
+   * @default - none
+   */
+  readonly durationSeconds?: number;
+  /**
+   * Sent before, and not counted.
+   * @default - none
+   */
+  readonly warmupRequests?: number;
+  /**
+   * The Hugging Face id of the model's tokenizer.
+   * @default - what the service takes
+   */
+  readonly tokenizer?: string;
+  /**
+   * A Secrets Manager secret that holds a Hugging Face token, for a gated tokenizer.
+   * @default - none
+   */
+  readonly tokenSecretArn?: string;
+  /**
+   * How long a response may take.
+   * @default - none
+   */
+  readonly requestTimeoutSeconds?: number;
+  /**
+   * Of the random number generator.
+   * @default - none
+   */
+  readonly seed?: number;
+  /**
+   * Further parameters of the workload, by the service's names; they override the settings above.
+   * @default - none
+   */
+  readonly parameters?: { [key: string]: any };
+}
+
+/**
+ * One side of a comparison.
+ */
+export interface EvaluatedModel {
+  /**
+   * Its name, for instance `baseline`.
+   */
+  readonly label: string;
+  /**
+   * What was evaluated, with the `artifact_key` that its metrics were published with.
+   */
+  readonly served: string;
+  /**
+   * What its instance costs in an hour.
+   * @default - what the evaluation published
+   */
+  readonly instancePricePerHour?: number;
+}
+
+/**
+ * Let a deployment through only if its evaluation meets these requirements; otherwise the stack rolls back.
+ */
+export interface Requirements {
+  /**
+   * Users at the same time, where limits and comparisons hold.
+   * @default - at each that is measured
+   */
+  readonly atConcurrency?: number;
+  /**
+   * How much worse than what it replaces each of `regression_metrics` may be, as a share: 0.05 for 5 %. The first evaluation replaces nothing.
+   * @default - nothing is compared
+   */
+  readonly maxRegression?: number;
+  /**
+   * Names in docs/metrics.md.
+   * @default - median time to first token and inter-token latency, client latency at its 90th percentile, and output tokens a second
+   */
+  readonly regressionMetrics?: string[];
+  /**
+   * Requirements on the completions.
+   * @default - nothing
+   */
+  readonly quality?: QualityRequirement;
+  /**
+   * Whether latencies may not exceed the intervals of the forecast, of an endpoint with objectives.
+   * @default - what is outside is reported
+   */
+  readonly forecast?: boolean;
+  readonly meanTtftMs?: number;
+  readonly p50TtftMs?: number;
+  readonly p90TtftMs?: number;
+  readonly p99TtftMs?: number;
+  readonly meanItlMs?: number;
+  readonly p50ItlMs?: number;
+  readonly p90ItlMs?: number;
+  readonly p99ItlMs?: number;
+  readonly meanClientLatencyMs?: number;
+  readonly p50ClientLatencyMs?: number;
+  readonly p90ClientLatencyMs?: number;
+  readonly p99ClientLatencyMs?: number;
+  readonly minOutputTokensPerSecond?: number;
+  readonly minTotalThroughput?: number;
+  readonly minAcceptanceLength?: number;
+  readonly maxErrorRate?: number;
+  readonly maxPricePerMillionInputTokens?: number;
+  readonly maxPricePerMillionOutputTokens?: number;
+  readonly maxBlendedPricePerMillionTokens?: number;
+}
+
+/**
+ * What may take an endpoint's place: the same model with other techniques, or another model.
+ */
+export interface ShadowCandidate {
+  /**
+   * The techniques to apply, in order.
+   * @default - none
+   */
+  readonly techniques?: Technique[];
+  /**
+   * The source of the weights.
+   * @default - the endpoint's
+   */
+  readonly model?: Model;
+  /**
+   * 
+   * @default - the endpoint's
+   */
+  readonly instanceType?: string;
+  /**
+   * How many instances answer the copies.
+   * @default - 1
+   */
+  readonly instanceCount?: number;
+  /**
+   * What serves it.
+   * @default - the endpoint's
+   */
+  readonly server?: Server;
+  /**
+   * More variables of its container.
+   * @default - the endpoint's
+   */
+  readonly environment?: { [key: string]: string };
+  /**
+   * The key of an artifact that is in the store, as of `OptimizedEndpoint`.
+   * @default - jobs make what is not in the store
+   */
+  readonly artifactKey?: string;
+}
+
+/**
+ * What answers of a candidate are compared with those of production by. Use its class methods.
+ */
+export interface AnswerCheck {
+  readonly answered?: AnswerCheckAnswered;
+  readonly jsonValid?: AnswerCheckJsonValid;
+  readonly toolCalls?: AnswerCheckToolCalls;
+  readonly reference?: AnswerCheckReference;
+  readonly judge?: AnswerCheckJudge;
+  readonly exactMatch?: AnswerCheckExactMatch;
+  readonly topToken?: AnswerCheckTopToken;
+}
+
+/**
+ * Show the cost of the running instances, and evaluations' prices at this price instead of the published one.
+ */
+export interface ShowCosts {
+  /**
+   * What one instance costs in an hour, in US dollars.
+   */
+  readonly instancePricePerHour: number;
+  /**
+   * The discount of a savings plan, as a share.
+   * @default - 0
+   */
+  readonly discount?: number;
+}
+
+/**
+ * Show the results of this endpoint's evaluations, beside those of a baseline.
+ */
+export interface ShowEvaluation {
+  /**
+   * The numbers of users that were simulated.
+   */
+  readonly concurrencies: number[];
+  /**
+   * What to compare with: another endpoint, or another artifact on this one.
+   * @default - nothing
+   */
+  readonly baseline?: EvaluatedModel;
+  /**
+   * The name of this endpoint in the comparison.
+   * @default - `optimized`
+   */
+  readonly label?: string;
+}
+
+/**
+ * Mark a time in every graph over time.
+ */
+export interface AddDeployment {
+  /**
+   * When, in ISO 8601 with a time zone: `2026-11-21T14:00:00Z`. May be a token.
+   */
+  readonly at: string;
+  /**
+   * The text beside it, for instance a release.
+   * @default - `deployment`
+   */
+  readonly label?: string;
+}
+
+/**
+ * The compute resources of a training job.
+ */
+export interface TrainingCompute {
+  /**
+   * For instance `ml.g5.12xlarge`.
+   * @default - the endpoint's
+   */
+  readonly instanceType?: string;
+  /**
+   * Instances that train together; each of their accelerators has the whole model.
+   * @default - 1
+   */
+  readonly instanceCount?: number;
+  /**
+   * Storage in GB, where the instance type has no disks of its own.
+   * @default - 100
+   */
+  readonly volumeSizeGb?: number;
+  /**
+   * Whether it runs on spot capacity, which costs less and may be interrupted; the job resumes from its last checkpoint.
+   * @default - no
+   */
+  readonly spot?: boolean;
+  /**
+   * With `spot`, the maximum time of waiting for capacity, in addition to the runtime.
+   * @default - 86,400 (a day)
+   */
+  readonly spotWaitSeconds?: number;
+  /**
+   * How long the instances are kept for another job of the same kind (a warm pool, which is charged for); at most 21,600.
+   * @default - none
+   */
+  readonly keepAliveSeconds?: number;
+  /**
+   * Variables of the container, for instance `PIP_INDEX_URL` of a mirror that a VPC reaches. The template shows them: no secrets.
+   * @default - none
+   */
+  readonly environment?: { [key: string]: string };
+}
+
+/**
+ * For inf2, trn1 and trn1n instances. The artifact fits exactly these shapes and this precision.
+ */
+export interface NeuronCompilation {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Precision of the weights: fp16, bf16 or fp32.
+   * @default - fp16
+   */
+  readonly dtype?: NeuronCompilationDtype;
+  /**
+   * Requests at once.
+   * @default - 4
+   */
+  readonly maximumBatchSize?: number;
+  /**
+   * The Neuron compiler's `-O`: 1 compiles fastest, 3 runs fastest.
+   * @default - 2
+   */
+  readonly optimizeLevel?: number;
+  /**
+   * Tokens of a request, prompt and completion.
+   * @default - 2048
+   */
+  readonly maximumSequenceLength?: number;
+}
+
+/**
+ * A TensorRT-LLM engine for GPUs: for these shapes, and for this kind of GPU.
+ */
+export interface TensorRtLlmCompilation {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Tokens of a prompt.
+   * @default - 1024
+   */
+  readonly maximumInputLength?: number;
+  /**
+   * Tokens of a completion.
+   * @default - 512
+   */
+  readonly maximumOutputLength?: number;
+  /**
+   * Requests at once.
+   * @default - 64
+   */
+  readonly maximumBatchSize?: number;
+}
+
+/**
+ * A KV cache in FP8: twice the tokens in the same memory, without a job. For GPUs with FP8.
+ */
+export interface Fp8KvCache {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+}
+
+/**
+ * AWQ: activation-aware quantization of the weights to INT4, activations as they are. For GPUs.
+ */
+export interface AwqQuantization {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * A ready-made AWQ checkpoint of the model, which needs no job.
+   * @default - none
+   */
+  readonly checkpoint?: Model;
+  /**
+   * Weights that share a scale: 32, 64 or 128.
+   * @default - 128
+   */
+  readonly groupSize?: number;
+  /**
+   * Names of layers left as they are.
+   * @default - none
+   */
+  readonly ignoredLayers?: string[];
+}
+
+/**
+ * FP8: weights and activations in 8-bit floating point. For GPUs.
+ */
+export interface Fp8Quantization {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * A ready-made FP8 checkpoint of the model, which needs no job.
+   * @default - none
+   */
+  readonly checkpoint?: Model;
+  /**
+   * FP8 calibrates the activations' scales on samples; FP8_DYNAMIC computes them at run time.
+   * @default - FP8
+   */
+  readonly scheme?: Fp8QuantizationScheme;
+  /**
+   * Names of layers left as they are.
+   * @default - `lm_head`
+   */
+  readonly ignoredLayers?: string[];
+  /**
+   * Samples to calibrate on.
+   * @default - 512
+   */
+  readonly calibrationSize?: number;
+  /**
+   * Tokens of a sample.
+   * @default - 2048
+   */
+  readonly calibrationLength?: number;
+}
+
+/**
+ * SmoothQuant: weights and activations in INT8, with the outliers of the activations moved into the weights.
+ */
+export interface SmoothQuantization {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  readonly checkpoint?: Model;
+  /**
+   * How much of the activations' range is moved into the weights, 0 to 1.
+   * @default - 0.8
+   */
+  readonly alpha?: number;
+  /**
+   * Whether each token has its own scale.
+   * @default - no
+   */
+  readonly perToken?: boolean;
+  /**
+   * Whether each channel has its own scale.
+   * @default - no
+   */
+  readonly perChannel?: boolean;
+  /**
+   * Samples to calibrate on.
+   * @default - 512
+   */
+  readonly calibrationSize?: number;
+}
+
+/**
+ * FP8 with a scale for each block of 128 by 128 weights; activations are scaled at run time. For GPUs.
+ */
+export interface Fp8BlockQuantization {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * The job's instance and storage.
+   * @default - one instance of the endpoint's type
+   */
+  readonly compute?: TrainingCompute;
+  /**
+   * A ready-made checkpoint of the model, which needs no job.
+   * @default - none
+   */
+  readonly checkpoint?: Model;
+  /**
+   * Names of layers left as they are; `re:` begins a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   */
+  readonly ignoredLayers?: string[];
+}
+
+/**
+ * FP8 with a scale for each row of weights; activations are scaled at run time, token by token. For GPUs.
+ */
+export interface Fp8DynamicQuantization {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * The job's instance and storage.
+   * @default - one instance of the endpoint's type
+   */
+  readonly compute?: TrainingCompute;
+  /**
+   * A ready-made checkpoint of the model, which needs no job.
+   * @default - none
+   */
+  readonly checkpoint?: Model;
+  /**
+   * Names of layers left as they are; `re:` begins a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   */
+  readonly ignoredLayers?: string[];
+}
+
+/**
+ * W4A16: weights in INT4, 128 of which share a scale; activations stay in 16 bits. For GPUs.
+ */
+export interface W4A16Quantization {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * The job's instance and storage.
+   * @default - one instance of the endpoint's type
+   */
+  readonly compute?: TrainingCompute;
+  /**
+   * A ready-made checkpoint of the model, which needs no job.
+   * @default - none
+   */
+  readonly checkpoint?: Model;
+  /**
+   * Names of layers left as they are; `re:` begins a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   */
+  readonly ignoredLayers?: string[];
+  /**
+   * S3 prefix with one or more `*.jsonl` of samples, which a job needs; docs/medusa.md has the formats. May be or hold a token.
+   * @default - none
+   */
+  readonly calibrationData?: string;
+  /**
+   * Samples at most.
+   * @default - 512
+   */
+  readonly calibrationSize?: number;
+  /**
+   * Tokens of a sample at most.
+   * @default - 2048
+   */
+  readonly calibrationLength?: number;
+  /**
+   * `gptq` rounds a weight by what the rounding of those before it has changed, `awq` scales the weights that count most.
+   * @default - `gptq`
+   */
+  readonly algorithm?: W4A16QuantizationAlgorithm;
+}
+
+/**
+ * NVFP4: 4-bit floating point with a scale for each 16 weights. Blackwell computes in it; other GPUs in 16 bits.
+ */
+export interface Nvfp4Quantization {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * The job's instance and storage.
+   * @default - one instance of the endpoint's type
+   */
+  readonly compute?: TrainingCompute;
+  /**
+   * A ready-made checkpoint of the model, which needs no job.
+   * @default - none
+   */
+  readonly checkpoint?: Model;
+  /**
+   * Names of layers left as they are; `re:` begins a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   */
+  readonly ignoredLayers?: string[];
+  /**
+   * S3 prefix with one or more `*.jsonl` of samples, which a job needs; docs/medusa.md has the formats. May be or hold a token.
+   * @default - none
+   */
+  readonly calibrationData?: string;
+  /**
+   * Samples at most.
+   * @default - 512
+   */
+  readonly calibrationSize?: number;
+  /**
+   * Tokens of a sample at most.
+   * @default - 2048
+   */
+  readonly calibrationLength?: number;
+}
+
+/**
+ * MXFP4: 4-bit floating point with a scale for each 32 weights, as of gpt-oss. For GPUs.
+ */
+export interface Mxfp4Quantization {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * The job's instance and storage.
+   * @default - one instance of the endpoint's type
+   */
+  readonly compute?: TrainingCompute;
+  /**
+   * A ready-made checkpoint of the model, which needs no job.
+   * @default - none
+   */
+  readonly checkpoint?: Model;
+  /**
+   * Names of layers left as they are; `re:` begins a regular expression.
+   * @default - output layer, embeddings, routers, recurrent layers, and what reads images and sound
+   */
+  readonly ignoredLayers?: string[];
+}
+
+/**
+ * Shards for the fast model loader, streamed from S3 straight into accelerator memory. For GPUs.
+ */
+export interface FastLoadSharding {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+}
+
+/**
+ * The draft that SageMaker provides for a JumpStart model: no job, no extra cost.
+ */
+export interface SageMakerDraft {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Tokens it proposes at once.
+   * @default - 4
+   */
+  readonly speculativeTokens?: number;
+}
+
+/**
+ * Another, smaller JumpStart model as the draft.
+ */
+export interface JumpStartDraft {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Tokens it proposes at once.
+   * @default - 4
+   */
+  readonly speculativeTokens?: number;
+  /**
+   * For instance `meta-textgeneration-llama-3-2-1b`.
+   */
+  readonly modelId: string;
+  /**
+   * Its version.
+   * @default - the newest when the stack is first deployed
+   */
+  readonly version?: string;
+  /**
+   * Whether you have read and accept the draft's own licence.
+   * @default - you do not
+   */
+  readonly acceptEula?: boolean;
+}
+
+/**
+ * A draft model of your own, with the tokenizer of the model it drafts for.
+ */
+export interface CustomDraft {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Tokens it proposes at once.
+   * @default - 4
+   */
+  readonly speculativeTokens?: number;
+  /**
+   * Where its files come from, for instance `Model.huggingface("Qwen/Qwen3-0.6B")`. This, or `uri`.
+   * @default - none
+   */
+  readonly model?: Model;
+  /**
+   * S3 prefix of its uncompressed files; may be or contain a token.
+   * @default - none
+   */
+  readonly uri?: string;
+  /**
+   * Passed on for sources that demand it, with `uri`.
+   * @default - it is not
+   */
+  readonly acceptEula?: boolean;
+}
+
+/**
+ * EAGLE heads, trained on the model by a job and served beside it.
+ */
+export interface EagleHeads {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * S3 prefix of prompts of your own, which may hold tokens, or what an endpoint has captured in a day or a month, `endpoint.captured.during("2026-11")`.
+   * @default - SageMaker's data
+   */
+  readonly trainingData?: string | CapturedTraffic;
+  /**
+   * Tokens they propose at once.
+   * @default - 5
+   */
+  readonly speculativeTokens?: number;
+}
+
+/**
+ * Proposes tokens that followed the same words earlier in the prompt or completion: no draft, no memory.
+ */
+export interface NgramSpeculation {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Tokens it proposes at once.
+   * @default - 5
+   */
+  readonly speculativeTokens?: number;
+  /**
+   * The longest sequence of tokens that is searched for.
+   * @default - 4
+   */
+  readonly promptLookupMax?: number;
+}
+
+/**
+ * A published speculator: heads or a small model that were trained to draft for exactly this model. No job.
+ */
+export interface Speculator {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Where its files come from, for instance `Model.huggingface("RedHatAI/Qwen3-32B-speculator.eagle3")`.
+   */
+  readonly model: Model;
+  /**
+   * What it is: `eagle3`, `eagle`, `dflash`, `dspark`, `medusa`, or `mtp` for an assistant of Gemma 4.
+   * @default - what the catalog knows, else by its name, and `eagle3` where the name has none of them
+   */
+  readonly method?: SpeculatorMethod;
+  /**
+   * Tokens it proposes at once.
+   * @default - what vLLM's recipe of the model says, or else 3
+   */
+  readonly speculativeTokens?: number;
+}
+
+/**
+ * The heads for multi-token prediction (MTP) that the model itself has, as of DeepSeek, GLM and Qwen3.5. No job.
+ */
+export interface MultiTokenPrediction {
+  /**
+   * Accelerators (NeuronCores on Neuron devices) per copy of the model.
+   * @default - all of the instance
+   */
+  readonly tensorParallelDegree?: number;
+  /**
+   * Tokens they propose at once.
+   * @default - what vLLM's recipe of the model says, or else 1, the best where many requests run at once
+   */
+  readonly speculativeTokens?: number;
+}
+
+/**
+ * The LoRA adapters that a model's container can load beside the model.
+ */
+export interface Adapters {
+  /**
+   * Adapters in the accelerators' memory at once.
+   * @default - 4
+   */
+  readonly maxLoaded?: number;
+  /**
+   * Adapters kept in the host's memory, `max_loaded` at least.
+   * @default - the server's own
+   */
+  readonly maxCached?: number;
+  /**
+   * The largest rank of an adapter, one of those that vLLM has (`config/lora.py`).
+   * @default - 64
+   */
+  readonly maxRank?: number;
+}
+
+/**
+ * Evenly over the instances: fewer copies are lost with one of them.
+ */
+export interface PlacementSpread {
+  /**
+   * How many copies more than another an Availability Zone may have, 0 to 100; a limit that SageMaker keeps where capacity allows it.
+   * @default - 0
+   */
+  readonly maxZoneImbalance?: number;
+}
+
+/**
+ * On as few instances as possible.
+ */
+export interface PlacementBinpack {
+  /**
+   * As for `spread`.
+   * @default - none
+   */
+  readonly maxZoneImbalance?: number;
+}
+
+/**
+ * To the instance or copy with the fewest outstanding requests. The default.
+ */
+export interface RoutingLeastOutstandingRequests {
+}
+
+/**
+ * To a random instance or copy.
+ */
+export interface RoutingRandom {
+}
+
+/**
+ * Requests with the same prompt prefix go to the same instance or copy, whose KV cache holds the prefix.
+ */
+export interface RoutingPrefixAware {
+  /**
+   * How much of a request is compared, 1,024 to 65,536: bytes of the body, or characters of the messages with the OpenAI-compatible API.
+   * @default - 4,096
+   */
+  readonly prefixLength?: number;
+  /**
+   * Concurrent requests, 1 to 1,024, from which on another is chosen.
+   * @default - 64
+   */
+  readonly concurrencyThreshold?: number;
+}
+
+/**
+ * To an instance or copy whose KV cache holds the start of the prompt and that is not too busy.
+ */
+export interface RoutingKvAware {
+}
+
+/**
+ * Only instances without a copy are released.
+ */
+export interface ScaleInIdleRelease {
+}
+
+/**
+ * Copies are moved onto fewer instances, as far as their placement allows it, and the others are released.
+ */
+export interface ScaleInConsolidation {
+  /**
+   * The most instances that are released at a time, 1 to 100.
+   * @default - 1
+   */
+  readonly maxStepSize?: number;
+  /**
+   * Minutes after the endpoint's last change, 5 to 1,440.
+   * @default - 20
+   */
+  readonly cooldownMinutes?: number;
+}
+
+/**
+ * The settings of one alarm. None: the alarm's default, which docs/alarms.md lists.
+ */
+export interface AlarmSettings {
+  /**
+   * The limit, in the alarm's unit; docs/alarms.md says on which side of it an alarm goes off.
+   * @default - none
+   */
+  readonly threshold?: number;
+  /**
+   * The period that values are aggregated over: 10, 20, 30 or a multiple of 60.
+   * @default - none
+   */
+  readonly periodSeconds?: number;
+  /**
+   * How many of the latest periods are evaluated.
+   * @default - none
+   */
+  readonly evaluationPeriods?: number;
+  /**
+   * In how many of them the limit must be violated.
+   * @default - none
+   */
+  readonly datapointsToAlarm?: number;
+  /**
+   * With fewer failed requests in a period, the error rate counts as zero.
+   * @default - none
+   */
+  readonly minimumCount?: number;
+  /**
+   * Whether its actions are run; without, it only shows its state.
+   * @default - they are
+   */
+  readonly actionsEnabled?: boolean;
+}
+
+/**
+ * Replace the instances with new ones, by itself, as the endpoint's update policy says.
+ */
+export interface SpeculationCureRestart {
+  /**
+   * The least hours between two restarts, 1 to 720.
+   * @default - 12
+   */
+  readonly atMostEveryHours?: number;
+}
+
+/**
+ * Propose fewer tokens at once.
+ */
+export interface SpeculationCureShorterDrafts {
+  /**
+   * How many, fewer than the technique proposes.
+   */
+  readonly speculativeTokens: number;
+}
+
+/**
+ * Serve without speculative decoding.
+ */
+export interface SpeculationCureDraftsOff {
+}
+
+/**
+ * Train EAGLE heads on what the endpoint has captured since.
+ */
+export interface SpeculationCureTrainAnew {
+}
+
+/**
+ * By how much to scale while a metric is within bounds.
+ */
+export interface ScalingStep {
+  /**
+   * Instances or copies to add, or to remove where negative; percent of them with `PercentChangeInCapacity`, and their new number with `ExactCapacity`.
+   */
+  readonly change: number;
+  /**
+   * The lower bound, inclusive for a step that adds, which needs it.
+   * @default - none
+   */
+  readonly lower?: number;
+  /**
+   * The upper bound, inclusive for a step that removes, which needs it.
+   * @default - where the next step begins; the last step is unbounded
+   */
+  readonly upper?: number;
+}
+
+/**
+ * A comparison of completions with those of the replaced endpoint, for the same prompts.
+ */
+export interface QualityRequirement {
+  /**
+   * A JSON Lines file in S3; lines have `text`, `prompt` or `inputs`, which are sent without a chat template (SGLang has chats alone: as a user's message), or `messages`, and may have a `reference` to compare with instead.
+   */
+  readonly prompts: string;
+  /**
+   * The share of completions that must be the same, where neither side changes the weights.
+   * @default - 0.9, since half precision rounds now and then in favour of another token
+   */
+  readonly minIdentical?: number;
+  /**
+   * The mean difference that is allowed from the baseline's completions, as a share of their words.
+   * @default - none
+   */
+  readonly maxDifference?: number;
+  /**
+   * Of a completion.
+   * @default - none
+   */
+  readonly maxTokens?: number;
+  /**
+   * How many of the prompts are sent at most.
+   * @default - none
+   */
+  readonly mostPrompts?: number;
+}
+
+/**
+ * There is an answer: text, or a call of a tool.
+ */
+export interface AnswerCheckAnswered {
+}
+
+/**
+ * The answer is JSON, where a request's `response_format` asks for it.
+ */
+export interface AnswerCheckJsonValid {
+}
+
+/**
+ * Where production calls tools, the candidate does, with arguments that fit the request's schema.
+ */
+export interface AnswerCheckToolCalls {
+}
+
+/**
+ * The answer is the one of a file in S3, for the prompts that it has.
+ */
+export interface AnswerCheckReference {
+  readonly uri: string;
+}
+
+/**
+ * A Lambda function says of both answers whether they are right.
+ */
+export interface AnswerCheckJudge {
+  readonly functionArn: string;
+}
+
+/**
+ * The texts are the same, for requests with temperature 0, in a share of the pairs.
+ */
+export interface AnswerCheckExactMatch {
+  readonly atLeast: number;
+}
+
+/**
+ * The most likely first token is the same, where responses have `top_logprobs`, in a share of the pairs.
+ */
+export interface AnswerCheckTopToken {
+  readonly atLeast: number;
+}
+
+/**
+ * Captured requests and answers; `endpoint.captured`, or `DataCapture.captured(...)`.
+ */
+export interface CapturedTraffic {
+  /**
+   * S3 prefix of a variant's captures, without a slash at its end; may hold tokens.
+   */
+  readonly uri: string;
+  /**
+   * A day or a month in UTC, `2026-11-07` or `2026-11`.
+   * @default - all, which grows while it is captured
+   */
+  readonly period?: string;
+  /**
+   * Whether requests are captured.
+   * @default - they are
+   */
+  readonly requests?: boolean;
+  /**
+   * Whether responses are captured.
+   * @default - they are
+   */
+  readonly responses?: boolean;
+  /**
+   * The KMS key that data capture encrypts its files with.
+   * @default - none
+   */
+  readonly encryptionKeyArn?: string;
+}
+
+/** Objectives Quality */
+export enum ObjectivesQuality {
+  /** lossless */
+  LOSSLESS = 'lossless',
+  /** near-lossless */
+  NEAR_LOSSLESS = 'near-lossless',
+  /** any */
+  ANY = 'any',
+}
+
+/** Async Inference Include Responses In */
+export enum AsyncInferenceIncludeResponsesIn {
+  /** SUCCESS_NOTIFICATION_TOPIC */
+  SUCCESS_NOTIFICATION_TOPIC = 'SUCCESS_NOTIFICATION_TOPIC',
+  /** ERROR_NOTIFICATION_TOPIC */
+  ERROR_NOTIFICATION_TOPIC = 'ERROR_NOTIFICATION_TOPIC',
+}
+
+/** Fine Tune Method */
+export enum FineTuneMethod {
+  /** qlora */
+  QLORA = 'qlora',
+  /** lora */
+  LORA = 'lora',
+  /** full */
+  FULL = 'full',
+}
+
+/** Neuron Compilation Dtype */
+export enum NeuronCompilationDtype {
+  /** fp16 */
+  FP16 = 'fp16',
+  /** bf16 */
+  BF16 = 'bf16',
+  /** fp32 */
+  FP32 = 'fp32',
+}
+
+/** Fp8 Quantization Scheme */
+export enum Fp8QuantizationScheme {
+  /** FP8 */
+  FP8 = 'FP8',
+  /** FP8_DYNAMIC */
+  FP8_DYNAMIC = 'FP8_DYNAMIC',
+}
+
+/** W4 A16 Quantization Algorithm */
+export enum W4A16QuantizationAlgorithm {
+  /** gptq */
+  GPTQ = 'gptq',
+  /** awq */
+  AWQ = 'awq',
+}
+
+/** Speculator Method */
+export enum SpeculatorMethod {
+  /** eagle3 */
+  EAGLE3 = 'eagle3',
+  /** eagle */
+  EAGLE = 'eagle',
+  /** dflash */
+  DFLASH = 'dflash',
+  /** dspark */
+  DSPARK = 'dspark',
+  /** medusa */
+  MEDUSA = 'medusa',
+  /** mtp */
+  MTP = 'mtp',
+}
+
+/** A metric that SageMaker publishes of a running endpoint. */
+export enum EndpointMetric {
+  /**
+   * Invocations. Requests that were sent to the endpoint.
+   */
+  INVOCATIONS = 'invocations',
+  /**
+   * Invocations per instance or copy. Requests, divided by the instances of the variant or the copies of the inference component.
+   */
+  INVOCATIONS_PER_COPY = 'invocations_per_copy',
+  /**
+   * Model latency. Time from SageMaker's request to the model's container to its whole response.
+   */
+  MODEL_LATENCY = 'model_latency',
+  /**
+   * Overhead latency. Time that SageMaker adds: from the client's request to the response, without the model latency.
+   */
+  OVERHEAD_LATENCY = 'overhead_latency',
+  /**
+   * Time to first chunk. Time from a streaming request to the first chunk of its response: the live counterpart of the time to first token.
+   */
+  FIRST_CHUNK_LATENCY = 'first_chunk_latency',
+  /**
+   * Time to first chunk, of the model. The model's share of the time to the first chunk.
+   */
+  FIRST_CHUNK_MODEL_LATENCY = 'first_chunk_model_latency',
+  /**
+   * Time to first chunk, overhead. SageMaker's share of the time to the first chunk.
+   */
+  FIRST_CHUNK_OVERHEAD_LATENCY = 'first_chunk_overhead_latency',
+  /**
+   * Concurrent requests per model copy. Requests that a copy of the model has at once; published every 10 seconds.
+   */
+  CONCURRENT_REQUESTS = 'concurrent_requests',
+  /**
+   * 4xx errors. Requests that the model answered with a 4xx status: what a client sent was wrong.
+   */
+  INVOCATION_4XX_ERRORS = 'invocation_4xx_errors',
+  /**
+   * 5xx errors. Requests that the model answered with a 5xx status: the endpoint failed.
+   */
+  INVOCATION_5XX_ERRORS = 'invocation_5xx_errors',
+  /**
+   * Model errors. Requests that the model's container did not answer with a 2xx status: 4xx and 5xx, broken connections, malformed answers and timeouts.
+   */
+  INVOCATION_MODEL_ERRORS = 'invocation_model_errors',
+  /**
+   * Mid-stream errors. Streaming responses that failed after they had begun.
+   */
+  MID_STREAM_ERRORS = 'mid_stream_errors',
+  /**
+   * Requests without capacity. Requests that failed because no copy of the inference component was there.
+   */
+  NO_CAPACITY_FAILURES = 'no_capacity_failures',
+  /**
+   * Queue without capacity. Whether requests wait in an asynchronous endpoint's queue while it has no instance: 1 or 0.
+   */
+  BACKLOG_WITHOUT_CAPACITY = 'backlog_without_capacity',
+  /**
+   * GPU utilization. How busy the GPUs are.
+   */
+  GPU_UTILIZATION = 'gpu_utilization',
+  /**
+   * GPU memory utilization. How much of the GPUs' memory is in use; always high where the container reserves the KV cache at its start.
+   */
+  GPU_MEMORY_UTILIZATION = 'gpu_memory_utilization',
+  /**
+   * GPU reservation. Share of the instances' GPUs that inference components have reserved.
+   */
+  GPU_RESERVATION = 'gpu_reservation',
+  /**
+   * CPU utilization. How busy the vCPUs are.
+   */
+  CPU_UTILIZATION = 'cpu_utilization',
+  /**
+   * CPU reservation. Share of the instances' vCPUs that inference components have reserved.
+   */
+  CPU_RESERVATION = 'cpu_reservation',
+  /**
+   * Memory utilization. How much of the memory is in use: the instance's, or what the inference component reserved.
+   */
+  MEMORY_UTILIZATION = 'memory_utilization',
+  /**
+   * Memory reservation. Share of the instances' memory that inference components have reserved.
+   */
+  MEMORY_RESERVATION = 'memory_reservation',
+  /**
+   * Disk utilization. How much of the instances' disks is in use.
+   */
+  DISK_UTILIZATION = 'disk_utilization',
+  /**
+   * Reports of instances or copies. Reports of CPU utilization in a period: each instance, or copy of an inference component, sends one every 60 seconds.
+   */
+  COPY_REPORTS = 'copy_reports',
+  /**
+   * Reports of instances. Reports of memory utilization in a period: each instance sends one every 60 seconds.
+   */
+  INSTANCE_REPORTS = 'instance_reports',
+}
