@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 from .schema import Call, Choice, named_forms, snake
 
@@ -13,7 +13,7 @@ _NAME = re.compile(r"\b(?:(?P<key>\w+)=)?(?P<call>[A-Z]\w+(?:\.[a-z]\w*)?)\(")
 
 
 def in_yaml(text: str) -> str:
-    """A text with its Python calls as a file writes them: ``Quantization.awq(group_size=64)`` as ``quantization: ...``."""
+    """A text with its Python calls as a file writes them: ``quantization: awq`` for ``Quantization.awq()``."""
     written, end = "", 0
     while (found := _NAME.search(text, end)) is not None:
         close = _end_of_call(text, found.end() - 1)
@@ -59,6 +59,9 @@ def _value(node: ast.expr) -> Any:
     if issubclass(form, Choice):
         arguments = _arguments(node, form.model_fields[member].annotation)
         value = member if not arguments and member in form.bare else {member: arguments}
+    elif member:
+        # Alarms.none(), beside the settings of Alarms.
+        value = member
     else:
         value = _arguments(node, form)
     kind = snake(group)
@@ -68,15 +71,16 @@ def _value(node: ast.expr) -> Any:
 
 def _arguments(node: ast.Call, form: Any) -> dict[str, Any]:
     names = list(form.model_fields) if isinstance(form, type) and issubclass(form, Call) else []
-    positional = dict(zip(names, map(_value, node.args), strict=False))
+    positional = dict(zip(names, [value for value in map(_value, node.args) if value is not ...], strict=False))
     return {**positional, **{str(each.arg): _value(each.value) for each in node.keywords}}
 
 
 def _flow(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
+        items = cast("dict[str, Any]", value).items()
+        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in items) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
+        return "[" + ", ".join(map(_flow, cast("list[Any]", value))) + "]"
     if value is ...:
         return "..."
     if isinstance(value, str):
