@@ -77,7 +77,7 @@ def test_an_oversized_indented_template_suggests_suppressing_the_indentation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(template_size, "_WATCHED_FROM", 4)
-    monkeypatch.setattr(template_size, "_MOST_BYTES", 165_000)
+    monkeypatch.setattr(template_size, "MOST_BYTES", 165_000)
     indented, size = _written(_INDENTED, tmp_path / "indented", 4)
     compact, less = _written(_COMPACT, tmp_path / "compact", 4)
     assert less < 165_000 < size

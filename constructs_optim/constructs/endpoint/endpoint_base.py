@@ -45,7 +45,8 @@ class IOptimizedEndpoint(MeasuredResource):
     inference_component_name: str | None = None
     """The inference component that requests name; may be a token. None where a variant serves the model."""
     _component_arn: str | None = None
-    _asynchronous: bool = False
+    is_asynchronous: bool = False
+    """Whether requests wait in a queue (``async_inference``), and answers in S3."""
 
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
         """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``.
@@ -56,6 +57,11 @@ class IOptimizedEndpoint(MeasuredResource):
         return _grant(self, grantee, actions, [self.endpoint_arn])
 
     @property
+    def invoked_arns(self) -> list[str]:
+        """The ARNs that a request needs permissions for: the endpoint's, and its own inference component's."""
+        return [self.endpoint_arn, *([self._component_arn] if self._component_arn is not None else [])]
+
+    @property
     def openai_base_url(self) -> str:
         """The ``base_url`` of OpenAI's clients: the URL of the path ``/openai/v1`` (docs/hosting.md); holds tokens.
 
@@ -64,7 +70,7 @@ class IOptimizedEndpoint(MeasuredResource):
         Raises:
             ValueError: for an asynchronous endpoint, and for one without a model, whose components have their URLs.
         """
-        if self._asynchronous:
+        if self.is_asynchronous:
             raise ValueError(
                 f"{self.node.path} is asynchronous, and OpenAI's clients wait for their answer: such an endpoint takes "
                 "InvokeEndpointAsync alone (grant_invoke_async). Leave async_inference out, or use two endpoints"
@@ -78,13 +84,12 @@ class IOptimizedEndpoint(MeasuredResource):
             ValueError: for a principal of another account, whose requests cannot name this endpoint, or one that no
                 policy can be attached to; and for an asynchronous endpoint, which has ``grant_invoke_async``.
         """
-        if self._asynchronous:
+        if self.is_asynchronous:
             raise ValueError(
                 f"{self.node.path} is asynchronous, and SageMaker refuses InvokeEndpoint of such an endpoint, so a "
                 "permission has no effect: grant_invoke_async(...) is what its callers need"
             )
-        component_arns = [self._component_arn] if self._component_arn is not None else []
-        return grant_invocations(self, grantee, [self.endpoint_arn, *component_arns])
+        return grant_invocations(self, grantee, self.invoked_arns)
 
     def grant_invoke_async(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` queue requests for this endpoint (``async_inference``): signed ones, no bearer tokens."""
@@ -303,6 +308,11 @@ def warn_of_openai(of: Resource, models: Sequence[HostedModel]) -> None:
                 "nobody vouches that it answers, or that it streams as OpenAI's clients read it. server=Server.vllm() "
                 "does, or invoke the endpoint without the path",
             )
+
+
+def serves_openai(models: Sequence[HostedModel]) -> bool:
+    """Whether AWS lists the containers of models for the OpenAI-compatible path; see :func:`warn_of_openai`."""
+    return all(hosted.plan.container.server in _OPENAI_SERVERS for hosted in models)
 
 
 def grant_invocations(of: Resource, grantee: iam.IGrantable, arns: Sequence[str]) -> iam.Grant:

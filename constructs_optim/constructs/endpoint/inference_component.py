@@ -201,9 +201,14 @@ class _ComponentResource(Resource):
         )
         return resource
 
+    @property
+    def invoked_arns(self) -> list[str]:
+        """The ARNs that a request needs permissions for: the endpoint's and the component's."""
+        return [self._endpoint.endpoint.ref, self.inference_component_arn]
+
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` invoke this component, or the model with this adapter, also with bearer tokens."""
-        return grant_invocations(self, grantee, [self._endpoint.endpoint.ref, self.inference_component_arn])
+        return grant_invocations(self, grantee, self.invoked_arns)
 
 
 class InferenceComponent(_ComponentResource, ModelServer):

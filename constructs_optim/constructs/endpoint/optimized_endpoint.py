@@ -232,7 +232,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             violations += check(Speculation(self._hosting, self._cure, self._drafting, alarms))
         refuse([*violations, *check(self._hosting)])
         self._recipes, self._shadow = tuple(recipes), cast("ShadowRun | None", None)
-        self._asynchronous = self._hosting.asynchronous
+        self.is_asynchronous = self._hosting.asynchronous
         self._component_models: list[HostedModel] = []
         if self._hosting.serves_components:
             self._check_isolation(id, recipes)

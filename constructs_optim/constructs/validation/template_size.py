@@ -19,7 +19,8 @@ from constructs import Construct, IValidation
 from constructs_optim.constructs.stack.stack_context import StackContext
 
 # The rule about the bootstrap version is added later, less than 1 KB: within it the CDK's own warning remains.
-_MOST_BYTES = 1_000_000
+MOST_BYTES = 1_000_000
+"""The longest template that CloudFormation takes, from S3; in a request it takes 51,200 bytes."""
 # An endpoint with all features counts twice, with its job, and takes at most 20 resources and 100 KB: a stack with
 # fewer constructs cannot reach a limit, and its template is not written a second time.
 _WATCHED_FROM = 16
@@ -60,7 +61,7 @@ class _Measurement:
             return [f"{message}. What works: {_SPLIT}"]
         size = len(text.encode())
         # An app may be synthesized several times.
-        if size > _MOST_BYTES and not self._is_refused:
+        if size > MOST_BYTES and not self._is_refused:
             self._is_refused = True
             compact = len(json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False).encode())
             unindented = (
@@ -72,7 +73,7 @@ class _Measurement:
             annotations.acknowledge_warning("@aws-cdk/core:Stack.templateSize")
             annotations.add_error(
                 f"the template of {self._stack.node.path} has about {size:,} bytes, and CloudFormation takes "
-                f"{_MOST_BYTES:,}: {unindented if compact <= _MOST_BYTES else ''}{_SPLIT}"
+                f"{MOST_BYTES:,}: {unindented if compact <= MOST_BYTES else ''}{_SPLIT}"
             )
         return []
 

@@ -1,0 +1,280 @@
+"""A stack as one template that needs no bootstrapped account, and the files that its parameters name."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from aws_cdk import App, DefaultStackSynthesizer, IStackSynthesizer, Stack
+
+from constructs_optim.constructs.validation.template_size import MOST_BYTES
+from constructs_optim.recipe.errors import shown
+
+from .inline_code import inline_source
+
+BUCKET_PARAMETER = "CodeBucket"
+"""The parameter of the bucket with the files. It is in the stack's region, as Lambda reads no other."""
+CODE_PREFIX = "constructs-optim/"
+"""What the keys of the files begin with by default."""
+
+_REGION = "${AWS::Region}"
+_BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+# What parameters are called after: the paths of the library's assets.
+_PARAMETERS = {"OptimizationService/Code": "CodeKey", "OptimizationService/TrainingCode/Asset": "TrainingCodeKey"}
+# What has a pseudo parameter becomes an Fn::Sub of its own, in whose place a parameter is then put.
+_BUCKET_PLACEHOLDER, _PREFIX_PLACEHOLDER = f"code-bucket-{_REGION}", f"code-prefix-{_REGION}/"
+# The CDK CLI sets the others for the programs that it runs.
+_CONTEXT = {
+    "@aws-cdk/core:suppressTemplateIndentation": True,
+    "aws:cdk:enable-asset-metadata": False,
+    "aws:cdk:enable-path-metadata": False,
+    "aws:cdk:version-reporting": False,
+}
+
+
+@dataclass(frozen=True)
+class CodeFile:
+    """A file that the bucket has to have before the template is deployed.
+
+    Attributes:
+        parameter: the template's parameter for its key.
+        key: the parameter's default, which has the SHA-256 of the content: another content has another key.
+        content: its bytes.
+    """
+
+    parameter: str
+    key: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class StandaloneTemplate:
+    """A template, the files that its parameters name, and the warnings of its constructs."""
+
+    template: Mapping[str, Any]
+    files: tuple[CodeFile, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def body(self) -> str:
+        """The template as JSON, with a line for each parameter, resource and output: changes are seen in reviews."""
+        return f"{_in_lines(_section(*section) for section in self.template.items())}\n"
+
+
+def standalone_template(
+    declare: Callable[[App, IStackSynthesizer], Stack],
+    *,
+    code_bucket: str | None = None,
+    code_prefix: str = CODE_PREFIX,
+    inline: bool = False,
+    context: Mapping[str, Any] | None = None,
+) -> StandaloneTemplate:
+    """Synthesize the stack that ``declare`` adds to the app, with the synthesizer that it has to have.
+
+    Parameters of the template are ``CodeBucket``; ``CodeKey`` for the handlers' code, ``TrainingCodeKey`` for that of
+    training jobs, if there are any; and for each asset of the stack's own one that is called after its construct.
+
+    Args:
+        declare: adds the stack, for instance ``lambda app, synthesizer: Stack(app, "Chat", synthesizer=synthesizer)``.
+        code_bucket: the default of ``CodeBucket``. ``${AWS::Region}`` in it stands for the stack's region, so that one
+            template serves several. Default: none, and each deployment names the bucket.
+        code_prefix: what the keys begin with.
+        inline: whether the template contains the handlers' code and needs no bucket.
+        context: the app's context. Default: none.
+
+    Raises:
+        ValueError: for a bucket that cannot exist, and for a stack that no single template can express.
+        RuntimeError: with the errors that constructs have added to the stack.
+    """
+    _check_bucket(code_bucket)
+    with tempfile.TemporaryDirectory() as folder:
+        app = App(analytics_reporting=False, outdir=folder, post_cli_context={**(context or {}), **_CONTEXT})
+        synthesizer = DefaultStackSynthesizer(
+            bucket_prefix=_PREFIX_PLACEHOLDER,
+            file_assets_bucket_name=_BUCKET_PLACEHOLDER,
+            generate_bootstrap_version_rule=False,
+        )
+        stack = declare(app, synthesizer)
+        app.synth()
+        warnings, errors = (_messages(Path(folder), stack, level) for level in ("warning", "error"))
+        if errors:
+            raise RuntimeError("\n".join(errors))
+        template = json.loads((Path(folder) / stack.template_file).read_bytes())
+        assets = list(_assets(Path(folder), stack, template))
+        files: list[CodeFile] = []
+        if inline:
+            template = _inlined(template, assets)
+        else:
+            files = [asset.file(code_prefix) for asset in assets]
+            template = _parameterized(template, assets, files, code_bucket)
+    made = StandaloneTemplate(template, tuple(files), tuple(warnings))
+    if (size := len(made.body.encode())) > MOST_BYTES:
+        cure = "leave inline out, and name a bucket for the code" if inline else "declare it in two stacks"
+        raise ValueError(f"the template has {size:,} bytes, and CloudFormation reads {MOST_BYTES:,}: {cure}")
+    return made
+
+
+@dataclass(frozen=True)
+class _Asset:
+    """An asset of the stack: its parameter, what stands for its key in the template, and its files."""
+
+    parameter: str
+    placeholder: str
+    path: Path
+
+    def file(self, prefix: str) -> CodeFile:
+        content = _archive(self.path) if self.path.is_dir() else self.path.read_bytes()
+        suffix = ".zip" if self.path.is_dir() else self.path.suffix
+        return CodeFile(self.parameter, f"{prefix}{hashlib.sha256(content).hexdigest()}{suffix}", content)
+
+
+def _check_bucket(name: str | None) -> None:
+    # Regions have 9 to 14 characters.
+    if name is not None and not _BUCKET_NAME.fullmatch(name.replace(_REGION, "us-west-2")):
+        raise ValueError(
+            f"the code bucket is {shown(name)}, and a bucket's name has 3 to 63 lower-case letters, digits, dots and "
+            f"hyphens, for instance my-code, or my-code-{_REGION} for a bucket in each region"
+        )
+
+
+def _messages(folder: Path, stack: Stack, level: str) -> list[str]:
+    """What constructs have to say, which the CDK CLI prints otherwise."""
+    metadata = json.loads((folder / f"{stack.artifact_id}.metadata.json").read_bytes())
+    return [entry["data"] for entries in metadata.values() for entry in entries if entry["type"] == f"aws:cdk:{level}"]
+
+
+def _assets(folder: Path, stack: Stack, template: Mapping[str, Any]) -> Iterator[_Asset]:
+    """The assets of a synthesized stack.
+
+    Raises:
+        ValueError: for what a template and parameters cannot stand for.
+    """
+    for logical_id, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::CloudFormation::Stack":
+            raise ValueError(
+                f"{logical_id} is a nested stack, which has a template of its own: declare it in the stack"
+            )
+    manifest = json.loads((folder / f"{stack.artifact_id}.assets.json").read_bytes())
+    if images := manifest.get("dockerImages", {}):
+        raise ValueError(
+            f"{', '.join(image.get('displayName', digest) for digest, image in images.items())}: images are built and "
+            "pushed by the CDK CLI; push them beforehand, and name them by their URIs"
+        )
+    for digest, asset in manifest["files"].items():
+        path = asset.get("source", {}).get("path")
+        if path == stack.template_file:
+            continue
+        name = asset.get("displayName", digest)
+        if path is None:
+            raise ValueError(
+                f"{name} is made by a command of the CDK CLI's: make it beforehand, and name it by its path"
+            )
+        (destination,) = asset["destinations"].values()
+        parameter = _PARAMETERS.get(name) or f"{re.sub('[^A-Za-z0-9]', '', name)}Key"
+        yield _Asset(parameter, destination["objectKey"], folder / path)
+
+
+def _archive(folder: Path) -> bytes:
+    """A zip archive with the same bytes on each machine, which is why nothing is compressed: zlib has many builds."""
+    archived = io.BytesIO()
+    with zipfile.ZipFile(archived, "w", zipfile.ZIP_STORED) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())
+                entry.create_system = 3
+                entry.external_attr = (0o755 if path.stat().st_mode & 0o100 else 0o644) << 16
+                archive.writestr(entry, path.read_bytes())
+    return archived.getvalue()
+
+
+def _parameterized(
+    template: dict[str, Any], assets: list[_Asset], files: list[CodeFile], code_bucket: str | None
+) -> dict[str, Any]:
+    """The template with parameters for the bucket and the keys."""
+    bucket: dict[str, Any] = {"Ref": BUCKET_PARAMETER}
+    described = {
+        "Type": "String",
+        "Description": "The bucket with the code, in the region of the stack",
+        "AllowedPattern": "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+    }
+    conditions: dict[str, Any] = {}
+    if code_bucket is not None and _REGION in code_bucket:
+        # The default of a parameter is a literal.
+        described = {**described, "Default": "", "AllowedPattern": f"|{described['AllowedPattern']}"}
+        described["Description"] += f"; by default {code_bucket.replace(_REGION, '<region>')}"
+        conditions = {f"{BUCKET_PARAMETER}IsNamed": {"Fn::Not": [{"Fn::Equals": [bucket, ""]}]}}
+        bucket = {"Fn::If": [f"{BUCKET_PARAMETER}IsNamed", bucket, {"Fn::Sub": code_bucket}]}
+    elif code_bucket is not None:
+        described["Default"] = code_bucket
+    parameters = {BUCKET_PARAMETER: described} if assets else {}
+    for file in files:
+        parameters[file.parameter] = {"Type": "String", "Default": file.key, "Description": "A key in the code bucket"}
+    if taken := sorted(parameters.keys() & template.get("Parameters", {}).keys()):
+        raise ValueError(f"the stack has the parameter {taken[0]}, which is the template's own: give it another name")
+    referred = {asset.placeholder: {"Ref": asset.parameter} for asset in assets}
+    replaced = _replaced(template, {**referred, _BUCKET_PLACEHOLDER: bucket})
+    if _BUCKET_PLACEHOLDER in json.dumps(replaced):
+        raise ValueError(
+            "the stack has the URL of an asset, in which no parameter takes the place of bucket and key: compose it of "
+            "s3_bucket_name and s3_object_key"
+        )
+    added: dict[str, Any] = {"Parameters": parameters, "Conditions": conditions if assets else {}}
+    for section, entries in added.items():
+        if entries:
+            added[section] = {**entries, **replaced.pop(section, {})}
+    return {**{name: section for name, section in added.items() if section}, **replaced}
+
+
+def _inlined(template: dict[str, Any], assets: list[_Asset]) -> dict[str, Any]:
+    """The template with the code of each function in it."""
+    by_key = {asset.placeholder: asset for asset in assets}
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::Lambda::Function":
+            properties = resource["Properties"]
+            asset = by_key.get(properties["Code"].get("S3Key", {}).get("Fn::Sub"))
+            if asset is not None and asset.path.is_dir():
+                properties["Code"] = {"ZipFile": inline_source(asset.path, properties["Handler"])}
+                properties["Handler"] = "index.handler"
+    rest = json.dumps(template)
+    if kept := [asset.parameter.removesuffix("Key") for asset in assets if asset.placeholder in rest]:
+        raise ValueError(
+            f"{' and '.join(kept)} cannot be in the template, as only functions take their code from it: leave inline "
+            "out, and name a bucket for the code"
+        )
+    return template
+
+
+def _replaced(value: Any, values: Mapping[str, Any]) -> Any:
+    """A template with ``values`` in the places of the placeholders that they are called after."""
+    match value:
+        case {"Fn::Sub": str() as placeholder} if placeholder in values:
+            return values[placeholder]
+        case dict():
+            return {key: _replaced(member, values) for key, member in cast("dict[str, Any]", value).items()}
+        case list():
+            return [_replaced(item, values) for item in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _section(name: str, section: Any) -> str:
+    if not isinstance(section, dict):
+        return f"{json.dumps(name)}:{_compact(section)}"
+    entries = cast("dict[str, Any]", section).items()
+    return f"{json.dumps(name)}:{_in_lines(f'{json.dumps(key)}:{_compact(entry)}' for key, entry in entries)}"
+
+
+def _in_lines(members: Iterable[str]) -> str:
+    return "{\n" + ",\n".join(members) + "\n}"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
