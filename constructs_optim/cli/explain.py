@@ -20,6 +20,7 @@ from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, 
 from constructs_optim.templates.template import Resource, Template
 
 from .aws import Account, Profile, Region, bucket_name, failed
+from .endpoint_file import assembly_of
 from .prices import LISTED, PRICES_HELP, stated_prices
 
 DEPLOYED = "deployed"
@@ -31,9 +32,14 @@ def _store(value: str | None) -> str | None:
 
 
 def explain_command(
-    assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
+    assembly: Annotated[
+        Path, typer.Argument(help="The folder that `cdk synth` wrote, or a file that declares endpoints.")
+    ] = Path("cdk.out"),
     against: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="The folder to compare with, or `deployed` for CloudFormation.")
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="The folder, or the file, to compare with, or `deployed` for CloudFormation."
+        ),
     ] = None,
     store: Annotated[
         str | None, typer.Option(metavar="BUCKET", help="The bucket of the artifacts, or `deployed`.", callback=_store)
@@ -71,7 +77,8 @@ def explain_command(
         raise typer.BadParameter("--traffic compares what a change costs: it needs --against")
     needs_aws = against == DEPLOYED or store is not None or prices == LISTED
     stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
-    stacks = read_assembly(assembly)
+    with assembly_of(assembly) as folder:
+        stacks = read_assembly(folder)
     after = [template for template in stacks if is_chosen(template, stack)]
     if not after:
         names = ", ".join(template.path for template in stacks) or "none"
@@ -81,7 +88,8 @@ def explain_command(
     if aws is not None and against == DEPLOYED:
         before, name = aws.deployed(after), "what is deployed"
     elif against is not None:
-        before = [deployed for deployed in read_assembly(Path(against)) if is_chosen(deployed, stack)]
+        with assembly_of(Path(against)) as folder:
+            before = [deployed for deployed in read_assembly(folder) if is_chosen(deployed, stack)]
     evidence = {
         template.path: StackEvidence(
             prices=aws.prices(template) if aws is not None and prices == LISTED else stated,

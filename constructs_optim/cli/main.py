@@ -10,6 +10,7 @@ import typer
 from .adoption.adopt import adopt_command
 from .aws import failed
 from .commands import Commands
+from .deploy import deploy_command
 from .evaluate import evaluate_command
 from .explain import explain_command
 from .medusa import medusa_app
@@ -23,6 +24,7 @@ from .recipes.catalog import catalog_command
 from .recipes.lock import lock_command
 from .recipes.plan import plan_command
 from .recipes.recommend import recommend_command
+from .synth import synth_command
 
 app = Commands(name="constructs-optim", help="Optimized LLM endpoints on Amazon SageMaker.", add_completion=False)
 
@@ -41,6 +43,8 @@ def _options(
 ) -> None: ...
 
 
+app.command("synth", short_help="Synthesize what a file declares.")(synth_command)
+app.command("deploy", short_help="Deploy what a file declares, with the CDK CLI.")(deploy_command)
 app.command("plan", short_help="Preview a recipe: jobs, artifact keys, container, memory.")(plan_command)
 app.command("recommend", short_help="Choose recipe and instances that meet objectives, by price.")(recommend_command)
 app.command("catalog", short_help="List supported models, instances, images, rules.")(catalog_command)

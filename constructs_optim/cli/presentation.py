@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unicodedata import category
@@ -17,6 +18,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from constructs_optim.explanation.formatting import wrapped
+from constructs_optim.recipe import RecipeError
+from constructs_optim.recipe.report import refusal_report
 from constructs_optim.runtime.store.artifact_store import Owner
 
 if TYPE_CHECKING:
@@ -40,6 +43,19 @@ def printable(text: str) -> str:
 def print_json(content: Any) -> None:
     """Print ``content`` for machines: JSON, dataclasses and pydantic models."""
     typer.echo(json.dumps(to_jsonable_python(content), indent=2))
+
+
+@contextmanager
+def refusals_printed(format: Format) -> Iterator[None]:
+    """Print the rules that a recipe breaks, and end the command with status 2."""
+    try:
+        yield
+    except RecipeError as error:
+        if format == "json":
+            print_json(refusal_report(list(error.violations)))
+        else:
+            typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1) -> None:

@@ -23,11 +23,10 @@ from constructs_optim.templates.resource_types import ENDPOINT
 from constructs_optim.templates.template import Template
 
 from .aws import DEFAULT_REGION, Account, Profile, Region, failed
-from .presentation import FormatOption, print_json, print_table, say
+from .presentation import FormatOption, print_json, print_table, refusals_printed, say
 from .prices import LISTED, PRICES_HELP, stated_prices
 from .recipes.evidence import listed_prices
 from .recipes.lock import read_lock
-from .recipes.plan import refusals_printed
 
 _COUNT = re.compile(r"[0-9]{1,6}")
 _UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))

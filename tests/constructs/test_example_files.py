@@ -85,7 +85,7 @@ class FromFile(ast.NodeTransformer):
         self._file = file
         self._endpoints: dict[str, Any] = Document.read(file).value_at(("endpoints",))
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802 - ast's name
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if not (isinstance(node.func, ast.Name) and node.func.id == "OptimizedEndpoint"):
             return node

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, plan
+from constructs_optim.recipe import Model, Plan, Recipe, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.plan_data import HuggingFaceSource
-from constructs_optim.recipe.report import plan_report, refusal_report
+from constructs_optim.recipe.report import plan_report
 from constructs_optim.recipe.servers import parse as parse_server
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
 
 from ..aws import DEFAULT_REGION
-from ..presentation import Format, FormatOption, print_fields, print_json
+from ..endpoint_file import document_of
+from ..presentation import Format, FormatOption, print_fields, print_json, refusals_printed, say
 from .lock import read_lock
 from .model_of_text import MODEL_HELP, Commits, is_missing, model_of, without_missing_commits
 
 
 def plan_command(
-    instance_type: Annotated[str, typer.Option(help="The instance type of the endpoint, for instance ml.g5.12xlarge.")],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="A file that declares endpoints, - for standard input; or the options."),
+    ] = None,
+    instance_type: Annotated[
+        str | None, typer.Option(help="The instance type of the endpoint, for instance ml.g5.12xlarge.")
+    ] = None,
     technique: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,6 +55,14 @@ def plan_command(
     format: FormatOption = "table",
 ) -> None:
     """Preview a recipe: jobs, artifact keys, container, memory. Exit status 2 when a rule refuses it."""
+    recipe_options = [instance_type, technique, model, model_version, model_s3, token_secret_arn, server]
+    if file is not None:
+        if any(option is not None for option in recipe_options):
+            raise typer.BadParameter(f"{file} has the recipes: leave the options of a recipe out")
+        _plan_file(file, region, format)
+        return
+    if instance_type is None:
+        raise typer.BadParameter("either a file that declares endpoints, or --instance-type and a model")
     if (model is None) == (model_s3 is None):
         raise typer.BadParameter("use either --model or --model-s3")
     if model_s3 is not None and model_version is not None:
@@ -77,17 +91,19 @@ def plan_command(
         print_fields(_fields(result))
 
 
-@contextmanager
-def refusals_printed(format: Format) -> Iterator[None]:
-    """Print the rules that a recipe breaks, and end the command with status 2."""
-    try:
-        yield
-    except RecipeError as error:
-        if format == "json":
-            print_json(refusal_report(list(error.violations)))
-        else:
-            typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+def _plan_file(file: str, region: str, format: Format) -> None:
+    """Print the plans of a file's endpoints, and of their components."""
+    from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
+
+    with refusals_printed(format):
+        plans = DeclaredStack(document_of(file), region=region).plans
+    if format == "json":
+        print_json({name: [plan_report(each) for each in of_one] for name, of_one in plans.items()})
+        return
+    for name, of_one in plans.items():
+        for each in of_one:
+            say(f"{name} on {each.instance_type}" if len(of_one) > 1 else name, style="bold")
+            print_fields(_fields(each))
 
 
 def _parsed(parse: Callable[[str], Any], text: str) -> Any:

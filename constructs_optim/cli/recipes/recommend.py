@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,12 +25,12 @@ from constructs_optim.recipe.recommendation import Candidate, Evidence, Recommen
 from constructs_optim.recipe.techniques.parsing import parse
 
 from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
-from ..presentation import FormatOption, print_json, print_table, say
+from ..endpoint_file import document_of, is_endpoint_file
+from ..presentation import Format, FormatOption, print_json, print_table, refusals_printed, say
 from ..prices import LISTED, PRICES_HELP, stated_prices
 from .evidence import PublishedModel, artifact_keys, listed_prices, measured, published_model
 from .lock import read_lock, write_lock
 from .model_of_text import MODEL_HELP, Commits, is_missing, model_of, without_missing_commits
-from .plan import refusals_printed
 
 # Recipes of a gated model are ranked as if its licence were accepted and its token stored.
 _ANY_SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hugging-face"  # noqa: S105 - a name
@@ -42,7 +43,9 @@ class _Quality(StrEnum):
 
 
 def recommend_command(
-    model: Annotated[str, typer.Argument(help=f"{MODEL_HELP}.")],
+    model: Annotated[
+        str, typer.Argument(help=f"{MODEL_HELP}; or a file that declares endpoints, for those with objectives.")
+    ],
     version: Annotated[
         str | None, typer.Option("--model-version", help="The version of a JumpStart model, or the commit.")
     ] = None,
@@ -60,11 +63,13 @@ def recommend_command(
         float | None, typer.Option(metavar="DOLLARS", help="What all instances may cost in an hour, in dollars.")
     ] = None,
     quality: Annotated[
-        _Quality, typer.Option(metavar="QUALITY", help="lossless, near-lossless (8 bits) or any.")
-    ] = _Quality.near_lossless,
+        _Quality | None,
+        typer.Option(metavar="QUALITY", help="lossless, near-lossless (8 bits) or any. Default: near-lossless."),
+    ] = None,
     confidence: Annotated[
-        float, typer.Option(metavar="SHARE", help="The probability to meet the objectives with.")
-    ] = CONFIDENCE,
+        float | None,
+        typer.Option(metavar="SHARE", help=f"The probability to meet the objectives with. Default: {CONFIDENCE}."),
+    ] = None,
     region: Region = None,
     instance_type: Annotated[
         list[str] | None, typer.Option(help="An instance type to choose from. Repeatable; all by default.")
@@ -88,12 +93,31 @@ def recommend_command(
     Latencies and throughput are forecast: docs/forecast.md says how, and how wrong it is. --store reads evaluations
     and artifacts of yours, which correct the forecast. --update records the choice for synthesis.
     """
-    notes: list[str] = []
-    stated = stated_prices(prices).hosting if str(prices) != LISTED else None
     if offline and store is not None:
         raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
     if pools > 1 and not update:
         raise typer.BadParameter("--pools says how many instance types --update records, and --update is not given")
+    account = None if offline else Account(profile, region)
+    asked = _Question(
+        account=account,
+        region=region or (account.region if account is not None else None) or DEFAULT_REGION,
+        instance_types=instance_type or (),
+        discount=discount,
+        store=store,
+        prices=prices,
+        update=update,
+        pools=pools,
+        file=file,
+        limit=limit,
+        left_out=left_out,
+        format=format,
+    )
+    if is_endpoint_file(model):
+        if any(each is not None for each in (version, ttft, itl, rps, input_tokens, output_tokens, max_price, quality)):
+            raise typer.BadParameter(f"{model} has the models and their objectives: leave these options out")
+        _recommend_file(model, asked)
+        return
+    notes: list[str] = []
     if None in (input_tokens, output_tokens):
         usual = Workload()
         if update:
@@ -118,84 +142,130 @@ def recommend_command(
         "time_to_first_token": ttft,
         "inter_token_latency": itl,
         "max_price_per_hour": max_price,
-        "quality": quality.value,
-        "confidence": confidence,
+        "quality": (quality or _Quality.near_lossless).value,
+        "confidence": confidence if confidence is not None else CONFIDENCE,
     }
     with refusals_printed(format):
         objectives = Objectives(**settings)
         named = model_of(model, version, accept_eula=True, token_secret_arn=_ANY_SECRET)
-    account = None if offline else Account(profile, region)
-    region = region or (account.region if account is not None else None) or DEFAULT_REGION
-    is_published = named.kind == "hub"
-    published = published_model(account, model, version, notes) if is_published else PublishedModel()
-    artifacts, calibration, lock = frozenset[str](), None, read_lock(file)
-    if account is not None and store is not None:
-        s3 = account.client("s3", account.region_of(store))
-        artifacts = artifact_keys(s3, store)
-        calibration = calibrated().learning(measured(s3, store, lock, region, notes))
-    evidence = Evidence(
-        prices=stated if stated is not None else listed_prices(account, region, notes),
-        discount=discount,
-        benchmarks=published.benchmarks,
-        artifacts=artifacts,
-        configurations=published.configurations,
-        calibration=calibration,
-    )
-    if max_price is not None and not evidence.prices:
-        raise typer.BadParameter(f"--max-price needs prices. {notes[-1]}")
-    chosen = version or published.version
-    if chosen is None and store is not None and is_published:
-        notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
-    named = named.model_copy(update={"version": chosen})
-    source = Commits(lock).given(named)
-    if is_missing(source):
-        notes.append(f"The commit is not fixed yet: `constructs-optim lock --model {named.name}` records it.")
-    try:
-        with refusals_printed(format):
-            recommendation = recommend(
-                source,
-                objectives,
-                region=region,
-                instance_types=instance_type or (),
-                evidence=evidence,
-                known=lock,
-            )
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    if (row := models.find(named.name)) is not None and row.gated and row.license is not None:
-        licence = f"{row.license.name} ({row.license.url})"
-        how = "accept it (--accept-eula)" if is_published else "accept it, and store a token (--token-secret-arn)"
-        notes.append(f"The model is gated: read {licence} before you {how}.")
-    is_met = bool(recommendation.candidates) and recommendation.candidates[0].meets
-    said = _record(source, recommendation, lock, file, pools) if update and is_met else []
+    report, refusal = asked.answer(named, objectives, notes)
     if format == "json":
-        ranked = enumerate(recommendation.candidates[:limit], 1)
+        print_json(report)
+    if refusal is not None:
+        raise failed(refusal)
+
+
+def _recommend_file(file: str, asked: _Question) -> None:
+    """Answer for each endpoint of a file that has objectives."""
+    from constructs_optim.constructs.declared_stack.stack_file import intents
+
+    with refusals_printed(asked.format):
+        found = intents(document_of(file))
+    if not found:
+        raise failed(f"No endpoint of {file} has objectives: docs/recommendation.md says what they are.")
+    reports: dict[str, Any] = {}
+    refusals: list[str] = []
+    for name, (model, objectives) in found.items():
+        if asked.format != "json":
+            say(f"{name}:", style="bold")
+        reports[name], refusal = asked.answer(model, objectives, [])
+        refusals += [f"{name}: {refusal}"] if refusal is not None else []
+    if asked.format == "json":
+        print_json(reports)
+    if refusals:
+        raise failed(" ".join(refusals))
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked of any model: by which account and prices, and what becomes of the answer."""
+
+    account: Account | None
+    region: str
+    instance_types: Sequence[str]
+    discount: float
+    store: str | None
+    prices: Path
+    update: bool
+    pools: int
+    file: Path
+    limit: int
+    left_out: bool
+    format: Format
+
+    def answer(self, named: Model, objectives: Objectives, notes: list[str]) -> tuple[dict[str, Any], str | None]:
+        """The report for a model, and why nothing is recommended, where that is so. A table is printed."""
+        account, region, lock = self.account, self.region, read_lock(self.file)
+        is_published = named.kind == "hub"
+        published = PublishedModel()
+        if is_published:
+            published = published_model(account, named.model_id, named.version, notes)
+        artifacts, calibration = frozenset[str](), None
+        if account is not None and self.store is not None:
+            s3 = account.client("s3", account.region_of(self.store))
+            artifacts = artifact_keys(s3, self.store)
+            calibration = calibrated().learning(measured(s3, self.store, lock, region, notes))
+        is_listed = str(self.prices) == LISTED
+        evidence = Evidence(
+            prices=listed_prices(account, region, notes) if is_listed else stated_prices(self.prices).hosting,
+            discount=self.discount,
+            benchmarks=published.benchmarks,
+            artifacts=artifacts,
+            configurations=published.configurations,
+            calibration=calibration,
+        )
+        if objectives.max_price_per_hour is not None and not evidence.prices:
+            raise typer.BadParameter(f"--max-price needs prices. {notes[-1]}")
+        version = named.version or published.version
+        if version is None and self.store is not None and is_published:
+            notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
+        named = named.model_copy(update={"version": version})
+        source = Commits(lock).given(named)
+        if is_missing(source):
+            notes.append(f"The commit is not fixed yet: `constructs-optim lock --model {named.name}` records it.")
+        try:
+            with refusals_printed(self.format):
+                found = recommend(
+                    source,
+                    objectives,
+                    region=region,
+                    instance_types=self.instance_types,
+                    evidence=evidence,
+                    known=lock,
+                )
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        if (row := models.find(named.name)) is not None and row.gated and row.license is not None:
+            licence = f"{row.license.name} ({row.license.url})"
+            how = "accept it (--accept-eula)" if is_published else "accept it, and store a token (--token-secret-arn)"
+            notes.append(f"The model is gated: read {licence} before you {how}.")
+        is_met = bool(found.candidates) and found.candidates[0].meets
+        said = _record(source, found, lock, self.file, self.pools) if self.update and is_met else []
+        if self.format != "json":
+            _print(named, region, found, notes, self.limit, self.left_out)
+            for each in said:
+                say(each)
         report = {
-            "model": model,
-            "version": chosen,
+            "model": named.name,
+            "version": version,
             "region": region,
             "objectives": objectives,
-            "candidates": [_candidate(rank, candidate) for rank, candidate in ranked],
-            "candidate_count": len(recommendation.candidates),
-            "left_out": recommendation.excluded,
-            "published_elsewhere": recommendation.elsewhere,
+            "candidates": [_candidate(rank, each) for rank, each in enumerate(found.candidates[: self.limit], 1)],
+            "candidate_count": len(found.candidates),
+            "left_out": found.excluded,
+            "published_elsewhere": found.elsewhere,
             "notes": notes,
             "recorded": said,
         }
-        print_json(report)
-    else:
-        _print(named, region, recommendation, notes, limit, left_out)
-        for each in said:
-            say(each)
-    if not recommendation.candidates:
-        raise failed("No recipe is left: --left-out lists the reasons.")
-    if all(candidate.forecast is None for candidate in recommendation.candidates):
-        raise failed(
-            f"Nothing can be forecast: the size of {named.name} is not known. `constructs-optim lock --model "
-            f"{named.name}` looks it up."
-        )
-    if not is_met:
-        raise failed(f"Nothing meets this with a probability of {percent(objectives.confidence)}: {objectives}.")
+        if not found.candidates:
+            return report, "No recipe is left: --left-out lists the reasons."
+        if all(candidate.forecast is None for candidate in found.candidates):
+            return report, (
+                f"Nothing can be forecast: the size of {named.name} is not known. `constructs-optim lock --model "
+                f"{named.name}` looks it up."
+            )
+        chance = percent(objectives.confidence)
+        return report, None if is_met else f"Nothing meets this with a probability of {chance}: {objectives}."
 
 
 def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path, pools: int) -> list[str]:

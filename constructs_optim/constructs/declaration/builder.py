@@ -1,5 +1,7 @@
 """Makes the constructs and the settings that a document declares."""
 
+# pyright: standard
+# Not strict: models made at run time have no static types.
 from __future__ import annotations
 
 import inspect
@@ -13,6 +15,7 @@ from aws_cdk import Acknowledgment, CfnOutput, CfnParameter, Fn, Stack, Validati
 from constructs import Construct
 from pydantic import Field, create_model
 
+from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.policy import RULES
@@ -22,6 +25,7 @@ from constructs_optim.recipe.settings import meant_name
 from .document import DeclarationError, Document, Path_, dotted, violation
 from .references import ENDPOINT, METRIC, PARAMETER, PLACEHOLDER, SERVED, STORE, Reference
 from .schema import Call, Choice, call_of, described
+from .wording import in_yaml
 
 
 class Parameter(Call):
@@ -85,9 +89,11 @@ def declared(function: Callable[..., Any] | None, methods: tuple[Method, ...], n
     fields: dict[str, Any] = {
         method.key: (method.form, Field(default=None, description=described(method.function))) for method in methods
     }
-    own = {key: (field.annotation, field) for key, field in base.model_fields.items()}
-    model = create_model(name or base.__name__, __base__=WithMethods, __doc__=base.__doc__, **own, **fields)
-    model.calls, model.methods = staticmethod(function), methods
+    own: dict[str, Any] = {key: (field.annotation, field) for key, field in base.model_fields.items()}
+    model = create_model(name or base.__name__, __base__=WithMethods, __doc__=base.__doc__, **{**own, **fields})
+    if function is not None:
+        model.calls = staticmethod(function)
+    model.methods = methods
     return model
 
 
@@ -116,7 +122,7 @@ class Builder:
         self._stack, self._document, self._parameters = stack, document, parameters or {}
         self._violations: list[Any] = []
         self._late: list[Callable[[], None]] = []
-        self._owners: list[Any] = []
+        self._measured: MeasuredResource | None = None
         self.made: dict[str, Any] = StackContext.of(stack).once((Builder, document.name), dict[str, Any])
         """The document's constructs in the stack by their ids, a component's by ``Endpoint/Component``."""
 
@@ -128,7 +134,7 @@ class Builder:
         )
 
     def construct(self, call: Call, scope: Construct, id: str, path: Path_, **given: Any) -> Any:
-        """The construct of a declaration, with its methods called; ``given`` replaces arguments. None if it is wrong."""
+        """The construct of a declaration, its methods called; ``given`` replaces arguments. None if it is wrong."""
         arguments = self._arguments(call, path, given)
         made = None
         if arguments is not None:
@@ -194,18 +200,20 @@ class Builder:
             return self.parameter(name).value_as_string
         if name.startswith("AWS::"):
             return Fn.ref(name)
-        id, *attributes = name.split(".")
-        found = self._named(id)
+        owner, *attributes = name.split(".")
+        found = self._named(owner)
         if found is None or not attributes:
             known = [*self._parameters, *(f"{each}." for each in self.made)]
-            hint = did_you_mean(name, known, f"there is {', '.join(known)}" if known else "parameters: {...} declares one")
+            hint = did_you_mean(
+                name, known, f"there is {', '.join(known)}" if known else "parameters: {...} declares one"
+            )
             raise ValueError(f"there is no parameter {name!r}, and no construct of that id is declared before: {hint}")
         for attribute in attributes:
             if attribute.isdigit() and isinstance(found, Sequence):
                 found = found[int(attribute)]
             elif attribute.startswith("_") or not hasattr(found, attribute):
                 public = [each for each in dir(type(found)) + list(vars(found)) if not each.startswith("_")]
-                raise ValueError(f"{id!r} has no {attribute!r}: {meant_name(public, attribute)}")
+                raise ValueError(f"{owner!r} has no {attribute!r}: {meant_name(public, attribute)}")
             else:
                 found = getattr(found, attribute)
         return found
@@ -222,7 +230,8 @@ class Builder:
                 raise ValueError(f"there is no parameter {name!r}: {meant_name(self._parameters, name)}")
             return self.parameter(name).value_as_number
         if kind is METRIC:
-            return self._owners[-1].metric(text)
+            assert self._measured is not None  # noqa: S101 - only scaling takes metrics
+            return self._measured.metric(text)
         if kind in (STORE, ENDPOINT, SERVED):
             found = self._named(text)
             if found is None:
@@ -230,8 +239,8 @@ class Builder:
             return found.served if kind is SERVED else found
         assert kind.makes is not None  # noqa: S101 - of all others
         makes, value = kind.makes, self.text(text)
-        id = f"{PLACEHOLDER.sub(lambda found: found[1], text)}-{kind.name.replace(' ', '-')}"
-        return StackContext.of(self._stack).once((kind, text), lambda: makes(self._stack, id, value))
+        name = f"{PLACEHOLDER.sub(lambda found: found[1], text)}-{kind.name.replace(' ', '-')}"
+        return StackContext.of(self._stack).once((kind, text), lambda: makes(self._stack, name, value))
 
     def _arguments(self, call: Call, path: Path_, given: Mapping[str, Any]) -> dict[str, Any] | None:
         """The arguments of a call; None where one of them is wrong."""
@@ -252,24 +261,27 @@ class Builder:
                     self._call(made, method, value, at, id)
 
     def _call(self, made: Any, method: Method, value: Any, path: Path_, id: str) -> None:
-        calls = {"once": lambda: [(None, value, path)], "list": lambda: [(None, each, (*path, index)) for index, each in enumerate(value)], "id": lambda: [(key, each, (*path, key)) for key, each in value.items()]}
-        for name, call, at in calls[method.calls]():
+        match method.calls:
+            case "id":
+                calls = [(name, call, (*path, name)) for name, call in value.items()]
+            case "list":
+                calls = [(None, call, (*path, index)) for index, call in enumerate(value)]
+            case _:
+                calls = [(None, value, path)]
+        of = getattr(made, method.of) if method.of else made
+        for name, call, at in calls:
+            owner, self._measured = self._measured, made if isinstance(made, MeasuredResource) else self._measured
             with self._explained(at):
-                of = getattr(made, method.of) if method.of else made
-                result: Any = of
-                self._owners.append(made if hasattr(made, "metric") else self._owners[-1] if self._owners else made)
-                try:
-                    if method.function is not None:
-                        arguments = self._arguments(call, at, {})
-                        if arguments is None:
-                            continue
-                        result = method.function(of, *([name] if name is not None else []), **arguments)
-                    inner = f"{id}/{name}" if name is not None else id
-                    if name is not None:
-                        self.made[inner] = result
-                    self._call_methods(result, call, at, inner)
-                finally:
-                    self._owners.pop()
+                result = of
+                if method.function is not None:
+                    arguments = self._arguments(call, at, {})
+                    if arguments is None:
+                        continue
+                    result = method.function(of, *([name] if name is not None else []), **arguments)
+                inner = f"{id}/{name}" if name is not None else id
+                self.made.setdefault(inner, result)
+                self._call_methods(result, call, at, inner)
+            self._measured = owner
 
     @contextmanager
     def _explained(self, path: Path_) -> Generator[None]:
@@ -280,10 +292,11 @@ class Builder:
             for each in error.violations:
                 place = self._document.at(self._document.below(path, each.location)).partition(" ")[0]
                 location = f"{place} {dotted(path)}.{each.location}"
-                self._violations.append(each.model_copy(update={"location": location}))
+                changes = {"location": location, "suggestion": in_yaml(each.suggestion)}
+                self._violations.append(each.model_copy(update=changes))
         except (RuntimeError, TypeError, ValueError) as error:
             # jsii's errors are RuntimeErrors, whose first line is the CDK's own message.
             reason, _, fix = str(error).partition("\n")[0].rpartition(": ")
             place = self._document.at(path)
             value = self._document.value_at(path)
-            self._violations.append(violation(place, value, reason or fix, fix))
+            self._violations.append(violation(place, value, reason or fix, in_yaml(fix)))

@@ -1,11 +1,13 @@
 """A YAML document with the place of each of its values, by which errors name file, line and column."""
 
+# pyright: standard
+# Not strict: the parser has no static types.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -89,10 +91,11 @@ class Document:
         node, found = self.value_at(path), path
         for text in location.replace("[", ".").replace("]", "").split("."):
             part = int(text) if text.isdigit() else text
-            if isinstance(node, dict) and part not in node and len(node) == 1:
+            choice = _mapping(node)
+            if part not in choice and len(choice) == 1:
                 # A factory's name stands between: model.jumpstart.version.
-                (name, inner) = next(iter(node.items()))
-                if isinstance(inner, dict) and part in inner:
+                name, inner = next(iter(choice.items()))
+                if part in _mapping(inner):
                     found, node = (*found, name), inner
             if not _has(node, part):
                 break
@@ -108,6 +111,10 @@ class Document:
             node = node[part]
         return node
 
+    def keys_at(self, path: Path_) -> list[str]:
+        """The keys of the mapping at a path; none where the document has none."""
+        return list(map(str, _mapping(self.value_at(path))))
+
     def validated(self, model: type[_Model], path: Path_ = ()) -> _Model:
         """The call that the value at a path declares.
 
@@ -121,12 +128,14 @@ class Document:
             raise DeclarationError(found) from None
 
     def _violation(self, problem: Any, model: type[Call], below: Path_) -> Violation:
-        kind, value, context = problem["type"], problem["input"], problem.get("ctx", {})
+        kind, value, context = problem["type"], problem["input"], _mapping(problem.get("ctx"))
         path, models = self._followed(problem["loc"], model, below, is_missing=kind == "missing")
         whole = (*below, *path)
         if kind == "extra_forbidden":
             names = list(dict.fromkeys(name for each in models for name in each.model_fields))
-            return violation(self.at(whole, is_key=True), value, f"there is no {path[-1]!r} here", meant_name(names, path[-1]))
+            return violation(
+                self.at(whole, is_key=True), value, f"there is no {path[-1]!r} here", meant_name(names, path[-1])
+            )
         if kind == "missing":
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
         if value is None:
@@ -138,12 +147,13 @@ class Document:
     def _followed(
         self, location: Sequence[str | int], model: type[Call], below: Path_, *, is_missing: bool
     ) -> tuple[Path_, list[type[Call]]]:
-        """The path of pydantic's location, without the names of types in it, and the models that its last part is in."""
-        node, path, models, inner = self.value_at(below), (), [model], [model]
+        """The path of pydantic's location, without names of types, and the models that its last part is in."""
+        node, models, inner = self.value_at(below), [model], [model]
+        path: Path_ = ()
         for number, part in enumerate(location):
             if not _has(node, part) and not (is_missing and number == len(location) - 1):
                 continue
-            path, node, models = (*path, part), node[part] if _has(node, part) else None, inner
+            path, node, models = (*path, part), self.value_at((*below, *path, part)), inner
             fields = [each.model_fields[part] for each in models if part in each.model_fields]
             if fields or not isinstance(part, int):
                 inner = [found for each in fields for found in _models_in(each.annotation)] or models
@@ -166,9 +176,7 @@ def _refused(place: str, value: object, reason: str, suggestion: str) -> Declara
     return DeclarationError([violation(place, value, reason, suggestion)])
 
 
-def _plain(
-    node: Any, path: Path_, values: dict[Path_, tuple[int, int]], keys: dict[Path_, tuple[int, int]]
-) -> Any:
+def _plain(node: Any, path: Path_, values: dict[Path_, tuple[int, int]], keys: dict[Path_, tuple[int, int]]) -> Any:
     """Python's own types for those of the parser, whose places are recorded, from 1."""
     if isinstance(node, CommentedMap):
         for key in node:
@@ -184,10 +192,14 @@ def _place(position: Sequence[int]) -> tuple[int, int]:
     return position[0] + 1, position[1] + 1
 
 
+def _mapping(node: Any) -> dict[str | int, Any]:
+    return cast("dict[str | int, Any]", node) if isinstance(node, dict) else {}
+
+
 def _has(node: Any, part: str | int) -> bool:
-    if isinstance(node, dict):
-        return part in node
-    return isinstance(node, list) and isinstance(part, int) and part < len(node)
+    if isinstance(node, list):
+        return isinstance(part, int) and part < len(cast("list[Any]", node))
+    return part in _mapping(node)
 
 
 def _models_in(annotation: Any) -> Iterator[type[Call]]:

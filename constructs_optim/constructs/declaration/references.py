@@ -73,37 +73,41 @@ class ReferenceKind:
         if isinstance(value, Reference):
             return value
         if not isinstance(value, str) or (self.pattern is not None and not re.fullmatch(self.pattern, value)):
-            raise PydanticCustomError("reference", "{fix}", {"reason": "this is something else", "fix": self.description})
+            raise PydanticCustomError("reference", "{fix}", {"reason": "this is none", "fix": self.description})
         return Reference(self, value)
 
 
-def _duration(scope: Construct, id: str, text: str) -> Duration:
+def _duration(scope: Construct, name: str, text: str) -> Duration:
     found = _DURATION.fullmatch(text)
     assert found is not None  # noqa: S101 - the pattern of its form
     return _DURATIONS[found[2]](int(found[1]))
 
 
-def _size(scope: Construct, id: str, text: str) -> Size:
+def _size(scope: Construct, name: str, text: str) -> Size:
     found = _SIZE.fullmatch(text)
     assert found is not None  # noqa: S101 - the pattern of its form
     return _SIZES[found[2]](int(found[1]))
 
 
-def _removal_policy(scope: Construct, id: str, text: str) -> RemovalPolicy:
+def _removal_policy(scope: Construct, name: str, text: str) -> RemovalPolicy:
     return RemovalPolicy[text.upper()]
 
 
-def _bucket(scope: Construct, id: str, text: str) -> s3.IBucket:
+def _bucket(scope: Construct, name: str, text: str) -> s3.IBucket:
     of = s3.Bucket.from_bucket_arn if text.startswith(_ARN) else s3.Bucket.from_bucket_name
-    return of(scope, id, text)
+    return of(scope, name, text)
 
 
-def _role(scope: Construct, id: str, text: str) -> iam.IRole:
-    return iam.Role.from_role_arn(scope, id, text) if text.startswith(_ARN) else iam.Role.from_role_name(scope, id, text)
+def _role(scope: Construct, name: str, text: str) -> iam.IRole:
+    return (
+        iam.Role.from_role_arn(scope, name, text)
+        if text.startswith(_ARN)
+        else iam.Role.from_role_name(scope, name, text)
+    )
 
 
-def _topic(scope: Construct, id: str, text: str) -> sns.ITopic:
-    return sns.Topic.from_topic_arn(scope, id, text)
+def _topic(scope: Construct, name: str, text: str) -> sns.ITopic:
+    return sns.Topic.from_topic_arn(scope, name, text)
 
 
 PARAMETER = ReferenceKind("parameter", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
@@ -114,7 +118,7 @@ METRIC = ReferenceKind("metric", "the name of a metric of the endpoint (docs/met
 MODEL = ReferenceKind(
     "model name",
     "owner/name of Hugging Face, with @<commit> or without, s3://bucket/prefix/, or the id of a JumpStart model",
-    lambda scope, id, text: Model.of_text(text),
+    lambda scope, name, text: Model.of_text(text),
 )
 REFERENCES: Mapping[Any, ReferenceKind] = {
     Duration: ReferenceKind("duration", "a duration: 90s, 15m, 6h or 7d", _duration, _DURATION.pattern),
@@ -126,16 +130,18 @@ REFERENCES: Mapping[Any, ReferenceKind] = {
         "|".join(policy.name.lower() for policy in RemovalPolicy),
     ),
     s3.IBucket: ReferenceKind("bucket", "the name or the ARN of a bucket", _bucket),
-    kms.IKey: ReferenceKind("key", "the ARN of a KMS key", lambda scope, id, text: kms.Key.from_key_arn(scope, id, text)),
+    kms.IKey: ReferenceKind(
+        "key", "the ARN of a KMS key", lambda scope, name, text: kms.Key.from_key_arn(scope, name, text)
+    ),
     iam.IRole: ReferenceKind("role", "the name or the ARN of a role", _role),
     sns.ITopic: ReferenceKind("topic", "the ARN of an SNS topic", _topic),
     AlarmAction: ReferenceKind(
-        "alarm action", "the ARN of an SNS topic", lambda scope, id, text: SnsAction(_topic(scope, id, text))
+        "alarm action", "the ARN of an SNS topic", lambda scope, name, text: SnsAction(_topic(scope, name, text))
     ),
     cloudwatch.IAlarm: ReferenceKind(
         "alarm",
         "the ARN of a CloudWatch alarm",
-        lambda scope, id, text: cloudwatch.Alarm.from_alarm_arn(scope, id, text),
+        lambda scope, name, text: cloudwatch.Alarm.from_alarm_arn(scope, name, text),
     ),
     cloudwatch.IMetric: METRIC,
     IArtifactStore: STORE,
@@ -146,7 +152,7 @@ REFERENCES: Mapping[Any, ReferenceKind] = {
 SECURITY_GROUP = ReferenceKind(
     "security group",
     "the id of a security group",
-    lambda scope, id, text: ec2.SecurityGroup.from_security_group_id(scope, id, text),
+    lambda scope, name, text: ec2.SecurityGroup.from_security_group_id(scope, name, text),
 )
 
 

@@ -5,6 +5,8 @@ A class of settings is a mapping of its settings. Where a class has factories, `
 name or its ARN, a duration ``15m``, and a size ``256GiB``. Text may hold ``${Name}``, a parameter or an attribute.
 """
 
+# pyright: standard
+# Not strict: models made at run time have no static types.
 from __future__ import annotations
 
 import inspect
@@ -16,7 +18,6 @@ from dataclasses import is_dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Union, Unpack, cast, get_args, get_origin, get_type_hints
 
-import aws_cdk
 from annotated_types import BaseMetadata
 from aws_cdk import aws_applicationautoscaling, aws_cloudwatch, aws_ec2, aws_iam, aws_kms, aws_s3, aws_sns
 from pydantic import (
@@ -41,14 +42,24 @@ from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, 
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EvaluatedModel
 from constructs_optim.constructs.monitoring.fleet_dashboard import FleetEndpoint
 from constructs_optim.constructs.stack.arguments import SECURITY_GROUP as SECURITY_GROUP_KIND
-from constructs_optim.constructs.stack.arguments import VPC, Kind
+from constructs_optim.constructs.stack.arguments import VPC
 from constructs_optim.recipe.evaluation.workload import Workload
 from constructs_optim.recipe.model import Model
 from constructs_optim.recipe.servers import Server, ServerSettings
 from constructs_optim.recipe.settings import Settings, meant
 from constructs_optim.recipe.techniques import REGISTRY, Technique
 
-from .references import IN_SCHEMA, MODEL, PARAMETER, REFERENCES, SECURITY_GROUP, STORE, Reference, ReferenceKind, existing_vpc
+from .references import (
+    IN_SCHEMA,
+    MODEL,
+    PARAMETER,
+    REFERENCES,
+    SECURITY_GROUP,
+    STORE,
+    Reference,
+    ReferenceKind,
+    existing_vpc,
+)
 
 _PLACES = {"self", "cls", "scope", "id"}
 # Names that signatures have for type checkers alone.
@@ -128,7 +139,16 @@ def call_of(function: Callable[..., Any], name: str | None = None) -> type[Call]
             fields[argument] = (form, Field(default=shown, description=texts.get(argument)))
     model = create_model(name or _name_of(function), __base__=Call, __doc__=described(function), **fields)
     model.calls = staticmethod(function)
+    _MADE[model.__name__] = model
     return model
+
+
+def named_forms() -> dict[str, type[Call]]:
+    """The models that have been made, by the names of what they call: groups of techniques, and classes."""
+    return _MADE
+
+
+_MADE: dict[str, type[Call]] = {}
 
 
 def choice_of(name: str, description: str | None, members: Mapping[str, Any]) -> type[Choice]:
@@ -139,6 +159,7 @@ def choice_of(name: str, description: str | None, members: Mapping[str, Any]) ->
     }
     model = create_model(name, __base__=Choice, __doc__=description, **fields)
     model.bare = tuple(key for key, form in forms.items() if _needs_nothing(form))
+    _MADE[name] = model
     return model
 
 
@@ -158,9 +179,9 @@ def form_of(annotation: Any) -> Any:
             return _either(arms)
         return union_of([form for form in map(form_of, arms) if form is not Any])
     if inspect.isclass(origin) and issubclass(origin, Mapping):
-        return dict[form_of(arguments[0]), form_of(arguments[1])]  # type: ignore[misc]
+        return dict[form_of(arguments[0]), form_of(arguments[1])]
     if inspect.isclass(origin) and issubclass(origin, Sequence):
-        return list[form_of(arguments[0])]  # type: ignore[misc]
+        return list[form_of(arguments[0])]
     if annotation in (int, float):
         return _number(annotation, [])
     if inspect.isclass(annotation) and issubclass(annotation, Settings):
@@ -270,13 +291,18 @@ def _settings(cls: type[Settings]) -> Any:
         return choice
     # Alarms are settings, and Alarms.none() is none.
     names = ReferenceKind(
-        f"{cls.__name__} name", f"{' or '.join(factories)}", lambda scope, id, text: factories[text](), "|".join(factories)
+        f"{cls.__name__} name",
+        f"{' or '.join(factories)}",
+        lambda scope, name, text: factories[text](),
+        "|".join(factories),
     )
     return union_of([names.form, call_of(cls)])
 
 
 def _factories(cls: type) -> dict[str, Any]:
-    members = {name: getattr(cls, name) for name, each in vars(cls).items() if isinstance(each, staticmethod | classmethod)}
+    members = {
+        name: getattr(cls, name) for name, each in vars(cls).items() if isinstance(each, staticmethod | classmethod)
+    }
     return {
         name: each
         for name, each in members.items()
@@ -293,8 +319,8 @@ def _techniques() -> Any:
         if name:
             groups.setdefault(group, {})[name] = technique
         else:
-            alone[_snake(group)] = technique
-    choices = {_snake(group): choice_of(group, None, members) for group, members in groups.items()}
+            alone[snake(group)] = technique
+    choices = {snake(group): choice_of(group, None, members) for group, members in groups.items()}
     return choice_of("Technique", "A technique, by its kind.", {**choices, **alone})
 
 
@@ -363,13 +389,16 @@ def _name_of(function: Callable[..., Any]) -> str:
     return "".join(word[:1].upper() + word[1:] for word in re.split(r"[._]", function.__qualname__))
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
+    """A class's name as a key."""
     return _NEW_WORD.sub("_", name).lower()
 
 
 def _document_of(function: Callable[..., Any]) -> str:
     own = inspect.getdoc(function) or ""
-    constructor = inspect.getdoc(inspect.unwrap(vars(function).get("__init__", function))) if inspect.isclass(function) else ""
+    constructor = (
+        inspect.getdoc(inspect.unwrap(vars(function).get("__init__", function))) if inspect.isclass(function) else ""
+    )
     return f"{own}\n\n{constructor}" if inspect.isclass(function) and not issubclass(function, BaseModel) else own
 
 
@@ -377,8 +406,7 @@ def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
     """The descriptions of arguments: ``Args`` of a function, ``Attributes`` of a class and of its bases."""
     bases = reversed(function.__mro__) if inspect.isclass(function) and issubclass(function, Settings) else [function]
     texts = [_document_of(each) for each in bases]
-    found = {name: _plain(text) for document in texts for name, text in _DOCUMENTED.findall(document)}
-    return found
+    return {name: _plain(text) for document in texts for name, text in _DOCUMENTED.findall(document)}
 
 
 def described(function: Callable[..., Any] | None) -> str | None:
@@ -400,7 +428,9 @@ class Schema(GenerateJsonSchema):
 
     def default_schema(self, schema: Any) -> JsonSchemaValue:
         """A schema with its default, where it is not null."""
-        return self.generate_inner(schema["schema"]) if schema.get("default") is None else super().default_schema(schema)
+        return (
+            self.generate_inner(schema["schema"]) if schema.get("default") is None else super().default_schema(schema)
+        )
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         """No: a key's name is its title."""

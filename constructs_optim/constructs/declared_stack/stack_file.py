@@ -1,32 +1,42 @@
 """``endpoint.yaml``: a stack of endpoints, stores and jobs, as a file of YAML or JSON declares it."""
 
+# pyright: standard
+# Not strict: models made at run time have no static types.
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from aws_cdk import App, CfnOutput, Environment, IStackSynthesizer, Stack, Tags, Validations
-from constructs import Construct
+from aws_cdk import App, Environment, IStackSynthesizer, Stack, Tags, Validations
 from pydantic import Field, create_model
 
 from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
 from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
-from constructs_optim.constructs.declaration.builder import ACKNOWLEDGE, Builder, Method, Parameter, declared
+from constructs_optim.constructs.declaration.builder import (
+    ACKNOWLEDGE,
+    Builder,
+    Method,
+    Parameter,
+    acknowledge,
+    declared,
+)
 from constructs_optim.constructs.declaration.document import DeclarationError, Document, violation
 from constructs_optim.constructs.declaration.schema import Call, call_of, json_schema
 from constructs_optim.constructs.endpoint.declared_endpoint import endpoint_form, store_form
+from constructs_optim.constructs.endpoint.endpoint_base import ModelServer
 from constructs_optim.constructs.endpoint.optimized_endpoint import OptimizedEndpoint
 from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboard
 from constructs_optim.constructs.recommendation.model_recommendation import ModelRecommendation
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.policy import PlatformPolicy
+from constructs_optim.recipe import Model, Plan
+from constructs_optim.recipe.objectives import Objectives
 
 SCHEMA_VERSION = 1
 """The version of the schema: a file of another one is of another release."""
-SCHEMA_URL = "https://constructs-optim.dev/endpoint.schema.json"
 
 
 class StackFile(Call):
@@ -40,13 +50,20 @@ class StackFile(Call):
     stack: str = Field(description="the stack's name.", pattern="^[A-Za-z][A-Za-z0-9-]*$", max_length=128)
     description: str | None = Field(default=None, description="the stack's description.", max_length=1024)
     account: str | None = Field(
-        default=None, description="the account's number, in quotes. Default: that of the credentials.", pattern=r"^\d{12}$"
+        default=None,
+        description="the account's number, in quotes. Default: that of the credentials.",
+        pattern=r"^\d{12}$",
     )
     region: str | None = Field(default=None, description="the Region. Default: that of the credentials.")
     tags: dict[str, str] | None = Field(default=None, description="tags of all resources.")
     parameters: dict[str, Parameter] | None = Field(
         default=None, description="parameters of the template, which `${Name}` in text names."
     )
+    outputs: dict[str, str] | None = Field(default=None, description="text with `${Endpoint.endpoint_name}`, by id.")
+
+    def given(self, section: str) -> Any:
+        """The value of a section that the models of constructs make; None where the file has none."""
+        return getattr(self, section)
 
 
 _FLEET = Method("add_endpoint", FleetDashboard.add_endpoint, "list")
@@ -77,25 +94,52 @@ def stack_form() -> type[StackFile]:
         __base__=StackFile,
         __doc__="Optimized LLM endpoints on Amazon SageMaker.",
         **fields,
-        policy=(call_of(PlatformPolicy), Field(default=None, description="the platform's policy, which fails synthesis.")),
+        policy=(
+            call_of(PlatformPolicy),
+            Field(default=None, description="the platform's policy, which fails synthesis."),
+        ),
         acknowledge=(ACKNOWLEDGE.form, Field(default=None, description="findings of the stack that are accepted.")),
-        outputs=(dict[str, str], Field(default=None, description="outputs: text with `${Endpoint.endpoint_name}`.")),
     )
 
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of files (draft 2020-12), for editors and for what is generated from it."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_URL, **json_schema(stack_form())}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **json_schema(stack_form())}
+
+
+def intents(document: Document) -> dict[str, tuple[Model, Objectives]]:
+    """The models and the objectives of the file's endpoints that have objectives.
+
+    Raises:
+        DeclarationError: with everything that is wrong in the file's form.
+    """
+    form = document.validated(stack_form())
+    builder = Builder(Stack(App(), form.stack), document, form.parameters)
+    found = {
+        key: tuple(builder.value(getattr(endpoint, name), ("endpoints", key, name)) for name in ("model", "objectives"))
+        for key, endpoint in (form.given("endpoints") or {}).items()
+        if endpoint.objectives is not None and endpoint.model is not None
+    }
+    builder.finish()
+    return cast("dict[str, tuple[Model, Objectives]]", found)
 
 
 class DeclaredStack(Stack):
     """The stack that a file declares, in an app of its own."""
 
-    def __init__(self, document: Document, *, outdir: Path | None = None, synthesizer: IStackSynthesizer | None = None) -> None:
+    def __init__(
+        self,
+        document: Document,
+        *,
+        region: str | None = None,
+        outdir: Path | None = None,
+        synthesizer: IStackSynthesizer | None = None,
+    ) -> None:
         """Make app, stack and constructs.
 
         Args:
             document: the file.
+            region: the Region where the file has none. Default: that of the CDK CLI, and otherwise any.
             outdir: the folder of the cloud assembly. Default: what the CDK CLI or the CDK chooses.
             synthesizer: how the template refers to what is uploaded. Default: by the buckets of ``cdk bootstrap``.
 
@@ -107,35 +151,35 @@ class DeclaredStack(Stack):
             fix = f"a newer release of constructs-optim, or a file of schema {SCHEMA_VERSION}"
             reason = f"the file is of schema {version}, and this release knows schema {SCHEMA_VERSION}"
             raise DeclarationError([violation(document.at(("schema",)), version, reason, fix)])
-        self.form: Any = document.validated(stack_form())
+        form = document.validated(stack_form())
         self.app = App(outdir=str(outdir) if outdir is not None else None)
         env = Environment(
-            account=self.form.account or os.environ.get("CDK_DEFAULT_ACCOUNT"),
-            region=self.form.region or os.environ.get("CDK_DEFAULT_REGION"),
+            account=form.account or os.environ.get("CDK_DEFAULT_ACCOUNT"),
+            region=form.region or region or os.environ.get("CDK_DEFAULT_REGION"),
         )
-        super().__init__(self.app, self.form.stack, description=self.form.description, env=env, synthesizer=synthesizer)
-        for key, value in (self.form.tags or {}).items():
+        super().__init__(self.app, form.stack, description=form.description, env=env, synthesizer=synthesizer)
+        for key, value in (form.tags or {}).items():
             Tags.of(self).add(key, value)
-        self._builder = Builder(self, document, self.form.parameters)
-        for name in self.form.parameters or ():
+        self._builder = Builder(self, document, form.parameters)
+        for name in form.parameters or ():
             self._builder.parameter(name)
-        if self.form.policy is not None:
-            policy: PlatformPolicy = self._builder.value(self.form.policy, ("policy",))
+        if (settings := form.given("policy")) is not None:
+            policy: PlatformPolicy = self._builder.value(settings, ("policy",))
             Validations.of(self.app).add_plugins(PolicyValidation(policy))
         for section in sections():
-            for id, form in (getattr(self.form, section) or {}).items():
-                self._builder.construct(form, self, id, (section, id))
-        for number, acknowledgement in enumerate(self.form.acknowledge or ()):
-            arguments = {name: getattr(acknowledgement, name) for name in acknowledgement.model_fields_set}
-            acknowledgement.calls(self, **arguments)
-        for id, text in (self.form.outputs or {}).items():
-            self._builder.output(id, text)
+            for key, construct in (form.given(section) or {}).items():
+                self._builder.construct(construct, self, key, (section, key))
+        for acknowledged in form.given("acknowledge") or ():
+            acknowledge(self, rule=acknowledged.rule, reason=acknowledged.reason)
+        for key, text in (form.outputs or {}).items():
+            self._builder.output(key, text)
         self._builder.finish()
 
     @property
-    def endpoints(self) -> dict[str, OptimizedEndpoint]:
-        """The endpoints by their ids."""
-        return {id: self._builder.made[id] for id in self.form.endpoints or ()}
+    def plans(self) -> dict[str, tuple[Plan, ...]]:
+        """The plans of endpoints by their ids, and of components by ``Endpoint/Component``, of all pools."""
+        servers = {key: made for key, made in self._builder.made.items() if isinstance(made, ModelServer)}
+        return {key: tuple(model.plan for model in server.models) for key, server in servers.items() if server.models}
 
     def synth(self) -> Path:
         """Write the cloud assembly; returns its folder."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from aws_cdk import Stack
 from constructs import Construct
@@ -22,10 +22,7 @@ from constructs_optim.recipe.settings import meant_name
 from .endpoint_base import ModelServer
 from .inference_component import InferenceComponent
 
-if TYPE_CHECKING:
-    from .optimized_endpoint import OptimizedEndpoint
-
-_Endpoint = TypeVar("_Endpoint", bound="OptimizedEndpoint")
+_Endpoint = TypeVar("_Endpoint", bound=ModelServer)
 
 
 def _policies() -> tuple[Method, ...]:
@@ -71,8 +68,8 @@ def store_form() -> type[Call]:
 
 
 @cache
-def endpoint_form(of: type[OptimizedEndpoint]) -> type[Call]:
-    """The model of an endpoint in a file."""
+def endpoint_form(of: Any) -> type[Call]:
+    """The model of an endpoint in a file; ``of`` is its class, ``OptimizedEndpoint``."""
     adapters = Method("adapters", InferenceComponent.add_adapter, "id", name="Adapter")
     return declared(
         of,
@@ -91,17 +88,13 @@ def read_endpoint(
 ) -> _Endpoint:
     """The endpoint that a file declares, in a scope; ``given`` replaces arguments."""
     document = Document.read(path)
-    endpoints = document.value_at(("endpoints",))
-    name = endpoint or id
-    if not isinstance(endpoints, dict):
-        raise DeclarationError([violation(document.at(()), None, "the file declares no endpoints", "endpoints: {...}")])
+    endpoints, name = document.keys_at(("endpoints",)), endpoint or id
     if endpoint is None and name not in endpoints and len(endpoints) == 1:
         (name,) = endpoints
     if name not in endpoints:
-        reason, names = f"the file has no endpoint {name!r}", meant_name(map(str, endpoints), name)
-        raise DeclarationError([violation(document.at(("endpoints",)), name, reason, names)])
-    declared_parameters = document.value_at(("parameters",)) or {}
-    parameters = {key: document.validated(Parameter, ("parameters", key)) for key in declared_parameters}
+        fix = meant_name(endpoints, name) if endpoints else "endpoints: {...}"
+        raise DeclarationError([violation(document.at(("endpoints",)), name, f"there is no endpoint {name!r}", fix)])
+    parameters = {key: document.validated(Parameter, ("parameters", key)) for key in document.keys_at(("parameters",))}
     builder = Builder(Stack.of(scope), document, parameters)
     store = document.value_at(("endpoints", name, "artifact_store"))
     if "artifact_store" not in given and isinstance(store, str) and Stack.of(scope).node.try_find_child(store) is None:

@@ -1,0 +1,51 @@
+"""``constructs-optim deploy``: the CDK CLI deploys what a file declares."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .aws import failed
+from .endpoint_file import STANDARD_INPUT, FileArgument, document_of
+
+
+def deploy_command(
+    file: FileArgument,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="What else `cdk deploy` is given.")
+    ] = None,
+) -> None:
+    """Deploy what a file declares, with the CDK CLI.
+
+    `constructs-optim deploy endpoint.yaml -- --require-approval never` gives the CDK CLI an option of its own.
+    The account and Region have been bootstrapped (`cdk bootstrap`). Where they are not, and cannot be, the template of
+    `constructs-optim synth FILE --format cloudformation` needs no bootstrap.
+    """
+    if file == STANDARD_INPUT:
+        raise typer.BadParameter("deploy needs a file: the CDK CLI reads it several times")
+    document_of(file)
+    app = shlex.join([sys.executable, "-m", "constructs_optim", "synth", str(Path(file))])
+    status = subprocess.run([*_cdk(), "deploy", "--app", app, *(arguments or ())], check=False).returncode
+    if status:
+        raise typer.Exit(status)
+
+
+def _cdk() -> list[str]:
+    """The CDK CLI: of the project, of the PATH, or as npx brings it."""
+    beside, local = Path(sys.executable).with_name("cdk"), Path("node_modules/.bin/cdk")
+    found = next((str(path) for path in (local, beside) if path.exists()), None) or shutil.which("cdk")
+    if found is not None:
+        return [found]
+    if (npx := shutil.which("npx")) is not None:
+        # npm's latest is older than version 2 (docs/getting-started.md).
+        return [npx, "--yes", "aws-cdk@2"]
+    raise failed(
+        "The CDK CLI is not installed: `npm install aws-cdk@2` with Node.js 22 or 24. Without Node, "
+        "`constructs-optim synth FILE --format cloudformation` writes a template that the AWS CLI deploys."
+    )

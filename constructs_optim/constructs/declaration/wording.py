@@ -1,0 +1,88 @@
+"""Suggestions of rules in the words of a file: the Python calls in them, as YAML."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any, cast
+
+from .schema import Call, Choice, named_forms, snake
+
+_NAME = re.compile(r"\b(?:(?P<key>\w+)=)?(?P<call>[A-Z]\w+(?:\.[a-z]\w*)?)\(")
+
+
+def in_yaml(text: str) -> str:
+    """A text with its Python calls as a file writes them: ``quantization: awq`` for ``Quantization.awq()``."""
+    written, end = "", 0
+    while (found := _NAME.search(text, end)) is not None:
+        close = _end_of_call(text, found.end() - 1)
+        yaml = _written(text[found.start("call") : close]) if close is not None else None
+        if close is None or yaml is None:
+            written, end = written + text[end : found.end()], found.end()
+        else:
+            key = f"{found['key']}: " if found["key"] else ""
+            written, end = f"{written}{text[end : found.start()]}{key}{yaml}", close
+    return written + text[end:]
+
+
+def _end_of_call(text: str, start: int) -> int | None:
+    """Where the bracket at ``start`` is closed, and what follows."""
+    depth = 0
+    for index, character in enumerate(text[start:], start):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth == 0:
+            return index + 1
+    return None
+
+
+def _written(code: str) -> str | None:
+    """The YAML of a call; None where a file has nothing of that name, or the code is abridged."""
+    try:
+        value = _value(ast.parse(code, mode="eval").body)
+    except (SyntaxError, ValueError):
+        return None
+    return _flow(value)
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_value(each) for each in node.elts]
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    group, _, member = ast.unparse(node.func).partition(".")
+    forms = named_forms()
+    form = forms.get(group)
+    if form is None or (issubclass(form, Choice) and member not in form.model_fields):
+        raise ValueError(group)
+    value: Any
+    if issubclass(form, Choice):
+        arguments = _arguments(node, form.model_fields[member].annotation)
+        value = member if not arguments and member in form.bare else {member: arguments}
+    elif member:
+        # Alarms.none(), beside the settings of Alarms.
+        value = member
+    else:
+        value = _arguments(node, form)
+    kind = snake(group)
+    # Techniques are told apart by their kinds: quantization: awq.
+    return {kind: value} if kind in forms["Technique"].model_fields else value
+
+
+def _arguments(node: ast.Call, form: Any) -> dict[str, Any]:
+    names = list(form.model_fields) if isinstance(form, type) and issubclass(form, Call) else []
+    positional = dict(zip(names, [value for value in map(_value, node.args) if value is not ...], strict=False))
+    return {**positional, **{str(each.arg): _value(each.value) for each in node.keywords}}
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in items) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, cast("list[Any]", value))) + "]"
+    if value is ...:
+        return "..."
+    if isinstance(value, str):
+        return value if re.fullmatch(r"[A-Za-z][\w./@-]*|\d+\.\d+\.\d+", value) else json.dumps(value)
+    return json.dumps(value)
