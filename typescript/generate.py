@@ -1,4 +1,4 @@
-"""Writes ``src/declaration.ts``, the declaration of an endpoint as interfaces, and ``src/tables.ts``, what they stand for.
+"""Writes ``src/declaration.ts``, the declaration of an endpoint as interfaces, and ``src/members.ts``, what they are in a file.
 
     python typescript/generate.py
 """
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from constructs_optim.constructs.stack.permissions import BEARER_ACTION, INVOKE_ACTIONS
 from constructs_optim.recipe import metrics
 
 FOLDER = Path(__file__).parent
@@ -207,15 +206,9 @@ def written() -> dict[str, str]:
         "\n".join([f"/** {_sentence(name)} */", f"export enum {name} {{", *map(_member, values), "}\n"])
         for name, values in types.enums.items()
     ]
-    actions = (
-        "/** The actions of requests to an endpoint. */",
-        f"export const INVOKE_ACTIONS = {_literal([*INVOKE_ACTIONS])};\n",
-        "/** The action of requests with a bearer token, which IAM cannot restrict to an endpoint. */",
-        f"export const BEARER_ACTION = {_literal(BEARER_ACTION)};\n",
-    )
     return {
         "declaration.ts": "\n".join([NOTE, IMPORTS, *interfaces, *enums, *_metrics()]),
-        "tables.ts": "\n".join([NOTE, *actions, *_series(), *_members(types)]),
+        "members.ts": "\n".join([NOTE, *_members(types), *_series()]),
     }
 
 

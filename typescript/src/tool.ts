@@ -1,0 +1,61 @@
+import { spawnSync } from 'child_process';
+import { existsSync } from 'fs';
+
+const { version: VERSION } = require('../package.json');
+const PACKAGE = `constructs-optim[cli]==${VERSION}`;
+/** An environment variable that names the command. */
+const VARIABLE = 'CONSTRUCTS_OPTIM';
+// What the CDK CLI tells the app that it runs, and not the programs that this one runs.
+const OF_THE_APP = [
+  'CDK_CONTEXT_JSON', 'CDK_DEFAULT_ACCOUNT', 'CDK_DEFAULT_REGION', 'CDK_OUTDIR', 'CONTEXT_OVERFLOW_LOCATION_ENV',
+];
+
+/**
+ * Write the template of a file, and the code that it needs, into a folder; returns what the tool has to say.
+ *
+ * @param file the path of the file, or its content
+ */
+export function synthesize(file: { path?: string; content?: string }, folder: string, command?: string): string {
+  const given = command ?? process.env[VARIABLE];
+  const tried: string[] = [];
+  for (const [program, ...before] of given ? [words(given)] : known()) {
+    const last = ['synth', file.path ?? '-', '--format', 'cloudformation', '--output', folder];
+    const done = spawnSync(program, [...before, ...last], {
+      encoding: 'utf-8',
+      env: environment(),
+      input: file.content ?? '',
+      maxBuffer: 1 << 26,
+    });
+    if (done.error === undefined && done.status === 0) {
+      return done.stderr.trim();
+    }
+    if (done.error === undefined) {
+      throw new Error(`${[program, ...before].join(' ')} refuses the declaration:\n${done.stderr || done.stdout}`);
+    }
+    tried.push(`${[program, ...before].join(' ')} (${(done.error as NodeJS.ErrnoException).code})`);
+  }
+  throw new Error(
+    `The endpoint is synthesized by constructs-optim, a Python program, and none was found. Tried: ${tried.join(', ')}. `
+    + `Install uv (https://docs.astral.sh/uv/), which fetches it when it is needed; or pip install "${PACKAGE}", which puts `
+    + `it on the PATH; or name the command in the environment variable ${VARIABLE}.`,
+  );
+}
+
+function known(): string[][] {
+  return [
+    ['constructs-optim'],
+    ['uvx', '--from', PACKAGE, 'constructs-optim'],
+    ['pipx', 'run', '--spec', PACKAGE, 'constructs-optim'],
+  ];
+}
+
+function words(command: string): string[] {
+  // A path may have spaces.
+  return existsSync(command) ? [command] : command.trim().split(/\s+/);
+}
+
+function environment(): NodeJS.ProcessEnv {
+  const inherited = Object.entries(process.env).filter(([name]) => !OF_THE_APP.includes(name));
+  // The CDK of Python runs in this Node; and its messages are shown as an error's.
+  return { JSII_NODE: process.execPath, ...Object.fromEntries(inherited), COLUMNS: '160', NO_COLOR: '1' };
+}
