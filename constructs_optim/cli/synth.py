@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from constructs_optim.operations.code_upload import upload
+from constructs_optim.recipe import RecipeError
 
 from .aws import Account, Profile, Region, failed
 from .endpoint_file import FileArgument, document_of, synthesized
@@ -67,6 +68,8 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
     bucket = code_bucket if code_bucket != _INLINE else None
     try:
         name, made = declared_template(document, code_bucket=bucket, inline=code_bucket == _INLINE)
+    except RecipeError:
+        raise
     except (RuntimeError, ValueError) as error:
         # jsii's frames follow the first line.
         raise failed(str(error).partition("\n")[0]) from None
