@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -25,22 +27,38 @@ FileArgument = Annotated[
 ]
 
 
-def is_endpoint_file(text: str | Path | None) -> bool:
+def is_endpoint_file(text: str | Path) -> bool:
     """Whether an argument names a file that declares endpoints, and no model or folder."""
-    return text is not None and (str(text) == STANDARD_INPUT or Path(text).suffix in _SUFFIXES)
+    return str(text) == STANDARD_INPUT or Path(text).suffix in _SUFFIXES
 
 
 def document_of(file: str | Path) -> Document:
-    """The document of a file, or of standard input.
+    """The document of a file, or of standard input, which may be the query of Terraform's external data source.
 
     Raises:
         DeclarationError: where there is none.
     """
     from constructs_optim.constructs.declaration.document import Document
 
-    if str(file) == STANDARD_INPUT:
-        return Document.parsed(sys.stdin.read(), "standard input")
-    return Document.read(Path(file))
+    if str(file) != STANDARD_INPUT:
+        return Document.read(Path(file))
+    text = sys.stdin.read()
+    # A query is a mapping of text (docs of hashicorp/external, "Data Source: external").
+    with suppress(KeyError, TypeError, ValueError):
+        text = json.loads(text)["query"]
+    return Document.parsed(text, "standard input")
+
+
+def synthesized(document: Document, output: Path) -> Path:
+    """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
+
+    Raises:
+        DeclarationError: with everything that is wrong in the document.
+    """
+    from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
+
+    account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")
+    return DeclaredStack(document, outdir=output, account=account, region=region).synth()
 
 
 @contextmanager
@@ -49,7 +67,5 @@ def assembly_of(path: Path) -> Iterator[Path]:
     if not is_endpoint_file(path) or path.is_dir():
         yield path
         return
-    from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
-
     with TemporaryDirectory() as folder, refusals_printed("table"):
-        yield DeclaredStack(document_of(path), outdir=Path(folder)).synth()
+        yield synthesized(document_of(path), Path(folder))

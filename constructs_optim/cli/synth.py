@@ -1,28 +1,96 @@
-"""``constructs-optim synth``: the cloud assembly of a file that declares endpoints, or its template for any tool."""
+"""``constructs-optim synth``: the cloud assembly of a file that declares endpoints, or one template for any tool."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from .endpoint_file import FileArgument, document_of
+from constructs_optim.operations.code_upload import upload
+from constructs_optim.recipe import RecipeError
+
+from .aws import Account, Profile, Region, failed
+from .endpoint_file import FileArgument, document_of, synthesized
 from .presentation import refusals_printed, say
+
+if TYPE_CHECKING:
+    from constructs_optim.constructs.declaration.document import Document
+
+_INLINE = "inline"
 
 
 def synth_command(
     file: FileArgument,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The folder to write to. Default: cdk.out.")
+    format: Annotated[
+        Literal["cdk", "cloudformation"],
+        typer.Option(help="An assembly of the CDK, or one template that needs no bootstrap.", metavar="FORMAT"),
+    ] = "cdk",
+    output: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write to.", envvar="CDK_OUTDIR")] = Path(
+        "cdk.out"
+    ),
+    code_bucket: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BUCKET|inline",
+            help="Of a template: the bucket that the handlers' code is uploaded to, in its Region; ${AWS::Region} "
+            "stands for that. Or `inline`, for a template with the code in it. Default: the code is in the folder.",
+        ),
     ] = None,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write the cloud assembly of a file that declares endpoints, as `cdk synth` does. Exit status 2 if it is wrong.
+    """Write the cloud assembly, or the template, of a file that declares endpoints. Exit status 2 if it is wrong.
 
-    `cdk deploy --app FOLDER` deploys it, as does `constructs-optim deploy FILE`.
+    `cdk deploy --app FOLDER` deploys an assembly, and `aws cloudformation deploy` a template.
     """
-    from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
-
+    if format == "cdk" and (code_bucket is not None or as_json):
+        raise typer.BadParameter("--code-bucket and --json are of --format cloudformation")
     with refusals_printed("table"):
-        folder = DeclaredStack(document_of(file), outdir=output).synth()
-    say(f"{folder} has the assembly: `cdk deploy --app {folder}` deploys it.")
+        document = document_of(file)
+        if format == "cloudformation":
+            written = _write_template(document, output, code_bucket, Account(profile, region))
+        else:
+            written = {"assembly": str(synthesized(document, output))}
+    if as_json:
+        typer.echo(json.dumps(written))
+        return
+    for name, path in written.items():
+        say(f"{name}: {path}")
+
+
+def _write_template(document: Document, folder: Path, code_bucket: str | None, account: Account) -> dict[str, str]:
+    """Upload the code if there is a bucket, then write the template and the code; what is written, by its parameter."""
+    from constructs_optim.constructs.declared_stack.stack_file import declared_template
+
+    bucket = code_bucket if code_bucket != _INLINE else None
+    try:
+        name, made = declared_template(document, code_bucket=bucket, inline=code_bucket == _INLINE)
+    except RecipeError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        # jsii's frames follow the first line.
+        raise failed(str(error).partition("\n")[0]) from None
+    for warning in made.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    if bucket is not None and made.files:
+        where = document.value_at(("region",)) or account.region
+        if where is None:
+            raise failed("No AWS region is set, and the code bucket has to be in the template's: use --region.")
+        upload(
+            lambda region: account.client("s3", region),
+            bucket,
+            {each.key: each.content for each in made.files},
+            region=where,
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    template = folder / f"{name}.template.json"
+    written = {"template": str(template)}
+    for each in made.files:
+        path = folder / Path(each.key).name
+        path.write_bytes(each.content)
+        written[each.parameter] = str(path)
+    template.write_text(made.body, encoding="utf-8")
+    return written

@@ -4,7 +4,6 @@
 # Not strict: models made at run time have no static types.
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -27,9 +26,12 @@ from constructs_optim.constructs.declaration.document import DeclarationError, D
 from constructs_optim.constructs.declaration.schema import Call, call_of, json_schema
 from constructs_optim.constructs.endpoint.declared_endpoint import endpoint_form, store_form
 from constructs_optim.constructs.endpoint.endpoint_base import ModelServer
+from constructs_optim.constructs.endpoint.inference_component import InferenceComponent, LoraAdapter
 from constructs_optim.constructs.endpoint.optimized_endpoint import OptimizedEndpoint
 from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboard
 from constructs_optim.constructs.recommendation.model_recommendation import ModelRecommendation
+from constructs_optim.constructs.standalone_template.outputs import add_outputs
+from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.policy import PlatformPolicy
 from constructs_optim.recipe import Model, Plan
@@ -131,7 +133,9 @@ class DeclaredStack(Stack):
         self,
         document: Document,
         *,
+        account: str | None = None,
         region: str | None = None,
+        app: App | None = None,
         outdir: Path | None = None,
         synthesizer: IStackSynthesizer | None = None,
     ) -> None:
@@ -139,8 +143,10 @@ class DeclaredStack(Stack):
 
         Args:
             document: the file.
-            region: the Region where the file has none. Default: that of the CDK CLI, and otherwise any.
-            outdir: the folder of the cloud assembly. Default: what the CDK CLI or the CDK chooses.
+            account: the account where the file names none. Default: any.
+            region: the Region where the file names none. Default: any.
+            app: the app. Default: a new one.
+            outdir: the folder of a new app's cloud assembly. Default: what the CDK CLI or the CDK chooses.
             synthesizer: how the template refers to what is uploaded. Default: by the buckets of ``cdk bootstrap``.
 
         Raises:
@@ -152,11 +158,8 @@ class DeclaredStack(Stack):
             reason = f"the file is of schema {version}, and this release knows schema {SCHEMA_VERSION}"
             raise DeclarationError([violation(document.at(("schema",)), version, reason, fix)])
         form = document.validated(stack_form())
-        self.app = App(outdir=str(outdir) if outdir is not None else None)
-        env = Environment(
-            account=form.account or os.environ.get("CDK_DEFAULT_ACCOUNT"),
-            region=form.region or region or os.environ.get("CDK_DEFAULT_REGION"),
-        )
+        self.app = app or App(outdir=str(outdir) if outdir is not None else None)
+        env = Environment(account=form.account or account, region=form.region or region)
         super().__init__(self.app, form.stack, description=form.description, env=env, synthesizer=synthesizer)
         for key, value in (form.tags or {}).items():
             Tags.of(self).add(key, value)
@@ -175,6 +178,12 @@ class DeclaredStack(Stack):
             self._builder.output(key, text)
         self._builder.finish()
 
+    def add_outputs(self) -> None:
+        """Add the outputs of all endpoints, components and adapters, such as ``ChatEndpointName``."""
+        for key, made in self._builder.made.items():
+            if isinstance(made, OptimizedEndpoint | InferenceComponent | LoraAdapter):
+                add_outputs(key.replace("/", ""), made)
+
     @property
     def plans(self) -> dict[str, tuple[Plan, ...]]:
         """The plans of endpoints by their ids, and of components by ``Endpoint/Component``, of all pools."""
@@ -184,3 +193,21 @@ class DeclaredStack(Stack):
     def synth(self) -> Path:
         """Write the cloud assembly; returns its folder."""
         return Path(self.app.synth().directory)
+
+
+def declared_template(document: Document, *, code_bucket: str | None, inline: bool) -> tuple[str, StandaloneTemplate]:
+    """The name of the stack that a file declares, and its template for accounts that are not bootstrapped.
+
+    Raises:
+        DeclarationError: with everything that is wrong in the file.
+        ValueError: for a bucket that cannot exist, and a stack that no single template can express.
+    """
+    declared: list[DeclaredStack] = []
+
+    def declare(app: App, synthesizer: IStackSynthesizer) -> Stack:
+        declared.append(DeclaredStack(document, app=app, synthesizer=synthesizer))
+        declared[0].add_outputs()
+        return declared[0]
+
+    template = standalone_template(declare, code_bucket=code_bucket, inline=inline)
+    return declared[0].stack_name, template
