@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit package docs medusa e2e nightly exhaustive faults explore conformance lint format lock bench peer clean
+.PHONY: help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clean
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -41,6 +41,17 @@ test: install ## the test suite, without what make lint, e2e, medusa, package, d
 e2e: install ## the tests that deploy with the CDK CLI or run whole programs otherwise
 	@$(PYTEST) -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
 	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py
+
+typescript: install typescript/node_modules/.installed ## the construct for TypeScript: built, and tested with the CDK CLI on a local cloud
+	@cd typescript && npm run --silent build && npm test --silent
+
+jsii: typescript ## its packages for npm and Python, and its sources for Java, C# and Go, in typescript/dist
+	@# Not by npm, whose PATH has another one before this.
+	@cd typescript && node node_modules/.bin/jsii-pacmak --targets js python && \
+	  node node_modules/.bin/jsii-pacmak --targets java dotnet go --code-only
+
+typescript/node_modules/.installed: typescript/package-lock.json
+	@cd typescript && npm ci --silent && touch node_modules/.installed
 
 nightly: exhaustive faults explore conformance ## what takes longest, for before a release
 
@@ -133,6 +144,7 @@ lock: install ## look for newer versions of everything that is pinned
 	@uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 	  requirements/docs.in --output-file requirements/docs.txt
 	@npm update --package-lock-only --silent
+	@cd typescript && npm update --package-lock-only --silent
 
 bench: install peer ## how long synth takes, against raw L1 constructs and the peer's
 	@python bench/synth.py
@@ -142,4 +154,4 @@ peer: install ## set .venv-peer up: the constructs that bench measures beside
 	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
 
 clean: ## remove all that install and the other targets made
-	@rm -rf .venv .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-docs .venv-engine dist site node_modules cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-conformance-* .venv-models .venv-quantization .venv-peer .venv-docs .venv-engine dist site node_modules typescript/node_modules typescript/lib typescript/dist cdk.out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

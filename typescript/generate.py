@@ -1,6 +1,7 @@
-"""Writes ``src/declaration.ts``, the declaration of an endpoint as interfaces, and ``src/members.ts``, what they are in a file.
+"""Writes what the construct for TypeScript has of the Python API: run it when the schema has changed.
 
-    python typescript/generate.py
+``src/declaration.ts`` has the declaration of an endpoint as interfaces, and ``src/members.ts`` what is written for
+their members in a file, and how metrics are published.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Types:
         self._names: list[str] = []
         self.enums: dict[str, list[str]] = {}
         self.members: dict[str, dict[str, tuple[str, str]]] = {}
-        """By interface and member: its key in a file, and what is in its value (see ``Shape`` in the written file)."""
+        """By interface and member: its key in a file, and the shape of its value, as ``MEMBERS`` has them."""
 
     def interfaces(self) -> Iterator[str]:
         """The interfaces, the endpoint's first."""
@@ -72,8 +73,8 @@ class Types:
             self.members[_title(name)][member] = (key, shape)
             lines += _comment(schema.get("description"), is_optional=key not in required, indent="  ")
             lines.append(f"  readonly {member}{'' if key in required else '?'}: {written};")
-        text = "\n".join([*_comment(mapping.get("description") or _sentence(name)), f"export interface {_title(name)} {{"])
-        return "\n".join([text, *lines, "}"]) + "\n"
+        comment = _comment(mapping.get("description") or _sentence(name))
+        return "\n".join([*comment, f"export interface {_title(name)} {{", *lines, "}\n"])
 
     def _type(self, schema: Mapping[str, Any], place: str) -> tuple[str, str]:
         """The type of a value, and its shape; ``place`` is what an enumeration there is called."""
@@ -144,8 +145,9 @@ def _sentence(name: str) -> str:
 def _comment(text: str | None, *, is_optional: bool = False, indent: str = "") -> list[str]:
     if text is None:
         return []
+    text = re.sub(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", lambda found: f"`{_camel(found[1])}`", text)
     says, _, default = text.partition("Default: ")
-    says = says.strip().replace("*/", "*\u200b/")
+    says = says.strip().replace("*/", "*\\/")
     lines = [says[:1].upper() + says[1:]]
     if is_optional:
         lines.append(f"@default - {default.strip().removesuffix('.') or 'none'}")
@@ -182,8 +184,8 @@ def _series() -> Iterator[str]:
 
 def _members(types: Types) -> Iterator[str]:
     yield "/**"
-    yield " * The keys of members in a file, and what their values are: an interface, a construct or a value of the CDK."
-    yield " * []: a list of it; {}: a mapping whose keys are names."
+    yield " * The key of each member in a file, and the shape of its value: an interface, or what the CDK has for it."
+    yield " * []: a list of these; {}: a mapping of names to them."
     yield " */"
     yield "export const MEMBERS: Record<string, Record<string, [key: string, shape: string]>> = {"
     for name, members in types.members.items():

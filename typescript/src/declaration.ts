@@ -10,7 +10,7 @@ import {
 export interface EndpointDeclaration {
   /**
    * The source of the weights.
-   * @default - no model; `add_component` adds models
+   * @default - no model; `addComponent` adds models
    */
   readonly model?: Model;
   /**
@@ -24,22 +24,22 @@ export interface EndpointDeclaration {
    */
   readonly instanceType?: string;
   /**
-   * Instead of `techniques` and `instance_type`, up to five instance types with the techniques for each, the preferred one first. SageMaker launches instances of the first type that has capacity.
+   * Instead of `techniques` and `instanceType`, up to five instance types with the techniques for each, the preferred one first. SageMaker launches instances of the first type that has capacity.
    * @default - none
    */
   readonly instancePools?: Pool[];
   /**
-   * Instead of `techniques` and `instance_type`, what the endpoint has to do. Recipe, instance types, their number and the target of scaling are those of the choice that the lock file has for it.
+   * Instead of `techniques` and `instanceType`, what the endpoint has to do. Recipe, instance types, their number and the target of scaling are those of the choice that the lock file has for it.
    * @default - none
    */
   readonly objectives?: Objectives;
   /**
-   * The store of the artifacts; a read-only one requires `artifact_key`.
+   * The store of the artifacts; a read-only one requires `artifactKey`.
    * @default - one store for the whole stack
    */
   readonly artifactStore?: ExistingStore;
   /**
-   * The key of an artifact in `artifact_store`, 64 hexadecimal digits, of the last job if the recipe has several; may be a token. No job runs then, and the deployment fails if the store has no such artifact.
+   * The key of an artifact in `artifactStore`, 64 hexadecimal digits, of the last job if the recipe has several; may be a token. No job runs then, and the deployment fails if the store has no such artifact.
    * @default - jobs create the artifacts that the store does not have
    */
   readonly artifactKey?: string;
@@ -272,7 +272,7 @@ export interface ComponentOptions {
    */
   readonly placement?: Placement;
   /**
-   * The type of partition that a copy occupies, of those that the endpoint's `accelerator_partitions` has.
+   * The type of partition that a copy occupies, of those that the endpoint's `acceleratorPartitions` has.
    * @default - the endpoint's only type; without partitions, a copy takes GPUs
    */
   readonly acceleratorPartition?: string;
@@ -319,7 +319,7 @@ export interface VariantOptions {
   readonly containerStartupTimeout?: Duration;
   /**
    * How long downloading the model may take, 1 minute to 1 hour.
-   * @default - as for `container_startup_timeout`
+   * @default - as for `containerStartupTimeout`
    */
   readonly modelDataDownloadTimeout?: Duration;
   /**
@@ -442,7 +442,7 @@ export interface MonitoringOptions {
 }
 
 /**
- * Created by its factories: `all_at_once`, `canary`, `linear` and `rolling`.
+ * Created by its factories: `allAtOnce`, `canary`, `linear` and `rolling`.
  */
 export interface UpdatePolicy {
   readonly allAtOnce?: UpdatePolicyAllAtOnce;
@@ -1215,7 +1215,7 @@ export interface Alarms {
   readonly acceptanceLength?: AlarmSettings | boolean;
   /**
    * Acceptance length of the last half hour, in percent of that of the last 23 hours of the same containers, for half an hour.
-   * @default - off, and on with a `speculation_cure`; with True, below 90
+   * @default - off, and on with a `speculationCure`; with True, below 90
    */
   readonly acceptanceDecay?: AlarmSettings | boolean;
   /**
@@ -1373,7 +1373,7 @@ export interface OnInvocations {
    */
   readonly target?: number;
   /**
-   * How long a request takes on average, above zero. The target is then what keeps the default number of requests in flight (see `on_concurrency`).
+   * How long a request takes on average, above zero. The target is then what keeps the default number of requests in flight (see `onConcurrency`).
    * @default - none
    */
   readonly requestSeconds?: number;
@@ -1389,7 +1389,7 @@ export interface OnInvocations {
 export interface OnBacklog {
   /**
    * Waiting requests for each instance, above zero.
-   * @default - as many as `on_concurrency` holds
+   * @default - as many as `onConcurrency` holds
    */
   readonly target?: number;
   readonly policyName?: string;
@@ -1558,7 +1558,7 @@ export interface StopOn {
 }
 
 /**
- * Start the endpoint at certain times, after `stop_on`.
+ * Start the endpoint at certain times, after `stopOn`.
  */
 export interface StartOn {
   /**
@@ -1670,7 +1670,7 @@ export interface EvaluatedModel {
    */
   readonly label: string;
   /**
-   * What was evaluated, with the `artifact_key` that its metrics were published with.
+   * What was evaluated, with the `artifactKey` that its metrics were published with.
    */
   readonly served: string;
   /**
@@ -1690,7 +1690,7 @@ export interface Requirements {
    */
   readonly atConcurrency?: number;
   /**
-   * How much worse than what it replaces each of `regression_metrics` may be, as a share: 0.05 for 5 %. The first evaluation replaces nothing.
+   * How much worse than what it replaces each of `regressionMetrics` may be, as a share: 0.05 for 5 %. The first evaluation replaces nothing.
    * @default - nothing is compared
    */
   readonly maxRegression?: number;
@@ -1990,7 +1990,7 @@ export interface Fp8Quantization {
   readonly scheme?: Fp8QuantizationScheme;
   /**
    * Names of layers left as they are.
-   * @default - `lm_head`
+   * @default - `lmHead`
    */
   readonly ignoredLayers?: string[];
   /**
@@ -2383,7 +2383,7 @@ export interface Adapters {
    */
   readonly maxLoaded?: number;
   /**
-   * Adapters kept in the host's memory, `max_loaded` at least.
+   * Adapters kept in the host's memory, `maxLoaded` at least.
    * @default - the server's own
    */
   readonly maxCached?: number;
@@ -2598,7 +2598,7 @@ export interface AnswerCheckAnswered {
 }
 
 /**
- * The answer is JSON, where a request's `response_format` asks for it.
+ * The answer is JSON, where a request's `responseFormat` asks for it.
  */
 export interface AnswerCheckJsonValid {
 }
@@ -2631,7 +2631,7 @@ export interface AnswerCheckExactMatch {
 }
 
 /**
- * The most likely first token is the same, where responses have `top_logprobs`, in a share of the pairs.
+ * The most likely first token is the same, where responses have `topLogprobs`, in a share of the pairs.
  */
 export interface AnswerCheckTopToken {
   readonly atLeast: number;

@@ -9,13 +9,17 @@ const WRITTEN: Record<string, (value: any) => any> = {
   Duration: (duration) => `${duration.toSeconds()}s`,
   Key: (key) => key.keyArn,
   RemovalPolicy: (policy) => policy.replaceAll('-', '_'),
-  // Its beginning says that it is no name, where the rest is a parameter.
-  Role: (role) => Token.isUnresolved(role.roleArn) ? `arn:${Fn.select(1, Fn.split('arn:', role.roleArn))}` : role.roleArn,
+  Role: (role) => Token.isUnresolved(role.roleArn) ? knownAsArn(role.roleArn) : role.roleArn,
   SecurityGroup: (group) => group.securityGroupId,
   Size: (size) => `${size.toMebibytes()}MiB`,
   Topic: (topic) => topic.topicArn,
   Vpc: (vpc) => ({ vpc_id: vpc.vpcId, subnet_ids: vpc.privateSubnets.map((subnet: any) => subnet.subnetId) }),
 };
+
+/** The ARN of a role in parts, so that it is not taken for a name. */
+function knownAsArn(arn: string): string {
+  return `arn:\${AWS::Partition}:iam::${Fn.select(4, Fn.split(':', arn))}:role/${Fn.select(1, Fn.split(':role/', arn))}`;
+}
 
 /** The content of a file that declares what props do. Tokens are parameters in it, which have them for values. */
 export class Declared {
@@ -68,9 +72,9 @@ export class Declared {
     if (typeof given === 'number') {
       return this.parameter(`${given}`, given);
     }
-    const fragments = Tokenization.reverseString(given).fragments;
-    return fragments.map((part: any) => (part.type === 'literal' ? part.lit : this.parameter(`${part.token}`, part.token)))
-      .join('');
+    return Tokenization.reverseString(given)
+      .mapTokens({ mapToken: (token) => this.parameter(`${token}`, token) })
+      .join({ join: (left, right) => `${left ?? ''}${right ?? ''}` });
   }
 
   private parameter(token: string, value: any): string {

@@ -1,5 +1,5 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'fs';
-import { basename, join } from 'path';
+import { readFileSync, writeFileSync } from 'fs';
+import { join } from 'path';
 import { Annotations, aws_s3_assets, CfnResource, cloudformation_include, Stack, Stage } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
 import { synthesize } from './tool';
@@ -8,7 +8,7 @@ import { synthesize } from './tool';
 export interface Source {
   readonly path?: string;
   readonly content?: string;
-  /** The id of the endpoint that is meant. Default: the only one. */
+  /** The id of the endpoint that is meant; of content, outputs leave it out. Default: the only one. */
   readonly endpoint?: string;
   /** The values of the file's parameters. */
   readonly parameters?: Record<string, any>;
@@ -25,85 +25,78 @@ export function pathInStack(scope: Construct, id: string): string[] {
 
 /** The template of a file, included in a stack under logical ids that begin with the path of the construct. */
 export class IncludedTemplate {
+  private readonly outputs: Record<string, { Value: any }>;
+  private readonly include: cloudformation_include.CfnInclude;
+  /** What the ids of the endpoint's outputs begin with. */
+  private readonly prefix: string;
+
   /** Have the file's template made, and include it below a construct. */
-  public static synthesize(scope: Construct, source: Source): IncludedTemplate {
+  constructor(scope: Construct, source: Source) {
     const prefix = pathInStack(scope.node.scope!, scope.node.id).join('');
     const folder = join(Stage.of(scope)!.assetOutdir, `constructs-optim.${Stack.of(scope).artifactId}.${prefix}`);
-    mkdirSync(folder, { recursive: true });
-    const said = synthesize(source, folder, source.command);
-    if (said !== '') {
-      Annotations.of(scope).addWarningV2('constructs-optim:Synth', said);
+    const { paths, warnings } = synthesize(source, folder);
+    for (const warning of warnings) {
+      Annotations.of(scope).addWarningV2('constructs-optim:Synth', warning.replace(/^warning: /, ''));
     }
-    return new IncludedTemplate(scope, folder, prefix, source.parameters ?? {});
-  }
-
-  private readonly template: any;
-  private readonly include: cloudformation_include.CfnInclude;
-
-  private constructor(scope: Construct, folder: string, private readonly prefix: string, parameters: Record<string, any>) {
-    const [name] = readdirSync(folder).filter((each) => each.endsWith('.template.json'));
-    this.template = renamed(JSON.parse(readFileSync(join(folder, name), 'utf-8')), prefix);
-    const templateFile = join(folder, `included.json`);
-    writeFileSync(templateFile, JSON.stringify(this.template));
-    this.include = new cloudformation_include.CfnInclude(scope, 'Template', {
-      parameters: { ...this.code(scope, folder), ...parameters },
-      templateFile,
-    });
-  }
-
-  /** The id of an endpoint in the file. */
-  public endpointId(given?: string): string {
-    const ids = Object.keys(this.template.Outputs).map((key) => key.slice(this.prefix.length))
-      .filter((key) => /.EndpointArn$/.test(key)).map((key) => key.replace(/EndpointArn$/, ''));
-    const id = given === undefined && ids.length === 1 ? ids[0] : given?.replace(/[^A-Za-z0-9]/g, '');
-    if (id === undefined || !ids.includes(id)) {
-      throw new Error(`endpoint is ${given}, and the file declares ${ids.join(', ') || 'no endpoint'}: name one of them`);
+    const { template: path, ...code } = paths;
+    const original = JSON.parse(readFileSync(path, 'utf-8'));
+    const endpoint = endpointOf(original, source.endpoint);
+    // Props declare one endpoint, and the construct's id stands for its id.
+    const left = source.content === undefined ? '' : endpoint;
+    const template = renamed(original, prefix, left);
+    this.prefix = `${prefix}${endpoint.slice(left.length)}`;
+    this.outputs = template.Outputs;
+    const templateFile = join(folder, 'included.json');
+    writeFileSync(templateFile, JSON.stringify(template));
+    const parameters = { ...source.parameters };
+    for (const [parameter, file] of Object.entries(code)) {
+      const asset = new aws_s3_assets.Asset(scope, parameter, { path: file });
+      parameters[parameter] = asset.s3ObjectKey;
+      parameters.CodeBucket = asset.s3BucketName;
     }
-    return id;
+    this.include = new cloudformation_include.CfnInclude(scope, 'Template', { parameters, templateFile });
   }
 
-  /** The value of an output of an endpoint (a token); undefined where it has none. */
-  public output(endpoint: string, name: string): string | undefined {
-    const id = this.outputId(endpoint, name);
-    return id in this.template.Outputs ? this.include.getOutput(id).value : undefined;
+  /** The value of an output of the endpoint (a token); undefined where it has none. */
+  public output(name: string): string | undefined {
+    return `${this.prefix}${name}` in this.outputs ? this.include.getOutput(`${this.prefix}${name}`).value : undefined;
   }
 
   /** The resources that an output refers to. */
-  public resourcesIn(endpoint: string, name: string): CfnResource[] {
-    const text = JSON.stringify(this.template.Outputs[this.outputId(endpoint, name)]?.Value ?? '');
+  public resourcesIn(name: string): CfnResource[] {
+    const text = JSON.stringify(this.outputs[`${this.prefix}${name}`]?.Value ?? '');
     return [...text.matchAll(/"(?:Ref":|Fn::GetAtt":\[)"(\w+)"/g)].map(([, id]) => this.include.getResource(id));
   }
 
-  /** The policy document that an output has. */
-  public policyIn(endpoint: string, name: string): any {
-    const value = this.template.Outputs[this.outputId(endpoint, name)]?.Value;
-    return value;
-  }
-
-  private outputId(endpoint: string, name: string): string {
-    return `${this.prefix}${endpoint}${name}`;
-  }
-
-  private code(scope: Construct, folder: string): Record<string, string> {
-    const parameters: Record<string, string> = {};
-    for (const [parameter, { Default: key }] of Object.entries<any>(this.template.Parameters ?? {})) {
-      const file = join(folder, basename(String(key ?? '')));
-      if (parameter.endsWith('Key') && readdirSync(folder).includes(basename(file))) {
-        const asset = new aws_s3_assets.Asset(scope, parameter, { path: file });
-        parameters[parameter] = asset.s3ObjectKey;
-        parameters.CodeBucket = asset.s3BucketName;
-      }
-    }
-    return parameters;
+  /** The statements of the policy document that an output has. */
+  public statementsIn(name: string): { actions: string[]; isRestricted: boolean }[] {
+    // Its text has ARNs that the deployment knows.
+    const parts: any[] = this.outputs[`${this.prefix}${name}`]?.Value['Fn::Join'][1] ?? ['{"Statement":[]}'];
+    const policy = JSON.parse(parts.map((part) => (typeof part === 'string' ? part : 'arn')).join(''));
+    return policy.Statement.map((each: any) => ({ actions: each.Action, isRestricted: each.Resource !== '*' }));
   }
 }
 
-/** The template with other ids, also where text has them: in queries of dashboards, and where handlers look them up. */
-function renamed(template: any, prefix: string): any {
+/** The id of the endpoint that is meant. */
+function endpointOf(template: any, given?: string): string {
+  const ids = Object.keys(template.Outputs ?? {}).map((key) => /^(.+)EndpointArn$/.exec(key)?.[1]).filter((id) => id !== undefined);
+  const id = given === undefined && ids.length === 1 ? ids[0] : given?.replace(/[^A-Za-z0-9]/g, '');
+  if (id === undefined || !ids.includes(id)) {
+    throw new Error(`endpoint is ${given}, and the file declares ${ids.join(', ') || 'no endpoint'}: name one of them`);
+  }
+  return id;
+}
+
+/**
+ * The template with ids that begin with `prefix`, also where text has them: in queries of dashboards, and where handlers
+ * look resources up. The ids of outputs leave out `left` at their beginning.
+ */
+function renamed(template: any, prefix: string, left: string): any {
   const { Parameters, Outputs, ...sections } = template;
   const ids = [sections.Resources, sections.Mappings, sections.Conditions].flatMap((section) => Object.keys(section ?? {}));
   const known = new RegExp(`\\b(?:${ids.join('|')})\\b`, 'g');
   const rename = (value: any) => JSON.parse(JSON.stringify(value).replace(known, (id) => `${prefix}${id}`));
-  const outputs = Object.entries(rename(Outputs ?? {})).map(([id, output]) => [`${prefix}${id}`, output]);
+  const outputs = Object.entries(rename(Outputs))
+    .map(([id, output]) => [`${prefix}${id.startsWith(left) ? id.slice(left.length) : id}`, output]);
   return { ...rename(sections), Outputs: Object.fromEntries(outputs), Parameters };
 }

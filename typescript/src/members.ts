@@ -1,45 +1,8 @@
 // Written by typescript/generate.py: change it there, or in the Python API.
 
-/** The actions of requests to an endpoint. */
-export const INVOKE_ACTIONS = ['sagemaker:InvokeEndpoint', 'sagemaker:InvokeEndpointWithResponseStream'];
-
-/** The action of requests with a bearer token, which IAM cannot restrict to an endpoint. */
-export const BEARER_ACTION = 'sagemaker:CallWithBearerToken';
-
-/** Namespace, name and dimensions. */
-export type Series = [namespace: string, name: string, dimensions: string[]];
-
-/** The default statistics of metrics, and their series of a variant and of an inference component. */
-export const METRICS: Record<string, { statistic: string; variant?: Series; component?: Series }> = {
-  invocations: {statistic: 'Sum', variant: ['AWS/SageMaker', 'Invocations', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'Invocations', ['InferenceComponentName']]},
-  invocations_per_copy: {statistic: 'Sum', variant: ['AWS/SageMaker', 'InvocationsPerInstance', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'InvocationsPerCopy', ['InferenceComponentName']]},
-  model_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'ModelLatency', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'ModelLatency', ['InferenceComponentName']]},
-  overhead_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'OverheadLatency', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'OverheadLatency', ['InferenceComponentName']]},
-  first_chunk_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'FirstChunkLatency', ['EndpointName', 'VariantName']]},
-  first_chunk_model_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'FirstChunkModelLatency', ['EndpointName', 'VariantName']]},
-  first_chunk_overhead_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'FirstChunkOverheadLatency', ['EndpointName', 'VariantName']]},
-  concurrent_requests: {statistic: 'Maximum', variant: ['AWS/SageMaker', 'ConcurrentRequestsPerModel', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'ConcurrentRequestsPerCopy', ['InferenceComponentName']]},
-  invocation_4xx_errors: {statistic: 'Sum', variant: ['AWS/SageMaker', 'Invocation4XXErrors', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'Invocation4XXErrors', ['InferenceComponentName']]},
-  invocation_5xx_errors: {statistic: 'Sum', variant: ['AWS/SageMaker', 'Invocation5XXErrors', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'Invocation5XXErrors', ['InferenceComponentName']]},
-  invocation_model_errors: {statistic: 'Sum', variant: ['AWS/SageMaker', 'InvocationModelErrors', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'InvocationModelErrors', ['InferenceComponentName']]},
-  mid_stream_errors: {statistic: 'Sum', variant: ['AWS/SageMaker', 'MidStreamErrors', ['EndpointName', 'VariantName']]},
-  no_capacity_failures: {statistic: 'Sum', component: ['AWS/SageMaker', 'NoCapacityInvocationFailures', ['InferenceComponentName']]},
-  backlog_without_capacity: {statistic: 'Maximum', variant: ['AWS/SageMaker', 'HasBacklogWithoutCapacity', ['EndpointName']]},
-  gpu_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'GPUUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'GPUUtilizationNormalized', ['InferenceComponentName']]},
-  gpu_memory_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'GPUMemoryUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'GPUMemoryUtilizationNormalized', ['InferenceComponentName']]},
-  gpu_reservation: {statistic: 'Average', component: ['/aws/sagemaker/Endpoints', 'GPUReservation', ['EndpointName', 'VariantName']]},
-  cpu_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'CPUUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'CPUUtilizationNormalized', ['InferenceComponentName']]},
-  cpu_reservation: {statistic: 'Average', component: ['/aws/sagemaker/Endpoints', 'CPUReservation', ['EndpointName', 'VariantName']]},
-  memory_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'MemoryUtilizationNormalized', ['InferenceComponentName']]},
-  memory_reservation: {statistic: 'Average', component: ['/aws/sagemaker/Endpoints', 'MemoryReservation', ['EndpointName', 'VariantName']]},
-  disk_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'DiskUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/Endpoints', 'DiskUtilization', ['EndpointName', 'VariantName']]},
-  copy_reports: {statistic: 'SampleCount', variant: ['/aws/sagemaker/Endpoints', 'CPUUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'CPUUtilizationNormalized', ['InferenceComponentName']]},
-  instance_reports: {statistic: 'SampleCount', variant: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']]},
-};
-
 /**
- * The keys of members in a file, and what their values are: an interface, a construct or a value of the CDK.
- * []: a list of it; {}: a mapping whose keys are names.
+ * The key of each member in a file, and the shape of its value: an interface, or what the CDK has for it.
+ * []: a list of these; {}: a mapping of names to them.
  */
 export const MEMBERS: Record<string, Record<string, [key: string, shape: string]>> = {
   EndpointDeclaration: {
@@ -814,4 +777,35 @@ export const MEMBERS: Record<string, Record<string, [key: string, shape: string]
     responses: ['responses', ''],
     encryptionKeyArn: ['encryption_key_arn', ''],
   },
+};
+
+/** Namespace, name and dimensions. */
+export type Series = [namespace: string, name: string, dimensions: string[]];
+
+/** The default statistics of metrics, and their series of a variant and of an inference component. */
+export const METRICS: Record<string, { statistic: string; variant?: Series; component?: Series }> = {
+  invocations: {statistic: 'Sum', variant: ['AWS/SageMaker', 'Invocations', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'Invocations', ['InferenceComponentName']]},
+  invocations_per_copy: {statistic: 'Sum', variant: ['AWS/SageMaker', 'InvocationsPerInstance', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'InvocationsPerCopy', ['InferenceComponentName']]},
+  model_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'ModelLatency', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'ModelLatency', ['InferenceComponentName']]},
+  overhead_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'OverheadLatency', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'OverheadLatency', ['InferenceComponentName']]},
+  first_chunk_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'FirstChunkLatency', ['EndpointName', 'VariantName']]},
+  first_chunk_model_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'FirstChunkModelLatency', ['EndpointName', 'VariantName']]},
+  first_chunk_overhead_latency: {statistic: 'Average', variant: ['AWS/SageMaker', 'FirstChunkOverheadLatency', ['EndpointName', 'VariantName']]},
+  concurrent_requests: {statistic: 'Maximum', variant: ['AWS/SageMaker', 'ConcurrentRequestsPerModel', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'ConcurrentRequestsPerCopy', ['InferenceComponentName']]},
+  invocation_4xx_errors: {statistic: 'Sum', variant: ['AWS/SageMaker', 'Invocation4XXErrors', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'Invocation4XXErrors', ['InferenceComponentName']]},
+  invocation_5xx_errors: {statistic: 'Sum', variant: ['AWS/SageMaker', 'Invocation5XXErrors', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'Invocation5XXErrors', ['InferenceComponentName']]},
+  invocation_model_errors: {statistic: 'Sum', variant: ['AWS/SageMaker', 'InvocationModelErrors', ['EndpointName', 'VariantName']], component: ['AWS/SageMaker', 'InvocationModelErrors', ['InferenceComponentName']]},
+  mid_stream_errors: {statistic: 'Sum', variant: ['AWS/SageMaker', 'MidStreamErrors', ['EndpointName', 'VariantName']]},
+  no_capacity_failures: {statistic: 'Sum', component: ['AWS/SageMaker', 'NoCapacityInvocationFailures', ['InferenceComponentName']]},
+  backlog_without_capacity: {statistic: 'Maximum', variant: ['AWS/SageMaker', 'HasBacklogWithoutCapacity', ['EndpointName']]},
+  gpu_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'GPUUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'GPUUtilizationNormalized', ['InferenceComponentName']]},
+  gpu_memory_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'GPUMemoryUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'GPUMemoryUtilizationNormalized', ['InferenceComponentName']]},
+  gpu_reservation: {statistic: 'Average', component: ['/aws/sagemaker/Endpoints', 'GPUReservation', ['EndpointName', 'VariantName']]},
+  cpu_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'CPUUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'CPUUtilizationNormalized', ['InferenceComponentName']]},
+  cpu_reservation: {statistic: 'Average', component: ['/aws/sagemaker/Endpoints', 'CPUReservation', ['EndpointName', 'VariantName']]},
+  memory_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'MemoryUtilizationNormalized', ['InferenceComponentName']]},
+  memory_reservation: {statistic: 'Average', component: ['/aws/sagemaker/Endpoints', 'MemoryReservation', ['EndpointName', 'VariantName']]},
+  disk_utilization: {statistic: 'Average', variant: ['/aws/sagemaker/Endpoints', 'DiskUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/Endpoints', 'DiskUtilization', ['EndpointName', 'VariantName']]},
+  copy_reports: {statistic: 'SampleCount', variant: ['/aws/sagemaker/Endpoints', 'CPUUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/InferenceComponents', 'CPUUtilizationNormalized', ['InferenceComponentName']]},
+  instance_reports: {statistic: 'SampleCount', variant: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']], component: ['/aws/sagemaker/Endpoints', 'MemoryUtilization', ['EndpointName', 'VariantName']]},
 };

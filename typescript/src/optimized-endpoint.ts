@@ -85,28 +85,30 @@ class IncludedEndpoint extends Resource implements IOptimizedEndpoint {
   public readonly alarms: aws_cloudwatch.IAlarm[];
   public readonly cfnEndpoint: aws_sagemaker.CfnEndpoint;
   private readonly dimensions: Record<string, string | undefined>;
-  private readonly invokePolicy: any;
+  private readonly invokedArns: string[];
+  private readonly invocations: { actions: string[]; isRestricted: boolean }[];
 
   constructor(scope: Construct, id: string, source: Source) {
     super(scope, id);
-    const template = IncludedTemplate.synthesize(this, source);
-    const endpoint = template.endpointId(source.endpoint);
-    this.endpointName = template.output(endpoint, 'EndpointName')!;
-    this.endpointArn = template.output(endpoint, 'EndpointArn')!;
-    this.inferenceComponentName = template.output(endpoint, 'InferenceComponentName');
-    this.openAiBaseUrl = template.output(endpoint, 'OpenAiBaseUrl');
-    this.artifactKeys = template.output(endpoint, 'ArtifactKeys');
-    this.artifactStoreBucket = template.output(endpoint, 'ArtifactStoreBucket');
-    this.dashboardName = template.output(endpoint, 'DashboardName')!;
-    [this.cfnEndpoint] = template.resourcesIn(endpoint, 'EndpointName') as aws_sagemaker.CfnEndpoint[];
-    this.alarms = (template.resourcesIn(endpoint, 'AlarmNames') as aws_cloudwatch.CfnAlarm[])
+    const template = new IncludedTemplate(this, source);
+    this.endpointName = template.output('EndpointName')!;
+    this.endpointArn = template.output('EndpointArn')!;
+    this.inferenceComponentName = template.output('InferenceComponentName');
+    this.openAiBaseUrl = template.output('OpenAiBaseUrl');
+    this.artifactKeys = template.output('ArtifactKeys');
+    this.artifactStoreBucket = template.output('ArtifactStoreBucket');
+    this.dashboardName = template.output('DashboardName')!;
+    [this.cfnEndpoint] = template.resourcesIn('EndpointName') as aws_sagemaker.CfnEndpoint[];
+    this.alarms = (template.resourcesIn('AlarmNames') as aws_cloudwatch.CfnAlarm[])
       .map((alarm, index) => aws_cloudwatch.Alarm.fromAlarmArn(this, `Alarm${index + 1}`, alarm.attrArn));
     this.dimensions = {
       EndpointName: this.endpointName,
       InferenceComponentName: this.inferenceComponentName,
-      VariantName: template.output(endpoint, 'VariantName'),
+      VariantName: template.output('VariantName'),
     };
-    this.invokePolicy = template.policyIn(endpoint, 'InvokePolicy');
+    this.invocations = template.statementsIn('InvokePolicy');
+    const component = template.output('InferenceComponentArn');
+    this.invokedArns = [this.endpointArn, ...(component === undefined ? [] : [component])];
   }
 
   public get endpointRef(): references.EndpointReference {
@@ -114,15 +116,15 @@ class IncludedEndpoint extends Resource implements IOptimizedEndpoint {
   }
 
   public grantInvoke(grantee: aws_iam.IGrantable): aws_iam.Grant {
-    if (this.invokePolicy === undefined) {
-      throw new Error(`${this.node.path} has no model of its own, and what its components allow are outputs of theirs`);
+    if (this.invocations.length === 0) {
+      throw new Error(`${this.node.path} has no model of its own, which could be invoked: its components have outputs of their own`);
     }
-    const grants = this.invokePolicy.Statement.map((statement: any) => aws_iam.Grant.addToPrincipal({
-      grantee,
-      actions: [statement.Action].flat(),
-      resourceArns: [statement.Resource].flat(),
-    }));
-    return grants.reduce((all: aws_iam.Grant, next: aws_iam.Grant) => all.combine(next));
+    return this.invocations
+      .map(({ actions, isRestricted }) => {
+        const resourceArns = isRestricted ? this.invokedArns : ['*'];
+        return aws_iam.Grant.addToPrincipal({ grantee, actions, resourceArns });
+      })
+      .reduce((all, next) => all.combine(next));
   }
 
   public metric(metric: EndpointMetric, props?: aws_cloudwatch.MetricOptions): aws_cloudwatch.Metric {
@@ -166,13 +168,12 @@ export class OptimizedEndpoint extends IncludedEndpoint {
 
   constructor(scope: Construct, id: string, props: OptimizedEndpointProps) {
     const { command, ...declaration } = props;
-    const { content, parameters } = contentOf(scope, id, declaration);
-    super(scope, id, { command, content, endpoint: ENDPOINT, parameters });
+    super(scope, id, { ...sourceOf(scope, id, declaration), command });
   }
 }
 
 /** What a file would say for props. */
-function contentOf(scope: Construct, id: string, props: EndpointDeclaration): Required<Pick<Source, 'content' | 'parameters'>> {
+function sourceOf(scope: Construct, id: string, props: EndpointDeclaration): Source {
   const { account, region, stackName } = Stack.of(scope);
   const declared = new Declared();
   const endpoint = declared.value(props, 'EndpointDeclaration');
@@ -184,5 +185,5 @@ function contentOf(scope: Construct, id: string, props: EndpointDeclaration): Re
     parameters: declared.parameters,
     endpoints: { [ENDPOINT]: endpoint },
   };
-  return { content: JSON.stringify(file, undefined, 2), parameters: declared.values };
+  return { content: JSON.stringify(file, undefined, 2), endpoint: ENDPOINT, parameters: declared.values };
 }

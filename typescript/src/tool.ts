@@ -5,21 +5,26 @@ const { version: VERSION } = require('../package.json');
 const PACKAGE = `constructs-optim[cli]==${VERSION}`;
 /** An environment variable that names the command. */
 const VARIABLE = 'CONSTRUCTS_OPTIM';
-// What the CDK CLI tells the app that it runs, and not the programs that this one runs.
+// What the CDK CLI and jsii tell the app that they run, and not the programs that this one runs.
 const OF_THE_APP = [
   'CDK_CONTEXT_JSON', 'CDK_DEFAULT_ACCOUNT', 'CDK_DEFAULT_REGION', 'CDK_OUTDIR', 'CONTEXT_OVERFLOW_LOCATION_ENV',
+  'JSII_AGENT', 'JSII_RUNTIME',
 ];
 
-/**
- * Write the template of a file, and the code that it needs, into a folder; returns what the tool has to say.
- *
- * @param file the path of the file, or its content
- */
-export function synthesize(file: { path?: string; content?: string }, folder: string, command?: string): string {
-  const given = command ?? process.env[VARIABLE];
+/** What the tool has written. */
+export interface Written {
+  /** The paths of the template (`template`), and of each file of code by the template's parameter for its key. */
+  readonly paths: Record<string, string>;
+  /** What it warns of, line by line. */
+  readonly warnings: string[];
+}
+
+/** Write the template of a file, which is named by its path or given by its content, and its code into a folder. */
+export function synthesize(file: { path?: string; content?: string; command?: string }, folder: string): Written {
+  const given = file.command ?? process.env[VARIABLE];
   const tried: string[] = [];
   for (const [program, ...before] of given ? [words(given)] : known()) {
-    const last = ['synth', file.path ?? '-', '--format', 'cloudformation', '--output', folder];
+    const last = ['synth', file.path ?? '-', '--format', 'cloudformation', '--json', '--output', folder];
     const done = spawnSync(program, [...before, ...last], {
       encoding: 'utf-8',
       env: environment(),
@@ -27,7 +32,7 @@ export function synthesize(file: { path?: string; content?: string }, folder: st
       maxBuffer: 1 << 26,
     });
     if (done.error === undefined && done.status === 0) {
-      return done.stderr.trim();
+      return { paths: JSON.parse(done.stdout), warnings: done.stderr.split('\n').filter((line) => line !== '') };
     }
     if (done.error === undefined) {
       throw new Error(`${[program, ...before].join(' ')} refuses the declaration:\n${done.stderr || done.stdout}`);
@@ -56,6 +61,14 @@ function words(command: string): string[] {
 
 function environment(): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([name]) => !OF_THE_APP.includes(name));
-  // The CDK of Python runs in this Node; and its messages are shown as an error's.
-  return { JSII_NODE: process.execPath, ...Object.fromEntries(inherited), COLUMNS: '160', NO_COLOR: '1' };
+  return {
+    // The CDK of Python runs in this Node.
+    JSII_NODE: process.execPath,
+    ...Object.fromEntries(inherited),
+    // The app validates the resources that it includes, which takes seconds.
+    CDK_VALIDATION: 'false',
+    // What it prints is shown as an error's message.
+    COLUMNS: '160',
+    NO_COLOR: '1',
+  };
 }

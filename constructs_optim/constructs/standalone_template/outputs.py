@@ -20,6 +20,7 @@ from constructs_optim.constructs.stack.permissions import (
 OUTPUTS: Mapping[str, str] = {
     "EndpointName": "The endpoint's name, which requests give",
     "EndpointArn": "The endpoint's ARN",
+    "VariantName": "The production variant, a dimension of the endpoint's metrics",
     "InferenceComponentName": "The inference component that requests name beside the endpoint",
     "InferenceComponentArn": "The inference component's ARN",
     "OpenAiBaseUrl": "The base URL of OpenAI's clients",
@@ -47,6 +48,7 @@ def _values(served: OptimizedEndpoint | InferenceComponent | LoraAdapter) -> Ite
     if isinstance(served, OptimizedEndpoint):
         yield "EndpointName", served.endpoint_name
         yield "EndpointArn", served.endpoint_arn
+        yield "VariantName", served.variant_name
         yield "DashboardName", served.dashboard.dashboard_name
     component = served.component if isinstance(served, OptimizedEndpoint) else served
     if component is not None:

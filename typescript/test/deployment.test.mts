@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, test } from 'node:test';
+
+const CDK = join(import.meta.dirname, '..', '..', 'node_modules', '.bin', 'cdk');
+const environment: NodeJS.ProcessEnv = { ...process.env };
+let cloud: ChildProcess;
+let folder: string;
+
+before(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'deployment-'));
+  const options = { env: { ...process.env, PYTHONUNBUFFERED: '1' }, stdio: ['ignore', 'pipe', 'ignore'] } as const;
+  cloud = spawn('constructs-optim', ['local', 'start'], options);
+  for await (const line of createInterface(cloud.stdout!)) {
+    const [, name, value] = /^export (\w+)=(.*)$/.exec(line) ?? [];
+    environment[name ?? ''] = value;
+    if (name === 'CDK_DISABLE_VERSION_CHECK') {
+      break;
+    }
+  }
+  cdk('synth', 'node app.mts', '--quiet', '--output', assembly());
+  cdk('bootstrap', assembly());
+}, { timeout: 120_000 });
+
+after(() => cloud.kill());
+
+function assembly(): string {
+  return join(folder, 'cdk.out');
+}
+
+function cdk(command: string, app: string, ...more: string[]): string {
+  const options = { cwd: import.meta.dirname, env: environment, encoding: 'utf-8', timeout: 280_000 } as const;
+  const done = spawnSync(CDK, [command, '--app', app, ...more], options);
+  assert.equal(done.status, 0, `${done.stdout}${done.stderr}`);
+  return `${done.stdout}${done.stderr}`;
+}
+
+test('an app deploys an endpoint of props and one of a file, a second time without a change, and destroys them', () => {
+  const outputs = join(folder, 'outputs.json');
+  cdk('deploy', assembly(), '--require-approval', 'never', '--outputs-file', outputs);
+  const found = JSON.parse(readFileSync(outputs, 'utf-8')).TypeScript;
+  assert.match(found.ChatEndpointName, /^typescript-chat-endpoint-[0-9a-f]+$/);
+  assert.match(found.Url, new RegExp(`/endpoints/${found.ChatEndpointName}/inference-components/.*/openai/v1$`));
+  assert.equal(found.SearchName, found.SearchDocumentsEndpointName);
+  assert.equal(found.ChatArtifactKeys, found.SearchDocumentsArtifactKeys, 'the same recipe has the same artifact');
+  assert.match(cdk('diff', 'node app.mts', '--output', join(folder, 'again')), /There were no differences/);
+  cdk('destroy', assembly(), '--force');
+});
