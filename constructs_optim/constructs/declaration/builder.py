@@ -290,7 +290,7 @@ class Builder:
             yield
         except RecipeError as error:
             for each in error.violations:
-                place = self._document.at(self._document.below(path, each.location)).partition(" ")[0]
+                place = self._document.place(self._document.below(path, each.location))
                 location = f"{place} {dotted(path)}.{each.location}"
                 changes = {"location": location, "suggestion": in_yaml(each.suggestion)}
                 self._violations.append(each.model_copy(update=changes))

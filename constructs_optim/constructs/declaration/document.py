@@ -23,6 +23,7 @@ DOCUMENTATION = "docs/endpoint-file.md"
 """The page about declarations as files."""
 Path_ = tuple[str | int, ...]
 """The keys and indices of a value in a document."""
+_MAPPINGS = ("dict_type", "model_type")
 _Model = TypeVar("_Model", bound=Call)
 
 
@@ -80,11 +81,15 @@ class Document:
 
     def at(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
         """``file:line:column path`` of a value, or of a key; of what is around it where the document has none."""
+        return f"{self.place(path, is_key=is_key)} {dotted(path)}".rstrip()
+
+    def place(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
+        """``file:line:column`` alone."""
         known, places = tuple(path), {**self._values, **self._keys} if is_key else self._values
         while known and known not in places:
             known = known[:-1]
         line, column = places.get(known, (1, 1))
-        return f"{self.name}:{line}:{column} {dotted(path)}".rstrip()
+        return f"{self.name}:{line}:{column}"
 
     def below(self, path: Path_, location: str) -> Path_:
         """The path of a rule's location, such as ``model.version``, in the value at ``path``."""
@@ -139,7 +144,9 @@ class Document:
         if kind == "missing":
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
         if value is None:
-            return violation(self.at(whole), None, "there is no value", "a value, or to leave the key out")
+            return violation(self.at(whole, is_key=True), None, "there is no value", "a value, or to leave the key out")
+        if kind in _MAPPINGS:
+            return violation(self.at(whole), value, "this is no mapping", "a mapping: keys with their values")
         if "reason" in context:
             return violation(self.at(whole), value, context["reason"], problem["msg"])
         return violation(self.at(whole), value, "this value does not work", expected(problem))

@@ -111,7 +111,7 @@ def _topic(scope: Construct, name: str, text: str) -> sns.ITopic:
 
 
 PARAMETER = ReferenceKind("parameter", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
-STORE = ReferenceKind("artifact store", "the id of one of this file's artifact_stores")
+STORE = ReferenceKind("artifact store id", "the id of one of this file's artifact_stores")
 SERVED = ReferenceKind("served", "the id of one of this file's endpoints, or Endpoint/Component for a component")
 ENDPOINT = ReferenceKind("endpoint", "the id of one of this file's endpoints")
 METRIC = ReferenceKind("metric", "the name of a metric of the endpoint (docs/metrics.md), for instance gpu_utilization")

@@ -119,14 +119,16 @@ class EvaluationTarget:
 class EvaluationOptions(TypedDict, total=False):
     """The options of ``evaluate``.
 
-    ``workload`` is the load that is sent (default: synthetic prompts of 622 tokens, from 1, 8 and 32 users; of an
-    endpoint with objectives, of their lengths, from one user and from as many as are expected). It runs
-    ``after_deployment`` when something else is served than before (default: it does), and besides on ``schedule``:
-    ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC (default: never). The dashboard shows ``baseline`` beside it,
-    for instance the same model without techniques (default: nothing). Prices are reckoned with
-    ``instance_price_per_hour``, what an instance costs in US dollars (default: that of the endpoint, and otherwise what
-    the AWS Price List says when it runs), less ``discount``, what a savings plan takes off as a share (default: that of
-    the endpoint). A deployment that has requirements waits for ``timeout`` at most (default: 4 hours; up to 12).
+    Attributes:
+        workload: the load that is sent. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users; of an
+            endpoint with objectives, of their lengths, from one user and from as many as are expected.
+        after_deployment: whether it runs when something else is served than before. Default: it does.
+        schedule: when it runs besides: ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC. Default: never.
+        baseline: what the dashboard shows beside it, for instance the same model without techniques. Default: nothing.
+        instance_price_per_hour: what an instance costs in US dollars. Default: that of the endpoint, and otherwise what
+            the AWS Price List says when it runs.
+        discount: what a savings plan takes off, as a share. Default: that of the endpoint.
+        timeout: how long a deployment with requirements waits at most, up to 12 hours. Default: 4 hours.
     """
 
     workload: Workload
