@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,32 +49,63 @@ def plan_command(
     format: FormatOption = "table",
 ) -> None:
     """Preview a recipe: jobs, artifact keys, container, memory. Exit status 2 when a rule refuses it."""
+    with refusals_printed(format):
+        result = planned(
+            instance_type,
+            technique or (),
+            model=model,
+            model_version=model_version,
+            model_s3=model_s3,
+            token_secret_arn=token_secret_arn,
+            server=server,
+            region=region,
+            accept_eula=accept_eula,
+        )
+    if format == "json":
+        print_json(plan_report(result))
+    else:
+        print_fields(_fields(result))
+
+
+def planned(
+    instance_type: str,
+    techniques: Iterable[str],
+    *,
+    model: str | None,
+    model_version: str | None,
+    model_s3: str | None,
+    token_secret_arn: str | None,
+    server: str | None,
+    region: str,
+    accept_eula: bool,
+) -> Plan:
+    """The plan of a recipe in words, with the app's lock file; the arguments are those of the command.
+
+    Raises:
+        RecipeError: has every rule that the recipe breaks.
+        typer.BadParameter: where arguments do not go together.
+    """
     if (model is None) == (model_s3 is None):
         raise typer.BadParameter("use either --model or --model-s3")
     if model_s3 is not None and model_version is not None:
         raise typer.BadParameter("--model-version is of JumpStart and Hugging Face, and --model-s3 has none")
     containers = read_lock(Path(LOCK_FILE))
-    with refusals_printed(format):
-        if model is not None:
-            named = model_of(model, model_version, accept_eula=accept_eula, token_secret_arn=token_secret_arn)
-        else:
-            named = Model.s3(str(model_s3), accept_eula=accept_eula)
-        if token_secret_arn is not None and named.kind != "huggingface":
-            raise typer.BadParameter("--token-secret-arn is for models of Hugging Face alone")
-        if accept_eula and named.kind == "huggingface":
-            raise typer.BadParameter(
-                "--accept-eula is for models of JumpStart and S3: a licence of Hugging Face is accepted on the page of "
-                "the model, and --token-secret-arn names the secret with a token"
-            )
-        commits = Commits(containers)
-        techniques = commits.given_in(_parsed(parse, text) for text in technique or ())
-        chosen = _parsed(parse_server, server) if server is not None else None
-        recipe = Recipe(commits.given(named), techniques, instance_type, region, containers=containers, server=chosen)
-        result = without_missing_commits(plan(recipe))
-    if format == "json":
-        print_json(plan_report(result))
+    if model is not None:
+        named = model_of(model, model_version, accept_eula=accept_eula, token_secret_arn=token_secret_arn)
     else:
-        print_fields(_fields(result))
+        named = Model.s3(str(model_s3), accept_eula=accept_eula)
+    if token_secret_arn is not None and named.kind != "huggingface":
+        raise typer.BadParameter("--token-secret-arn is for models of Hugging Face alone")
+    if accept_eula and named.kind == "huggingface":
+        raise typer.BadParameter(
+            "--accept-eula is for models of JumpStart and S3: a licence of Hugging Face is accepted on the page of "
+            "the model, and --token-secret-arn names the secret with a token"
+        )
+    commits = Commits(containers)
+    chosen = commits.given_in(_parsed(parse, text) for text in techniques)
+    served_by = _parsed(parse_server, server) if server is not None else None
+    recipe = Recipe(commits.given(named), chosen, instance_type, region, containers=containers, server=served_by)
+    return without_missing_commits(plan(recipe))
 
 
 @contextmanager
@@ -84,7 +115,7 @@ def refusals_printed(format: Format) -> Iterator[None]:
         yield
     except RecipeError as error:
         if format == "json":
-            print_json(refusal_report(list(error.violations)))
+            print_json(refusal_report(error.violations))
         else:
             typer.echo(str(error), err=True)
         raise typer.Exit(2) from None

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
 from constructs_optim.explanation.formatting import brief, counted
-from constructs_optim.recipe import Model
+from constructs_optim.recipe import Model, RecipeError
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.choices import described, differences, recorded
@@ -20,7 +22,7 @@ from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.forecast import Estimate
 from constructs_optim.recipe.forecast import published as calibrated
 from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, choice_name, percent
-from constructs_optim.recipe.recommendation import Candidate, Evidence, Recommendation, recommend
+from constructs_optim.recipe.recommendation import Benchmark, Candidate, Evidence, Exclusion, Recommendation, recommend
 from constructs_optim.recipe.techniques.parsing import parse
 
 from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
@@ -122,80 +124,156 @@ def recommend_command(
         "confidence": confidence,
     }
     with refusals_printed(format):
-        objectives = Objectives(**settings)
-        named = model_of(model, version, accept_eula=True, token_secret_arn=_ANY_SECRET)
-    account = None if offline else Account(profile, region)
+        found = recommended(
+            model,
+            Objectives(**settings),
+            version=version,
+            region=region,
+            instance_types=instance_type or (),
+            discount=discount,
+            store=store,
+            prices=stated,
+            account=None if offline else Account(profile, region),
+            file=file,
+            notes=notes,
+        )
+    said = _record(found.source, found.recommendation, found.lock, file, pools) if update and found.is_met else []
+    if format == "json":
+        print_json(found.report(limit, said))
+    else:
+        _print(found.named, found.region, found.recommendation, found.notes, limit, left_out)
+        for each in said:
+            say(each)
+    if found.shortfall is not None:
+        raise failed(found.shortfall)
+
+
+class RecommendationReport(BaseModel):
+    """The candidates for objectives, the best first; latencies are in seconds, prices in US dollars."""
+
+    model: str
+    version: str | None
+    region: str
+    objectives: Objectives
+    candidates: list[dict[str, Any]]
+    candidate_count: int
+    left_out: tuple[Exclusion, ...]
+    published_elsewhere: tuple[Benchmark, ...]
+    notes: list[str]
+    recorded: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """What there is for objectives. ``source`` is the model with its commit, or with what stands for a missing one."""
+
+    asked: str
+    named: Model
+    source: Model
+    region: str
+    recommendation: Recommendation
+    lock: Lock
+    notes: list[str]
+
+    @property
+    def is_met(self) -> bool:
+        """Whether something meets the objectives."""
+        return bool(self.recommendation.candidates) and self.recommendation.candidates[0].meets
+
+    @property
+    def shortfall(self) -> str | None:
+        """Why nothing meets the objectives, in a sentence; None where something does."""
+        candidates, objectives = self.recommendation.candidates, self.recommendation.objectives
+        if not candidates:
+            return "No recipe is left: --left-out lists the reasons."
+        if all(candidate.forecast is None for candidate in candidates):
+            return (
+                f"Nothing can be forecast: the size of {self.named.name} is not known. `constructs-optim lock --model "
+                f"{self.named.name}` looks it up."
+            )
+        if not self.is_met:
+            return f"Nothing meets this with a probability of {percent(objectives.confidence)}: {objectives}."
+        return None
+
+    def report(self, limit: int, recorded: Sequence[str] = ()) -> RecommendationReport:
+        """The first ``limit`` candidates, and what was left out; ``recorded`` says what the lock file has of it."""
+        candidates = self.recommendation.candidates
+        return RecommendationReport(
+            model=self.asked,
+            version=self.named.version,
+            region=self.region,
+            objectives=self.recommendation.objectives,
+            candidates=[_candidate(rank, candidate) for rank, candidate in enumerate(candidates[:limit], 1)],
+            candidate_count=len(candidates),
+            left_out=self.recommendation.excluded,
+            published_elsewhere=self.recommendation.elsewhere,
+            notes=self.notes,
+            recorded=recorded,
+        )
+
+
+def recommended(
+    model: str,
+    objectives: Objectives,
+    *,
+    version: str | None,
+    region: str | None,
+    instance_types: Sequence[str],
+    discount: float,
+    store: str | None,
+    prices: Mapping[str, float] | None,
+    account: Account | None,
+    file: Path,
+    notes: Sequence[str] = (),
+) -> Recommended:
+    """What meets objectives, by price; the arguments are those of the command.
+
+    Without ``prices``, those of the AWS Price List are read. Without ``account``, AWS is not called.
+
+    Raises:
+        RecipeError: where nothing can meet them, or no recipe has such a model.
+        typer.BadParameter: where arguments do not go together.
+    """
+    said = list(notes)
+    named = model_of(model, version, accept_eula=True, token_secret_arn=_ANY_SECRET)
     region = region or (account.region if account is not None else None) or DEFAULT_REGION
     is_published = named.kind == "hub"
-    published = published_model(account, model, version, notes) if is_published else PublishedModel()
+    published = published_model(account, model, version, said) if is_published else PublishedModel()
     artifacts, calibration, lock = frozenset[str](), None, read_lock(file)
     if account is not None and store is not None:
         s3 = account.client("s3", account.region_of(store))
         artifacts = artifact_keys(s3, store)
-        calibration = calibrated().learning(measured(s3, store, lock, region, notes))
+        calibration = calibrated().learning(measured(s3, store, lock, region, said))
     evidence = Evidence(
-        prices=stated if stated is not None else listed_prices(account, region, notes),
+        prices=prices if prices is not None else listed_prices(account, region, said),
         discount=discount,
         benchmarks=published.benchmarks,
         artifacts=artifacts,
         configurations=published.configurations,
         calibration=calibration,
     )
-    if max_price is not None and not evidence.prices:
-        raise typer.BadParameter(f"--max-price needs prices. {notes[-1]}")
+    if objectives.max_price_per_hour is not None and not evidence.prices:
+        raise typer.BadParameter(f"--max-price needs prices. {said[-1]}")
     chosen = version or published.version
     if chosen is None and store is not None and is_published:
-        notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
+        said.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
     named = named.model_copy(update={"version": chosen})
     source = Commits(lock).given(named)
     if is_missing(source):
-        notes.append(f"The commit is not fixed yet: `constructs-optim lock --model {named.name}` records it.")
+        said.append(f"The commit is not fixed yet: `constructs-optim lock --model {named.name}` records it.")
     try:
-        with refusals_printed(format):
-            recommendation = recommend(
-                source,
-                objectives,
-                region=region,
-                instance_types=instance_type or (),
-                evidence=evidence,
-                known=lock,
-            )
+        recommendation = recommend(
+            source, objectives, region=region, instance_types=instance_types, evidence=evidence, known=lock
+        )
+    except RecipeError:
+        raise
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if (row := models.find(named.name)) is not None and row.gated and row.license is not None:
         licence = f"{row.license.name} ({row.license.url})"
         how = "accept it (--accept-eula)" if is_published else "accept it, and store a token (--token-secret-arn)"
-        notes.append(f"The model is gated: read {licence} before you {how}.")
-    is_met = bool(recommendation.candidates) and recommendation.candidates[0].meets
-    said = _record(source, recommendation, lock, file, pools) if update and is_met else []
-    if format == "json":
-        ranked = enumerate(recommendation.candidates[:limit], 1)
-        report = {
-            "model": model,
-            "version": chosen,
-            "region": region,
-            "objectives": objectives,
-            "candidates": [_candidate(rank, candidate) for rank, candidate in ranked],
-            "candidate_count": len(recommendation.candidates),
-            "left_out": recommendation.excluded,
-            "published_elsewhere": recommendation.elsewhere,
-            "notes": notes,
-            "recorded": said,
-        }
-        print_json(report)
-    else:
-        _print(named, region, recommendation, notes, limit, left_out)
-        for each in said:
-            say(each)
-    if not recommendation.candidates:
-        raise failed("No recipe is left: --left-out lists the reasons.")
-    if all(candidate.forecast is None for candidate in recommendation.candidates):
-        raise failed(
-            f"Nothing can be forecast: the size of {named.name} is not known. `constructs-optim lock --model "
-            f"{named.name}` looks it up."
-        )
-    if not is_met:
-        raise failed(f"Nothing meets this with a probability of {percent(objectives.confidence)}: {objectives}.")
+        said.append(f"The model is gated: read {licence} before you {how}.")
+    return Recommended(model, named, source, region, recommendation, lock, said)
 
 
 def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path, pools: int) -> list[str]:
