@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 from constructs_optim.cli.main import app
 from constructs_optim.recipe.rules import all_rules
 
+from ..support.documents import CHECKOUT
 from ..support.handwritten_templates import chat, resource, stack, written
 
 LLAMA = {"model": "meta-textgeneration-llama-3-70b-instruct", "model_version": "2.25.0", "accept_eula": True}
@@ -71,6 +73,12 @@ def test_the_tools_only_read_and_only_those_that_can_call_aws_say_so(agent: Agen
         "explain",
     }
     assert all(tool.description and tool.output_schema for tool in agent.tools.values())
+
+
+def test_the_documentation_lists_the_tools(agent: Agent) -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", (CHECKOUT / "docs/agents.md").read_text(), flags=re.MULTILINE)
+    assert listed == ["plan", "recommend", "explain", "rules", "catalog"]
+    assert sorted(listed) == sorted(agent.tools)
 
 
 def test_a_plan_is_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
