@@ -88,7 +88,9 @@ class _UncaughtRefusal:
             scope, name = StackContext.latest(), error.violations[0].rule
         if scope is None or not isinstance(app := scope.node.root, App):
             return
-        refused = scope.node.try_find_child(name) or Construct(scope, name)
+        if scope.node.try_find_child(name) is not None:
+            name = error.violations[0].rule
+        refused = Construct(scope, name)
         _trace(refused, [*traceback.walk_tb(trace)][::-1])
         for violation in error.violations:
             Validations.of(refused).add_error(f"constructs-optim::{violation.rule}", _described(violation))
