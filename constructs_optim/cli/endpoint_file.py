@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .presentation import refusals_printed
-
 if TYPE_CHECKING:
     # The CDK takes a second to load.
     from constructs_optim.constructs.declaration.document import Document
@@ -63,9 +61,13 @@ def synthesized(document: Document, output: Path) -> Path:
 
 @contextmanager
 def assembly_of(path: Path) -> Iterator[Path]:
-    """The folder of a cloud assembly: ``path``, or a temporary one for a file that declares endpoints."""
+    """The folder of a cloud assembly: ``path``, or a temporary one for a file that declares endpoints.
+
+    Raises:
+        DeclarationError: with everything that is wrong in the file.
+    """
     if not is_endpoint_file(path) or path.is_dir():
         yield path
         return
-    with TemporaryDirectory() as folder, refusals_printed("table"):
+    with TemporaryDirectory() as folder:
         yield synthesized(document_of(path), Path(folder))

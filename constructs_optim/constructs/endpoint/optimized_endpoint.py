@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import jsii
-from aws_cdk import Annotations, CfnResource, Duration, RemovalPolicy, Size
+from aws_cdk import CfnResource, Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -47,6 +47,7 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import DURATION, collected, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
@@ -242,8 +243,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         super().__init__(scope, id, physical_name=self._literal_name)
         watch_template_size(self)
         of_choice = advice_on_choice(scope, self._choice, recipes) if self._choice is not None else ()
-        for advice in (*warnings(self._hosting), *of_choice):
-            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+        advise(self, *warnings(self._hosting), *of_choice)
 
         self.variant_name: str = self._configuration.variant.name
         shared = self._model_options.network.with_shared_security_groups(self)
@@ -817,8 +817,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         refuse([*self._violations(self, recipes), *check(settings)])
         assert capture is not None  # noqa: S101 - OPT191
         scope = Construct(self, id)
-        for advice in warnings(settings):
-            Annotations.of(scope).add_warning_v2(advice.id, advice.message)
+        advise(scope, *warnings(settings))
         hosted = create_model(scope, recipes[0], self._model_options)
         if self._model_options.removal_policy is not None:
             hosted.resource.apply_removal_policy(self._model_options.removal_policy)

@@ -20,6 +20,8 @@ from constructs_optim.recipe import RecipeError, Violation
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.settings import Settings
 
+from .findings import keep_refusal
+
 _Class = TypeVar("_Class", bound=type)
 _CONVERSIONS = {"to_gibibytes", "to_mebibytes", "to_seconds"}
 _NOT_KEYWORDS = {"self", "scope", "id"}
@@ -144,6 +146,8 @@ def suggests_keywords(cls: _Class) -> _Class:
             with unique_ids():
                 constructor(*args, **kwargs)
         except RecipeError as refused:
+            named = {**dict(zip(("self", "scope", "id"), args, strict=False)), **kwargs}
+            keep_refusal(refused, named.get("scope"), named.get("id"))
             # The library's own frames would bury the violations.
             raise refused.with_traceback(None) from None
         except TypeError:
