@@ -31,7 +31,7 @@ from .aws import DEFAULT_REGION, EXPLAINED, Account, bucket_name, sentence
 from .explain import DEPLOYED, explained
 from .recipes.catalog import Part, catalog_rows
 from .recipes.model_of_text import MODEL_HELP
-from .recipes.plan import planned, planned_of_file
+from .recipes.plan import plan_reports, planned, planned_of_file
 from .recipes.recommend import RecommendationReport, any_model, recommended
 
 _INSTRUCTIONS = (
@@ -96,10 +96,9 @@ def plan(
 def plan_file(
     file: Annotated[str, Field(description="A file that declares endpoints: endpoint.yaml.")],
     region: Annotated[str, Field(description="Of a file that names none.")] = DEFAULT_REGION,
-) -> dict[str, list[PlanReport]]:
+) -> dict[str, dict[str, PlanReport]]:
     """The same of each endpoint, and of each Endpoint/Component, that a file declares; by pool. Calls nothing."""
-    plans = planned_of_file(file, region)
-    return {name: [plan_report(each) for each in of_one] for name, of_one in plans.items()}
+    return plan_reports(planned_of_file(file, region))
 
 
 def recommend(

@@ -56,7 +56,8 @@ def synthesized(document: Document, output: Path) -> Path:
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
     account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")
-    return DeclaredStack(document, outdir=output, account=account, region=region).synth()
+    # Node may have been started elsewhere.
+    return DeclaredStack(document, outdir=output.absolute(), account=account, region=region).synth()
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from .recipes.catalog import catalog_command
 from .recipes.lock import lock_command
 from .recipes.plan import plan_command
 from .recipes.recommend import recommend_command
+from .schema import schema_command
 from .synth import synth_command
 
 app = Commands(name="constructs-optim", help="Optimized LLM endpoints on Amazon SageMaker.", add_completion=False)
@@ -45,6 +46,7 @@ def _options(
 
 
 app.command("synth", short_help="Synthesize what a file declares.")(synth_command)
+app.command("schema", short_help="Print the JSON Schema of such a file, for editors.")(schema_command)
 app.command("deploy", short_help="Deploy what a file declares, with the CDK CLI.")(deploy_command)
 app.command("plan", short_help="Preview a recipe: jobs, artifact keys, container, memory.")(plan_command)
 app.command("recommend", short_help="Choose recipe and instances that meet objectives, by price.")(recommend_command)

@@ -11,7 +11,7 @@ import typer
 from constructs_optim.recipe import Model, Plan, Recipe, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.plan_data import HuggingFaceSource
-from constructs_optim.recipe.report import plan_report
+from constructs_optim.recipe.report import PlanReport, plan_report
 from constructs_optim.recipe.servers import parse as parse_server
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
@@ -135,9 +135,14 @@ def planned_of_file(file: str, region: str) -> dict[str, tuple[Plan, ...]]:
     return DeclaredStack(document_of(file), region=region).plans
 
 
+def plan_reports(plans: Mapping[str, Sequence[Plan]]) -> dict[str, dict[str, PlanReport]]:
+    """The reports of plans, by endpoint or component and by instance type."""
+    return {name: {each.instance_type: plan_report(each) for each in of_one} for name, of_one in plans.items()}
+
+
 def _print_plans(plans: Mapping[str, Sequence[Plan]], format: Format) -> None:
     if format == "json":
-        print_json({name: [plan_report(each) for each in of_one] for name, of_one in plans.items()})
+        print_json(plan_reports(plans))
         return
     for name, of_one in plans.items():
         for each in of_one:
