@@ -201,6 +201,24 @@ def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
         Document.read(tmp_path / "endpoint.yaml")
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("- &a [*a]\n", "contains itself"),
+        ("[" * 5_000, "nested too deep"),
+        (
+            "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
+            "too many values",
+        ),
+        ("stack: !!python/object:os.system {}\n", "endpoint.yaml:1:8 stack"),
+    ],
+)
+def test_files_that_would_exhaust_a_reader_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        Document.parsed(text, "endpoint.yaml").validated(stack_form())
+    assert reason in str(error.value)
+
+
 def test_json_and_anchors_are_yaml() -> None:
     as_json = '{"stack": "A", "endpoints": {}}'
     assert Document.parsed(as_json, "a.json").data == {"stack": "A", "endpoints": {}}
