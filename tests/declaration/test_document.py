@@ -144,13 +144,25 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}outputs:\n  Name: ${{Llama.endpoint_nam}}\n",
             "endpoint.yaml:10:9 outputs.Name",
-            "'Llama' has no 'endpoint_nam'",
+            "has no 'endpoint_nam'",
             "endpoint_name",
         ),
         (
             f"{VALID}outputs:\n  Name: ${{Llama._endpoint}}\n",
             "endpoint.yaml:10:9 outputs.Name",
-            "'Llama' has no '_endpoint'",
+            "has no '_endpoint'",
+            "",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Llama.plans.3.summary}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "has no item 3",
+            "",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Llama.grant_invoke}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "and no text",
             "",
         ),
         (
