@@ -317,7 +317,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         Raises:
             DeclarationError: a RecipeError with everything that is wrong in the file, by line and column.
         """
-        from .declared_endpoint import read_endpoint
+        from .endpoint_file import read_endpoint
 
         return read_endpoint(cls, scope, id, Path(path), endpoint, arguments)
 
