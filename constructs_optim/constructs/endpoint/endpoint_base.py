@@ -6,8 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
+import jsii
 from aws_cdk import Annotations, ArnFormat, Resource, Stack, Token
 from aws_cdk import aws_iam as iam
+from aws_cdk.interfaces.aws_sagemaker import EndpointReference, IEndpointRef
 from aws_cdk.region_info import RegionInfo
 from constructs import Construct
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _OPENAI_SERVERS = (VllmServer.name, SglangServer.name)
 
 
+@jsii.implements(IEndpointRef)
 class IOptimizedEndpoint(MeasuredResource):
     """An endpoint of this app or an existing one: its metrics and grants."""
 
@@ -46,6 +49,11 @@ class IOptimizedEndpoint(MeasuredResource):
     """The inference component that requests name; may be a token. None where a variant serves the model."""
     _component_arn: str | None = None
     _asynchronous: bool = False
+
+    @property
+    def endpoint_ref(self) -> EndpointReference:
+        """What the CDK's other constructs take it by (``aws_cdk.interfaces.aws_sagemaker.IEndpointRef``)."""
+        return EndpointReference(endpoint_arn=self.endpoint_arn)
 
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
         """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``.

@@ -1,0 +1,323 @@
+"""Alarms, a dashboard, scaling, evaluations and shadows of an endpoint that another construct declares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from aws_cdk import Annotations, Fn
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk.interfaces.aws_sagemaker import IEndpointRef, IInferenceComponentRef
+from constructs import Construct
+
+from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluatedSubject, EvaluationTarget
+from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
+from constructs_optim.constructs.monitoring.served_model import ServedModel
+from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
+from constructs_optim.constructs.scaling.policies import ScalingTarget
+from constructs_optim.constructs.stack.arguments import COMPONENT, ENDPOINT, unique_ids
+from constructs_optim.constructs.stack.stack_context import late_value, path_of
+from constructs_optim.recipe import metrics
+from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.scaling import HEADROOM, ScalingDefaults
+from constructs_optim.recipe.keys import sha256
+from constructs_optim.recipe.metrics.engines import Engine
+from constructs_optim.recipe.servers import ServerSettings, by_name
+from constructs_optim.recipe.tokens import is_token
+
+from .declared_endpoint import DeclaredEndpoint, DeclaredVariant, component_on, properties_of, resolved
+from .endpoint_base import IOptimizedEndpoint, ModelServer
+from .inference_component import current_copies
+from .options import MonitoringOptions
+
+
+class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
+    """The parts of an ``OptimizedEndpoint`` for an endpoint that another construct declares. Use :meth:`of`.
+
+    It has the endpoint's metrics and grants, alarms, a dashboard, scaling and evaluations, and changes nothing of the
+    endpoint but what scaling and a shadow need (docs/existing-endpoints.md).
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        endpoint: DeclaredEndpoint,
+        variant: DeclaredVariant,
+        endpoint_arn: str,
+        component: IInferenceComponentRef | None,
+        component_arn: str | None,
+        server: str | None,
+        max_concurrent_requests: int | None,
+        monitoring: MonitoringOptions,
+        artifact_store: IArtifactStore | None,
+    ) -> None:
+        """Declare alarms and dashboard; use :meth:`of`."""
+        super().__init__(scope, id)
+        self._declared, self._variant, self._store = endpoint, variant, artifact_store
+        self._server, self._capacity, self._options = server, max_concurrent_requests, monitoring
+        resource = endpoint.resource
+        self.variant_name: str = str(variant.name)
+        self.endpoint_arn: str = endpoint_arn
+        self.endpoint_name: str = resource.attr_endpoint_name if resource is not None else _name_in(endpoint_arn)
+        self._component = component if isinstance(component, sagemaker.CfnInferenceComponent) else None
+        if component_arn is not None:
+            self._component_arn, self.inference_component_name = component_arn, _name_in(component_arn)
+        self._asynchronous: bool = bool(endpoint.described.get("asyncInferenceConfig"))
+        alarms = monitoring.alarms or Alarms(saturation=max_concurrent_requests is not None)
+        self.alarms: EndpointAlarms = EndpointAlarms(
+            self,
+            "Alarms",
+            served=self.served,
+            endpoint=path_of(scope),
+            capacity=max_concurrent_requests or 0,
+            alarms=alarms,
+            is_asynchronous=self._asynchronous,
+            runs_jobs=False,
+            alarm_actions=monitoring.alarm_actions,
+            ok_actions=monitoring.ok_actions,
+            runbook=monitoring.runbook,
+        )
+        self.dashboard: EndpointDashboard = EndpointDashboard(
+            self, "Dashboard", served=self.served, instance_types=variant.instance_types
+        )
+        self.dashboard.add_alarms(*self.alarms.arns_within_stack)
+        if (seconds := self.alarms.latency_threshold_seconds) is not None:
+            self.dashboard.show_latency_alarm(seconds)
+        if (price := monitoring.instance_price_per_hour) is not None:
+            self.dashboard.show_costs(instance_price_per_hour=price, discount=monitoring.discount)
+
+    @staticmethod
+    def of(
+        endpoint: IEndpointRef,
+        *,
+        id: str = "Monitoring",
+        inference_component: IInferenceComponentRef | None = None,
+        variant_name: str | None = None,
+        instance_type: str | None = None,
+        model_name: str | None = None,
+        server: ServerSettings | None = None,
+        max_concurrent_requests: int | None = None,
+        monitoring: MonitoringOptions | None = None,
+        artifact_store: IArtifactStore | None = None,
+    ) -> EndpointMonitoring:
+        """Declare alarms and a dashboard below an endpoint's construct, or below that of an inference component.
+
+        What the endpoint's ``CfnEndpointConfig`` and ``CfnModel`` say needs no argument, where this app declares them.
+
+        Args:
+            endpoint: a ``CfnEndpoint``; an ``Endpoint`` of ``aws-cdk.aws-sagemaker-alpha``; a construct with a
+                ``cfn_endpoint``, such as those of generative-ai-cdk-constructs; an
+                ``IOptimizedEndpoint.from_endpoint_name(...)``; or whatever else has an ``endpoint_ref``.
+            id: the construct's id below it. Default: ``Monitoring``.
+            inference_component: the component on the endpoint that serves the model. Default: a variant serves it.
+            variant_name: the production variant. Default: the only one of the configuration.
+            instance_type: its instance type. Default: that of the configuration; without one, percentages of several
+                GPUs add up to more than 100, and evaluations have none to name.
+            model_name: the name of the SageMaker model. Default: that of the configuration, or of the component; an
+                evaluation runs again when it changes.
+            server: what serves the model, whose own metrics SageMaker collects, for instance ``Server.vllm()``.
+                Default: what the image's name says, where it is one of AWS's containers.
+            max_concurrent_requests: the requests that an instance, or a copy of the component, works on at once: by
+                them saturation is judged and scaling has its targets. Default: ``server``'s, or what the container's
+                environment says; where neither does, there is no alarm on saturation and every target has to be given.
+            monitoring: the alarms and their actions, and the price of an instance. Default: alarms without actions.
+            artifact_store: where evaluations and shadows are kept. Default: the stack's own store.
+
+        Raises:
+            RecipeError: when an alarm has settings that CloudWatch does not support.
+            ValueError: with all that the app does not say and an argument has to.
+        """
+        owner: Any = getattr(endpoint, "cfn_endpoint", endpoint)
+        ENDPOINT.check("endpoint", owner)
+        COMPONENT.check("inference_component", inference_component)
+        if isinstance(owner, ModelServer) or hasattr(owner, "dashboard"):
+            raise ValueError(f"{path_of(owner)} has its own alarms, dashboard and scaling: use those")
+        component_arn: str | None = getattr(owner, "_component_arn", None)
+        if inference_component is not None:
+            component_arn = inference_component.inference_component_ref.inference_component_arn
+        if isinstance(owner, IOptimizedEndpoint):
+            variant_name = variant_name or owner.variant_name
+        declared = DeclaredEndpoint(owner)
+        options = monitoring or MonitoringOptions()
+        found = declared.variants()
+        problems = [*_problems(found, variant_name)]
+        variant = next((each for each in found if variant_name in (None, each.name)), DeclaredVariant(variant_name))
+        if inference_component is not None:
+            variant = component_on(variant, inference_component)
+        if instance_type is not None:
+            variant = replace(variant, described={**variant.described, "instanceType": instance_type})
+        if model_name is not None:
+            variant = replace(variant, model_name=model_name)
+        capacity = max_concurrent_requests or getattr(server, "max_concurrent_requests", None)
+        capacity = capacity or variant.max_concurrent_requests
+        saturation = options.alarms.switched_on().get("saturation") if options.alarms is not None else None
+        if saturation is not None and saturation.threshold is None and capacity is None:
+            problems.append(
+                "monitoring.alarms has saturation without a threshold, and nothing says how many requests an instance "
+                "works on at once: max_concurrent_requests=32, AlarmSettings(threshold=32), or saturation=False"
+            )
+        if problems:
+            raise ValueError("\n".join([f"EndpointMonitoring.of({path_of(owner)}):", *problems]))
+        below: Any = inference_component or owner
+        # An interface may be all that is known of it, as of the alpha module's Endpoint.from_endpoint_name(...).
+        is_construct = isinstance(below, Construct)
+        with unique_ids():
+            return EndpointMonitoring(
+                below if is_construct else below.node.scope,
+                id if is_construct else f"{below.node.id}{id}",
+                endpoint=declared,
+                variant=variant,
+                endpoint_arn=owner.endpoint_ref.endpoint_arn,
+                component=inference_component,
+                component_arn=component_arn,
+                server=server.name if server is not None else variant.server,
+                max_concurrent_requests=capacity,
+                monitoring=options,
+                artifact_store=artifact_store,
+            )
+
+    @property
+    def served(self) -> ServedModel:
+        """The variant or component, as CloudWatch knows it."""
+        types, reported = self._variant.instance_types, self._declared.described.get("metricsConfig", {})
+        return ServedModel(
+            self.endpoint_name,
+            self.variant_name,
+            self.inference_component_name,
+            instance_type=types[0] if len(types) == 1 else None,
+            artifact_key=self._key,
+            publishing_seconds=reported.get("metricPublishFrequencyInSeconds", metrics.PUBLISHING_SECONDS),
+            engine=self._engine,
+        )
+
+    @property
+    def evaluation_target(self) -> EvaluationTarget:
+        """The target of evaluations."""
+        resource, variant, options = self._declared.resource, self._variant, self._options
+        lacking = {"model_name": variant.model_name, "instance_type": variant.instance_types}
+        if missing := [f'{name}="..."' for name, value in lacking.items() if not value]:
+            raise ValueError(
+                f"{self.node.path}: nothing in this app says what an evaluation would be of; give "
+                f"EndpointMonitoring.of(...) {' and '.join(missing)}, or a CfnEndpoint whose CfnEndpointConfig and "
+                "CfnModel are declared in the same stack"
+            )
+        subjects = [
+            EvaluatedSubject(
+                str(variant.model_name), each, self._key, (self._key, each), self._server, store=self._store
+            )
+            for each in variant.instance_types
+        ]
+        row, taken = instances.find(variant.instance_types[0]), variant.accelerators
+        return EvaluationTarget(
+            label=path_of(self),
+            after=None,
+            endpoint_arn=self.endpoint_arn,
+            # Of an endpoint of another stack, nothing here changes the configuration.
+            endpoint_config_name=resource.endpoint_config_name if resource is not None else self.endpoint_name,
+            component_arn=self._component_arn,
+            served=self.served,
+            subjects=subjects,
+            share_of_instance=taken / row.parallel_units if taken and row is not None else None,
+            network=None,
+            asynchronous=self._asynchronous,
+            discount=options.discount,
+            instance_price_per_hour=options.instance_price_per_hour,
+            alarms=self.alarms,
+            dashboard=self.dashboard,
+        )
+
+    def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
+        capacity, component = self._capacity, self.inference_component_name
+        target = (
+            ScalingTarget.component(component)
+            if component is not None
+            else ScalingTarget.variant(self.endpoint_name, self.variant_name, is_asynchronous=self._asynchronous)
+        )
+        scaling = EndpointScaling(
+            self,
+            "Scaling",
+            target=target,
+            min_capacity=min_capacity,
+            max_capacity=max_capacity,
+            defaults=ScalingDefaults(capacity, max(1.0, round(capacity * HEADROOM, 1)))
+            if capacity is not None
+            else None,
+            alarms=self.alarms,
+            served=self.served,
+        )
+        self.dashboard.show_scaling(min_capacity=min_capacity, max_capacity=max_capacity)
+        owned = self._declared.resource if component is None else self._component
+        if owned is None:
+            Annotations.of(self).add_warning_v2(
+                "constructs-optim:RetainAllVariantProperties",
+                f"{self.node.path} scales what this app does not declare: an update elsewhere sets instances back to "
+                "the configuration's InitialInstanceCount, unless it has RetainAllVariantProperties, and copies of a "
+                "component to its CopyCount",
+            )
+        elif isinstance(owned, sagemaker.CfnInferenceComponent):
+            self._keep_copies(owned, min_capacity, max_capacity)
+        elif owned.retain_all_variant_properties is None:
+            owned.retain_all_variant_properties = True
+        return scaling
+
+    def _keep_copies(self, component: sagemaker.CfnInferenceComponent, fewest: int, most: int) -> None:
+        """Let updates of a component keep the copies that scaling has set."""
+        initial: int = properties_of(component).get("runtimeConfig", {"copyCount": 1})["copyCount"]
+        # All but the copies: what is declared later is part of it.
+        definition = late_value(lambda: {**properties_of(component), "runtimeConfig": None})
+        copies = current_copies(self, component, {"properties": definition}, min(most, max(fewest, initial)))
+        runtime: Any = {"copyCount": copies}
+        component.runtime_config = runtime
+
+    @property
+    def _key(self) -> str:
+        """What evaluations are published under: another model, container or variable is another one."""
+        variant = self._variant
+        scope = self._declared.config or self._declared.resource
+        served = list(variant.containers) or (resolved(scope, variant.model_name) if scope else variant.model_name)
+        return sha256(json.dumps(served, sort_keys=True))
+
+    @property
+    def _engine(self) -> Engine:
+        """The engine, as far as SageMaker collects its metrics: see ``EndpointConfiguration``."""
+        if self._asynchronous:
+            return Engine(unpublished="SageMaker collects metrics of engines from real-time endpoints alone")
+        if self._declared.described.get("metricsConfig", {}).get("enableDetailedObservability") is False:
+            return Engine(unpublished="its configuration has EnableDetailedObservability: false")
+        kind = by_name().get(self._server or "")
+        return Engine(self._server, kind.title if kind is not None else None, speculates=self._variant.speculates)
+
+    @property
+    def _first_model(self) -> HostedModel:
+        raise ValueError(
+            f"{self.node.path} monitors an endpoint that another construct declares: there is no plan, and no artifact"
+        )
+
+
+def _problems(found: Sequence[DeclaredVariant], variant_name: str | None) -> Iterator[str]:
+    """Why it is not known what is monitored."""
+    names = ", ".join(str(each.name) for each in found)
+    if not found and variant_name is None:
+        yield (
+            "its configuration is not declared in this app, or not in the endpoint's stack, so that nothing says which "
+            'variant serves: variant_name="AllTraffic", for instance, and instance_type="ml.g5.12xlarge"'
+        )
+    elif variant_name is None and len(found) > 1:
+        yield f"its configuration has the variants {names}: variant_name= one of them, each with an id of its own"
+    elif found and variant_name is not None and all(each.name != variant_name for each in found):
+        yield f"its configuration has no variant {variant_name!r}: it has {names}"
+    if any("serverlessConfig" in each.described for each in found if variant_name in (None, each.name)):
+        yield "its variant is serverless: it has no instances that scale, and no accelerators"
+
+
+def _name_in(arn: str) -> str:
+    """The name that an ARN ends in."""
+    return arn.rpartition("/")[2] if not is_token(arn) else Fn.select(1, Fn.split("/", arn))
