@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from aws_cdk import CfnResource, Tokenization
@@ -90,7 +91,7 @@ class DeclaredEndpoint:
             name = self.resource.endpoint_config_name
             self.config = _declared(sagemaker.CfnEndpointConfig, "endpoint_config_name", name, self.resource)
 
-    @property
+    @cached_property
     def described(self) -> Mapping[str, Any]:
         """The configuration's properties, as its template will have them."""
         return resolved(self.config, properties_of(self.config)) if self.config is not None else {}
@@ -101,8 +102,8 @@ class DeclaredEndpoint:
             return []
         described: Any = self.described.get("productionVariants", [])
         # What is not rendered yet, such as the alpha module's variants, is known by its resolved values alone.
-        raw: Any = properties_of(self.config).get("productionVariants")
-        named: Any = raw if isinstance(raw, list) else described
+        named: Any = properties_of(self.config).get("productionVariants")
+        named = named if isinstance(named, list) else described  # pyright: ignore[reportUnknownVariableType]
         models = [_model(each.get("modelName"), self.config) for each in named]
         return [
             DeclaredVariant(each.get("variantName"), each, *model)

@@ -5,36 +5,48 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from aws_cdk import Annotations, Fn
+from aws_cdk import Annotations, Duration, Fn
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces.aws_sagemaker import IEndpointRef, IInferenceComponentRef
 from constructs import Construct
+from pydantic.alias_generators import to_snake
 
-from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore
-from constructs_optim.constructs.artifacts.hosted_model import HostedModel
+from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore, IArtifactStore
+from constructs_optim.constructs.artifacts.hosted_model import HostedModel, ModelOptions, create_model
+from constructs_optim.constructs.artifacts.planned_recipe import Pool, recipes_of
 from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluatedSubject, EvaluationTarget
+from constructs_optim.constructs.evaluation.shadow_run import ShadowCandidate, ShadowedEndpoint, ShadowRun
 from constructs_optim.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
-from constructs_optim.constructs.stack.arguments import COMPONENT, ENDPOINT, unique_ids
-from constructs_optim.constructs.stack.stack_context import late_value, path_of
+from constructs_optim.constructs.stack.arguments import COMPONENT, DURATION, ENDPOINT, refuse, unique_ids
+from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.catalog import instances
+from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
+from constructs_optim.recipe.hosting.options import UpdateSettings
 from constructs_optim.recipe.hosting.scaling import HEADROOM, ScalingDefaults
+from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, AnswerCheck, Shadow
 from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.engines import Engine
+from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.servers import ServerSettings, by_name
 from constructs_optim.recipe.tokens import is_token
+from constructs_optim.runtime.shadow.sequential_test import announced_pairs
 
-from .declared_endpoint import DeclaredEndpoint, DeclaredVariant, component_on, properties_of, resolved
+from .declared_endpoint import DeclaredEndpoint, DeclaredVariant, component_on, properties_of
 from .endpoint_base import IOptimizedEndpoint, ModelServer
+from .endpoint_configuration import EndpointConfiguration
 from .inference_component import current_copies
-from .options import MonitoringOptions
+from .options import DataCapture, MonitoringOptions
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_sns as sns
 
 
 class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
@@ -63,6 +75,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         super().__init__(scope, id)
         self._declared, self._variant, self._store = endpoint, variant, artifact_store
         self._server, self._capacity, self._options = server, max_concurrent_requests, monitoring
+        self._shadow: ShadowRun | None = None
         resource = endpoint.resource
         self.variant_name: str = str(variant.name)
         self.endpoint_arn: str = endpoint_arn
@@ -76,7 +89,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             self,
             "Alarms",
             served=self.served,
-            endpoint=path_of(scope),
+            endpoint=path_of(self),
             capacity=max_concurrent_requests or 0,
             alarms=alarms,
             is_asynchronous=self._asynchronous,
@@ -108,7 +121,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         monitoring: MonitoringOptions | None = None,
         artifact_store: IArtifactStore | None = None,
     ) -> EndpointMonitoring:
-        """Declare alarms and a dashboard below an endpoint's construct, or below that of an inference component.
+        """Declare alarms and a dashboard beside an endpoint's construct, or beside that of an inference component.
 
         What the endpoint's ``CfnEndpointConfig`` and ``CfnModel`` say needs no argument, where this app declares them.
 
@@ -116,7 +129,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             endpoint: a ``CfnEndpoint``; an ``Endpoint`` of ``aws-cdk.aws-sagemaker-alpha``; a construct with a
                 ``cfn_endpoint``, such as those of generative-ai-cdk-constructs; an
                 ``IOptimizedEndpoint.from_endpoint_name(...)``; or whatever else has an ``endpoint_ref``.
-            id: the construct's id below it. Default: ``Monitoring``.
+            id: what its id has after that of the construct. Default: ``Monitoring``.
             inference_component: the component on the endpoint that serves the model. Default: a variant serves it.
             variant_name: the production variant. Default: the only one of the configuration.
             instance_type: its instance type. Default: that of the configuration; without one, percentages of several
@@ -148,7 +161,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         declared = DeclaredEndpoint(owner)
         options = monitoring or MonitoringOptions()
         found = declared.variants()
-        problems = [*_problems(found, variant_name)]
+        problems = [*_problems(found, variant_name, of_component=component_arn is not None)]
         variant = next((each for each in found if variant_name in (None, each.name)), DeclaredVariant(variant_name))
         if inference_component is not None:
             variant = component_on(variant, inference_component)
@@ -166,13 +179,12 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             )
         if problems:
             raise ValueError("\n".join([f"EndpointMonitoring.of({path_of(owner)}):", *problems]))
-        below: Any = inference_component or owner
-        # An interface may be all that is known of it, as of the alpha module's Endpoint.from_endpoint_name(...).
-        is_construct = isinstance(below, Construct)
+        beside = (inference_component or owner).node
         with unique_ids():
+            # Not below it: what depends on a resource waits for all that is below its construct.
             return EndpointMonitoring(
-                below if is_construct else below.node.scope,
-                id if is_construct else f"{below.node.id}{id}",
+                cast("Construct", beside.scope),
+                f"{beside.id}{id}",
                 endpoint=declared,
                 variant=variant,
                 endpoint_arn=owner.endpoint_ref.endpoint_arn,
@@ -193,7 +205,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             self.variant_name,
             self.inference_component_name,
             instance_type=types[0] if len(types) == 1 else None,
-            artifact_key=self._key,
+            artifact_key=self._key if self._variant.model_name is not None else None,
             publishing_seconds=reported.get("metricPublishFrequencyInSeconds", metrics.PUBLISHING_SECONDS),
             engine=self._engine,
         )
@@ -234,7 +246,164 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             dashboard=self.dashboard,
         )
 
+    @unique_ids()
+    def shadow(
+        self,
+        id: str = "Shadow",
+        *,
+        candidate: ShadowCandidate,
+        checks: Sequence[AnswerCheck],
+        data_capture: DataCapture,
+        sample_percent: float = 5,
+        duration: Duration | None = None,
+        margin: float = 0.02,
+        latency_tolerance: float = 0.1,
+        promote: bool = False,
+        topic: sns.ITopic | None = None,
+        instance_quota: int | None = None,
+    ) -> ShadowRun:
+        """Let a candidate answer copies of the requests, as ``OptimizedEndpoint.shadow`` does.
+
+        The endpoint's configuration stays as it is, and the shadow ends with it. One with the same properties, the
+        candidate and data capture is declared, which the ``CfnEndpoint`` names as long as this call is in the app.
+
+        Args:
+            id: its id in this construct.
+            candidate: what is compared; it names its ``model``.
+            checks: what the answers are compared by.
+            data_capture: where the answers of both are captured, in place of a capture that the configuration has. The
+                role of the endpoint's model has to be allowed to write there: ``bucket.grant_put(role)``.
+            sample_percent: as of ``OptimizedEndpoint.shadow``, like all that follow.
+            duration: as there.
+            margin: as there.
+            latency_tolerance: as there.
+            promote: as there.
+            topic: as there.
+            instance_quota: as there.
+
+        Raises:
+            RecipeError: with every rule that is broken.
+            ValueError: where this app does not declare the endpoint and its configuration, or it has a shadow already.
+        """
+        DURATION.check("duration", duration)
+        endpoint, config, production = self._declared.resource, self._declared.config, self._variant
+        if endpoint is None or config is None:
+            raise ValueError(
+                f"{self.node.path}: a shadow is another configuration of the endpoint, and this app declares no "
+                "CfnEndpoint with a CfnEndpointConfig that could be updated to it: call shadow in the app that does"
+            )
+        if self._shadow is not None or "shadowProductionVariants" in self._declared.described:
+            raise ValueError(f"{self.node.path} has a shadow already: SageMaker has one shadow variant an endpoint")
+        if len(self._declared.described["productionVariants"]) > 1:
+            raise ValueError(f"{self.node.path}: SageMaker has a shadow variant beside one production variant alone")
+        if candidate.model is None:
+            raise ValueError(
+                f"{self.node.path}: what the endpoint serves has no recipe that a candidate could take its model from: "
+                'ShadowCandidate(model=Model.s3("s3://models/llama-3-8b/"), ...)'
+            )
+        instance_type = candidate.instance_type or production.instance_types[0]
+        (recipe,) = recipes_of(
+            candidate.model,
+            [Pool(instance_type, candidate.techniques, candidate.artifact_key)],
+            candidate.environment,
+            candidate.server,
+            pooled=False,
+        )
+        hosting = self._hosting(data_capture)
+        settings = Shadow(
+            hosting,
+            instance_type=instance_type,
+            instance_count=candidate.instance_count,
+            sample_percent=sample_percent,
+            duration_seconds=duration.to_seconds() if duration is not None else 7 * 86_400,
+            margin=margin,
+            latency_tolerance=latency_tolerance,
+            checks=tuple(checks),
+            announced_pairs=announced_pairs(margin, len(checks)) if 0 < margin < 1 else None,
+            captures=data_capture.requests and data_capture.responses,
+            promotes=promote,
+            is_scaled=self._scaling is not None,
+            instance_quota=instance_quota,
+        )
+        refuse([*recipe.violations(self), *check(settings)])
+        scope = Construct(self, id)
+        for advice in warnings(settings):
+            Annotations.of(scope).add_warning_v2(advice.id, advice.message)
+        hosted = create_model(scope, recipe, ModelOptions(artifact_store=self._store))
+        hosted.artifact.execution_role.permit(list(data_capture.statements()))
+        of_candidate = replace(
+            hosting, instance_types=(instance_type,), initial_instance_count=candidate.instance_count
+        )
+        options = EndpointConfiguration(async_inference=None, data_capture=data_capture, encryption_key=None)
+        shadowing = {
+            **options.variant_property(of_candidate, [hosted]),
+            "initialVariantWeight": sample_percent / 100,
+            "variantName": SHADOW_VARIANT,
+        }
+        promoted = {
+            **shadowing,
+            "initialInstanceCount": hosting.initial_instance_count,
+            "initialVariantWeight": 1,
+            "variantName": self.variant_name,
+        }
+        shadow = self._config_like(config, scope, "Config", data_capture, shadowProductionVariants=[shadowing])
+        configs = [shadow, config]
+        if promote:
+            configs.append(self._config_like(config, scope, "Promoted", data_capture, productionVariants=[promoted]))
+        endpoint.endpoint_config_name = shadow.attr_endpoint_config_name
+        compared = EvaluatedSubject.of(hosted)
+        shadowed = ShadowedEndpoint(
+            label=path_of(self),
+            endpoint=endpoint,
+            served=None,
+            endpoint_name=self.endpoint_name,
+            variant_name=self.variant_name,
+            shadow=shadow,
+            ended=config,
+            promoted=configs[2] if promote else None,
+            config_arns=[each.ref for each in configs],
+            volume_key=_key_arn(self, properties_of(config).get("kmsKeyId")),
+            production=self.evaluation_target.subjects[0],
+            candidate=compared,
+            capture_bucket=data_capture.bucket,
+            capture_prefix=data_capture.prefix,
+            capture_keys=data_capture.key_arns,
+            store=ArtifactStore.writable_of(self, [hosted.artifact.artifact_store]),
+        )
+        self._shadow = ShadowRun(scope, "Run", shadowed=shadowed, settings=settings, topic=topic)
+        return self._shadow
+
+    def _hosting(self, data_capture: DataCapture) -> Hosting:
+        """The endpoint as rules of shadows see it."""
+        described, policy = (
+            self._variant.described,
+            self._declared.resource and self._declared.resource.deployment_config,
+        )
+        return Hosting(
+            self._variant.instance_types,
+            pooled="instancePools" in described,
+            inference_component=self.inference_component_name is not None,
+            variant_name=self.variant_name,
+            initial_instance_count=self._variant.instance_count,
+            update=UpdateSettings("ROLLING" if getattr(policy, "rolling_update_policy", None) else "ALL_AT_ONCE"),
+            capture_percentage=data_capture.sampling_percentage,
+            asynchronous=self._asynchronous,
+        )
+
+    @staticmethod
+    def _config_like(
+        config: sagemaker.CfnEndpointConfig, scope: Construct, id: str, data_capture: DataCapture, **changed: Any
+    ) -> sagemaker.CfnEndpointConfig:
+        """Another configuration with the same properties, but for its name and what is changed."""
+        declared = {**properties_of(config), "dataCaptureConfig": data_capture.to_property(), **changed}
+        properties: Any = {
+            to_snake(name): value for name, value in declared.items() if name not in ("endpointConfigName", "tags")
+        }
+        return sagemaker.CfnEndpointConfig(scope, id, **properties)
+
     def _scaled(self, min_capacity: int, max_capacity: int) -> EndpointScaling:
+        if self._shadow is not None:
+            refuse(check(replace(self._shadow.settings, is_scaled=True)))
         capacity, component = self._capacity, self.inference_component_name
         target = (
             ScalingTarget.component(component)
@@ -280,10 +449,8 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
     @property
     def _key(self) -> str:
         """What evaluations are published under: another model, container or variable is another one."""
-        variant = self._variant
-        scope = self._declared.config or self._declared.resource
-        served = list(variant.containers) or (resolved(scope, variant.model_name) if scope else variant.model_name)
-        return sha256(json.dumps(served, sort_keys=True))
+        name = StackContext.of(self).resolve(self._variant.model_name or "")
+        return sha256(json.dumps(list(self._variant.containers) or name, sort_keys=True))
 
     @property
     def _engine(self) -> Engine:
@@ -302,8 +469,9 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         )
 
 
-def _problems(found: Sequence[DeclaredVariant], variant_name: str | None) -> Iterator[str]:
+def _problems(found: Sequence[DeclaredVariant], variant_name: str | None, *, of_component: bool) -> Iterator[str]:
     """Why it is not known what is monitored."""
+    chosen = [each for each in found if variant_name in (None, each.name)]
     names = ", ".join(str(each.name) for each in found)
     if not found and variant_name is None:
         yield (
@@ -312,10 +480,27 @@ def _problems(found: Sequence[DeclaredVariant], variant_name: str | None) -> Ite
         )
     elif variant_name is None and len(found) > 1:
         yield f"its configuration has the variants {names}: variant_name= one of them, each with an id of its own"
-    elif found and variant_name is not None and all(each.name != variant_name for each in found):
+    elif found and not chosen:
         yield f"its configuration has no variant {variant_name!r}: it has {names}"
-    if any("serverlessConfig" in each.described for each in found if variant_name in (None, each.name)):
+    if any("serverlessConfig" in each.described for each in chosen):
         yield "its variant is serverless: it has no instances that scale, and no accelerators"
+    elif any(each.model_name is None for each in chosen) and not of_component:
+        yield (
+            "its variant has no model, and SageMaker publishes metrics by the inference components on it: "
+            "inference_component= one of them; each has parts of its own"
+        )
+
+
+def _key_arn(scope: Construct, key: str | None) -> str | None:
+    """The ARN of a KMS key that a configuration names by its id or its ARN; SageMaker takes aliases as well."""
+    if key is None or is_token(key) or ":key/" in key:
+        return key
+    if "alias/" in key:
+        raise ValueError(
+            f"{path_of(scope)}: the configuration's KmsKeyId is {key!r}, and a permission names no alias: give it the "
+            "key's ARN"
+        )
+    return StackContext.of(scope).stack.format_arn(service="kms", resource="key", resource_name=key)
 
 
 def _name_in(arn: str) -> str:

@@ -32,7 +32,7 @@ from constructs_optim.constructs.artifacts.planned_recipe import (
 from constructs_optim.constructs.artifacts.preflight import Preflight
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, UserRole
-from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
+from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluatedSubject, EvaluationTarget
 from constructs_optim.constructs.evaluation.shadow_run import (
     ShadowCandidate,
     ShadowedEndpoint,
@@ -838,8 +838,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             promoted=configs[1] if promote else None,
             config_arns=[self._config_arn(config) for config in (self._config, *configs)],
             volume_key=self._config.kms_key_id,
-            production=production,
-            candidate=hosted,
+            production=EvaluatedSubject.of(production),
+            candidate=EvaluatedSubject.of(hosted),
             capture_bucket=capture.bucket,
             capture_prefix=capture.prefix,
             capture_keys=capture.key_arns,

@@ -491,8 +491,8 @@ class EndpointScaling(Construct):
         )
         if self._defaults is None or not is_known(target):
             raise ValueError(
-                f"{self.node.path}: {location} needs a target that is known at synthesis, and a plan, or another source "
-                "of how many requests an instance takes at once: EndpointMonitoring.of(..., max_concurrent_requests=32)"
+                f"{self.node.path}: {location} needs a target that is known at synthesis, and to know how many "
+                "requests an instance takes at once: a plan, or EndpointMonitoring.of(..., max_concurrent_requests=32)"
             )
         self._request = replace(self._request, ids=[*self._request.ids, id])
         self._held.append(held)
