@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import jsii
 from aws_cdk import Annotations, CfnResource, Duration, RemovalPolicy, Size
@@ -47,6 +47,7 @@ from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import DURATION, collected, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
+from constructs_optim.constructs.stack.property_injection import property_injectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
 
 
 @suggests_keywords
+@property_injectable
 @jsii.implements(iam.IGrantable)
 class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     """A SageMaker endpoint that serves a model after its techniques were applied.
@@ -110,6 +112,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     ``instance_pools``; ``model`` and ``objectives``, for which the lock file has the choice that ``constructs-optim
     recommend --update`` has recorded; or ``instance_type`` alone, for the models that ``add_component`` adds.
     """
+
+    PROPERTY_INJECTION_ID: ClassVar[str] = "constructs_optim.OptimizedEndpoint"
+    """What an ``IPropertyInjector`` has for its ``construct_unique_id``."""
 
     def __init__(
         self,

@@ -167,7 +167,11 @@ def suggests_keywords(cls: _Class) -> _Class:
 
 def check_options(method: str, options: Mapping[str, object], of: type) -> None:
     """Refuse options that ``method`` and its TypedDict do not have: Python takes any for ``**options: Unpack[...]``."""
-    names = list(of.__annotations__)
+    check_names(method, options, list(of.__annotations__))
+
+
+def check_names(method: str, options: Mapping[str, object], names: list[str]) -> None:
+    """Refuse options of other names, with those that may be meant."""
     if unknown := options.keys() - set(names):
         raise TypeError(_message(method, sorted(unknown), names))
 
