@@ -63,6 +63,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         *,
         endpoint: DeclaredEndpoint,
         variant: DeclaredVariant,
+        endpoint_name: str,
         endpoint_arn: str,
         component: IInferenceComponentRef | None,
         component_arn: str | None,
@@ -79,7 +80,8 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         resource = endpoint.resource
         self.variant_name: str = str(variant.name)
         self.endpoint_arn: str = endpoint_arn
-        self.endpoint_name: str = resource.attr_endpoint_name if resource is not None else _name_in(endpoint_arn)
+        # As it was created: an ARN has it in lower case, and CloudWatch tells upper from lower.
+        self.endpoint_name: str = resource.attr_endpoint_name if resource is not None else endpoint_name
         self._component = component if isinstance(component, sagemaker.CfnInferenceComponent) else None
         if component_arn is not None:
             self._component_arn, self.inference_component_name = component_arn, _name_in(component_arn)
@@ -165,6 +167,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         variant = next((each for each in found if variant_name in (None, each.name)), DeclaredVariant(variant_name))
         if inference_component is not None:
             variant = component_on(variant, inference_component)
+            problems += _problems_of_component(inference_component)
         if instance_type is not None:
             variant = replace(variant, described={**variant.described, "instanceType": instance_type})
         if model_name is not None:
@@ -187,6 +190,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
                 f"{beside.id}{id}",
                 endpoint=declared,
                 variant=variant,
+                endpoint_name=getattr(owner, "endpoint_name", None) or _name_in(owner.endpoint_ref.endpoint_arn),
                 endpoint_arn=owner.endpoint_ref.endpoint_arn,
                 component=inference_component,
                 component_arn=component_arn,
@@ -488,6 +492,18 @@ def _problems(found: Sequence[DeclaredVariant], variant_name: str | None, *, of_
         yield (
             "its variant has no model, and SageMaker publishes metrics by the inference components on it: "
             "inference_component= one of them; each has parts of its own"
+        )
+
+
+def _problems_of_component(component: IInferenceComponentRef) -> Iterator[str]:
+    """Why a component cannot be watched: of its name, CloudFormation returns what its ARN has, in lower case."""
+    name = getattr(component, "inference_component_name", None)
+    if isinstance(component, sagemaker.CfnInferenceComponent) and (
+        name is None or not (is_token(name) or name.islower())
+    ):
+        yield (
+            f"the inference component's name is {name!r}, and CloudFormation returns its ARN alone, which has it in "
+            'lower case, while CloudWatch tells upper from lower: inference_component_name="chat-llama", for instance'
         )
 
 
