@@ -153,7 +153,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         owner: Any = getattr(endpoint, "cfn_endpoint", endpoint)
         ENDPOINT.check("endpoint", owner)
         COMPONENT.check("inference_component", inference_component)
-        if isinstance(owner, ModelServer) or hasattr(owner, "dashboard"):
+        if any(hasattr(each, "dashboard") for each in (owner, owner.node.scope)):
             raise ValueError(f"{path_of(owner)} has its own alarms, dashboard and scaling: use those")
         component_arn: str | None = getattr(owner, "_component_arn", None)
         if inference_component is not None:
