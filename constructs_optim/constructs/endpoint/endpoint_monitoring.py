@@ -326,7 +326,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             announced_pairs=announced_pairs(margin, len(checks)) if 0 < margin < 1 else None,
             captures=data_capture.requests and data_capture.responses,
             promotes=promote,
-            is_scaled=self._scaling is not None,
+            is_scaled=endpoint.retain_all_variant_properties is True,
             instance_quota=instance_quota,
         )
         refuse([*recipe.violations(self), *check(settings)])
