@@ -22,6 +22,7 @@ from constructs_optim import (
     IOptimizedEndpoint,
     Model,
     MonitoringOptions,
+    Observability,
     OptimizedEndpoint,
     RecipeError,
     Server,
@@ -134,6 +135,29 @@ def test_an_endpoint_that_keeps_its_name_from_a_parameter_and_a_config_by_its_na
     assert monitoring.served.engine.server == "vllm"
     monitoring.evaluate()
     assert one(stack, "Custom::EndpointEvaluation")["Request"]["ModelNames"] == [{"Fn::GetAtt": ["Model", "ModelName"]}]
+
+
+def test_arguments_replace_what_the_resources_say() -> None:
+    stack = stack_of()
+    pools = [{"instanceType": "ml.g5.2xlarge", "priority": 2}, {"instanceType": "ml.g6.2xlarge", "priority": 1}]
+    pooled: Any = {"variantName": "A", "modelName": "llama", "instancePools": pools}
+    endpoint = declared(stack, variants=[pooled])
+    as_declared = EndpointMonitoring.of(endpoint)
+    as_declared.evaluate()
+    types = [each["InstanceType"] for each in one(stack, "Custom::EndpointEvaluation")["Request"]["Subjects"]]
+    assert types == ["ml.g6.2xlarge", "ml.g5.2xlarge"], "by priority"
+    changed = EndpointMonitoring.of(
+        endpoint,
+        id="Other",
+        instance_type="ml.g5.2xlarge",
+        model_name="other",
+        server=Server.sglang(),
+        max_concurrent_requests=4,
+    )
+    assert changed.served.instance_type == "ml.g5.2xlarge"
+    assert changed.served.engine.server == "sglang"
+    assert changed.served.artifact_key != as_declared.served.artifact_key
+    assert changed.auto_scale(max_capacity=2).capacity == 4
 
 
 def test_a_component_has_parts_of_its_own_and_keeps_its_copies() -> None:
@@ -273,6 +297,11 @@ def _inside_ours(scope: Stack) -> Any:
         (_ours, {}, "has its own alarms, dashboard and scaling"),
         (_inside_ours, {}, "has its own alarms, dashboard and scaling"),
         (lambda scope: "chat", {}, r'IOptimizedEndpoint.from_endpoint_name\(stack, "Chat", \'chat\'\)'),
+        (
+            declared,
+            {"monitoring": MonitoringOptions(observability=Observability(enhanced=True))},
+            "monitoring.observability: that is the endpoint's own configuration",
+        ),
         (
             lambda scope: declared(scope, environment={"A": "b"}),
             {"monitoring": MonitoringOptions(alarms=Alarms())},

@@ -28,7 +28,7 @@ class DeclaredVariant:
     """A production variant, or an inference component on one. Names may be tokens.
 
     ``described`` is the variant as ``AWS::SageMaker::EndpointConfig`` has it, in camel case and without tokens;
-    ``containers`` are those of the model in the same form.
+    ``containers`` are those of the model in the same form. ``accelerators`` are those of a component's copy.
     """
 
     name: str | None = None
@@ -104,11 +104,8 @@ class DeclaredEndpoint:
         # What is not rendered yet, such as the alpha module's variants, is known by its resolved values alone.
         named: Any = properties_of(self.config).get("productionVariants")
         named = named if isinstance(named, list) else described  # pyright: ignore[reportUnknownVariableType]
-        models = [_model(each.get("modelName"), self.config) for each in named]
-        return [
-            DeclaredVariant(each.get("variantName"), each, *model)
-            for each, model in zip(described, models, strict=True)
-        ]
+        known = [(each.get("variantName"), _model(each.get("modelName"), self.config)) for each in named]
+        return [DeclaredVariant(name, each, *model) for each, (name, model) in zip(described, known, strict=True)]
 
 
 def component_on(variant: DeclaredVariant, component: IInferenceComponentRef) -> DeclaredVariant:
@@ -140,8 +137,10 @@ def _model(name: Any, scope: CfnResource) -> tuple[str | None, tuple[Mapping[str
     if model is None:
         return (name if isinstance(name, str) else None), ()
     described: Any = resolved(model, properties_of(model))
-    containers: Any = [described["primaryContainer"]] if "primaryContainer" in described else described["containers"]
-    return model.attr_model_name, tuple(containers)
+    several: Any = described.get("containers", ())
+    return model.attr_model_name, (described["primaryContainer"],) if "primaryContainer" in described else tuple(
+        several
+    )
 
 
 def _declared(kind: type[_Resource], attribute: str, name: Any, scope: CfnResource) -> _Resource | None:

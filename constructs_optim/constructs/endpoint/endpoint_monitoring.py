@@ -48,6 +48,9 @@ from .options import DataCapture, MonitoringOptions
 if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns
 
+# What an OptimizedEndpoint writes into its configuration, or replaces its instances by.
+_OF_CONFIGURATIONS = ("observability", "speculation_cure")
+
 
 class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
     """The parts of an ``OptimizedEndpoint`` for an endpoint that another construct declares. Use :meth:`of`.
@@ -169,11 +172,18 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             variant = component_on(variant, inference_component)
             problems += _problems_of_component(inference_component)
         if instance_type is not None:
-            variant = replace(variant, described={**variant.described, "instanceType": instance_type})
+            variant = replace(
+                variant, described={**variant.described, "instancePools": (), "instanceType": instance_type}
+            )
         if model_name is not None:
-            variant = replace(variant, model_name=model_name)
+            variant = replace(variant, model_name=model_name, containers=())
         capacity = max_concurrent_requests or getattr(server, "max_concurrent_requests", None)
         capacity = capacity or variant.max_concurrent_requests
+        if of_owner := [name for name in _OF_CONFIGURATIONS if getattr(options, name) is not None]:
+            problems.append(
+                f"monitoring.{' and monitoring.'.join(of_owner)}: that is the endpoint's own configuration, which "
+                "another construct declares: set it there, or leave it out"
+            )
         saturation = options.alarms.switched_on().get("saturation") if options.alarms is not None else None
         if saturation is not None and saturation.threshold is None and capacity is None:
             problems.append(
