@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from aws_cdk import Acknowledgment, Aws, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_iam as iam
@@ -17,6 +17,7 @@ from constructs import Construct
 from constructs_optim.constructs.stack.arguments import BUCKET, KEY, suggests_keywords
 from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
+from constructs_optim.constructs.stack.property_injection import property_injectable
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
 from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.tokens import is_token
@@ -99,6 +100,7 @@ class IArtifactStore(Protocol):
 
 
 @suggests_keywords
+@property_injectable
 class ArtifactStore(Construct):
     """An encrypted, versioned, TLS-only bucket without public access, laid out as ``artifacts/<key>/...``.
 
@@ -112,6 +114,9 @@ class ArtifactStore(Construct):
         encryption_key_arn: the ARN of the KMS key that encrypts the artifacts, or None.
         read_only: False: this app may write to it.
     """
+
+    PROPERTY_INJECTION_ID: ClassVar[str] = "constructs_optim.ArtifactStore"
+    """What an ``IPropertyInjector`` has for its ``construct_unique_id``."""
 
     def __init__(
         self,

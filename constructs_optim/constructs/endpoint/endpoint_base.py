@@ -6,8 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
+import jsii
 from aws_cdk import ArnFormat, Resource, Stack, Token
 from aws_cdk import aws_iam as iam
+from aws_cdk.interfaces.aws_sagemaker import EndpointReference, IEndpointRef
 from aws_cdk.region_info import RegionInfo
 from constructs import Construct
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _OPENAI_SERVERS = (VllmServer.name, SglangServer.name)
 
 
+@jsii.implements(IEndpointRef)
 class IOptimizedEndpoint(MeasuredResource):
     """An endpoint of this app or an existing one: its metrics and grants."""
 
@@ -49,6 +52,11 @@ class IOptimizedEndpoint(MeasuredResource):
     _component_arn: str | None = None
     is_asynchronous: bool = False
     """Whether requests wait in a queue (``async_inference``), and answers in S3."""
+
+    @property
+    def endpoint_ref(self) -> EndpointReference:
+        """What the CDK's other constructs take it by (``aws_cdk.interfaces.aws_sagemaker.IEndpointRef``)."""
+        return EndpointReference(endpoint_arn=self.endpoint_arn)
 
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
         """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import jsii
 from aws_cdk import CfnResource, Duration, RemovalPolicy, Size
@@ -33,7 +33,7 @@ from constructs_optim.constructs.artifacts.planned_recipe import (
 from constructs_optim.constructs.artifacts.preflight import Preflight
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, UserRole
-from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
+from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluatedSubject, EvaluationTarget
 from constructs_optim.constructs.evaluation.shadow_run import (
     ShadowCandidate,
     ShadowedEndpoint,
@@ -49,6 +49,7 @@ from constructs_optim.constructs.stack.arguments import DURATION, collected, ref
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
 from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
+from constructs_optim.constructs.stack.property_injection import property_injectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
 
 
 @suggests_keywords
+@property_injectable
 @jsii.implements(iam.IGrantable)
 class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     """A SageMaker endpoint that serves a model after its techniques were applied.
@@ -112,6 +114,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     ``instance_pools``; ``model`` and ``objectives``, for which the lock file has the choice that ``constructs-optim
     recommend --update`` has recorded; or ``instance_type`` alone, for the models that ``add_component`` adds.
     """
+
+    PROPERTY_INJECTION_ID: ClassVar[str] = "constructs_optim.OptimizedEndpoint"
+    """What an ``IPropertyInjector`` has for its ``construct_unique_id``."""
 
     def __init__(
         self,
@@ -859,8 +864,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             promoted=configs[1] if promote else None,
             config_arns=[self._config_arn(config) for config in (self._config, *configs)],
             volume_key=self._config.kms_key_id,
-            production=production,
-            candidate=hosted,
+            production=EvaluatedSubject.of(production),
+            candidate=EvaluatedSubject.of(hosted),
             capture_bucket=capture.bucket,
             capture_prefix=capture.prefix,
             capture_keys=capture.key_arns,
