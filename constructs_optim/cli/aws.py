@@ -23,6 +23,7 @@ from constructs_optim.runtime.errors import DENIED, DeploymentError, code_of, me
 from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 from constructs_optim.runtime.store.artifact_store import region_of
 
+from .endpoint_file import SynthesisError
 from .presentation import printable
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -98,7 +99,15 @@ class Account:
         return ArtifactInventory(self.client("s3", region), self.sagemaker(bucket), bucket, account=self.id)
 
 
-EXPLAINED = (BotoCoreError, ClientError, DeploymentError, EvaluationError, ExplanationError, PreviewError)
+EXPLAINED = (
+    BotoCoreError,
+    ClientError,
+    DeploymentError,
+    EvaluationError,
+    ExplanationError,
+    PreviewError,
+    SynthesisError,
+)
 """The errors that have a sentence for users."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -47,17 +48,30 @@ def document_of(file: str | Path) -> Document:
     return Document.parsed(text, "standard input")
 
 
+class SynthesisError(ValueError):
+    """The CDK refuses what a file declares; its message has the findings of policies, or they were printed before."""
+
+    def __init__(self, error: Exception) -> None:
+        # Node's frames say nothing, and the report of a temporary folder is gone.
+        super().__init__(re.sub(r" A copy of this report.*|\n +at .*", "", str(error)).strip())
+
+
 def synthesized(document: Document, output: Path) -> Path:
     """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
 
     Raises:
         DeclarationError: with everything that is wrong in the document.
+        SynthesisError: where the CDK, or a policy, refuses it.
     """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
     account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")
     # Node may have been started elsewhere.
-    return DeclaredStack(document, outdir=output.absolute(), account=account, region=region).synth()
+    stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region)
+    try:
+        return stack.synth()
+    except RuntimeError as error:
+        raise SynthesisError(error) from None
 
 
 @contextmanager

@@ -72,6 +72,17 @@ def test_what_is_wrong_ends_with_status_2_and_writes_nothing(folder: Path, argum
     assert files_in(folder) == set()
 
 
+@pytest.mark.parametrize("command", [("synth",), ("synth", "--format", "cloudformation"), ("explain",)])
+def test_what_a_policy_refuses_is_refused_without_a_traceback(folder: Path, command: tuple[str, ...]) -> None:
+    governed = (EXAMPLES / "policy.yaml").read_text().replace("[ml.g5.*, ml.p5.48xlarge]", "[ml.p5.48xlarge]")
+    (folder / "endpoint.yaml").write_text(governed)
+    result = run(command[0], "endpoint.yaml", *command[1:])
+    assert result.exit_code == 2
+    assert "ValidationFailed" in result.stderr
+    assert "Traceback" not in result.output
+    assert not any(line.lstrip().startswith("at ") for line in result.stderr.splitlines())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
