@@ -3,6 +3,17 @@ variable "code_bucket" {
   type        = string
 }
 
+variable "declaration" {
+  description = <<-EOT
+    A declaration as a whole, such as `yamldecode(file("endpoint.yaml"))`, or sections of one, in place of the variables
+    for them. The command refuses what it does not know; of the other variables, Terraform drops attributes that their
+    types do not have, without a word.
+  EOT
+  type        = any
+  default     = {}
+  nullable    = false
+}
+
 variable "parameters" {
   description = <<-EOT
     Values of the template's parameters. Text of the declaration names them as `$${Name}`, so that a value that is known

@@ -241,14 +241,14 @@ def declaration() -> str:
     members = [
         ("schema", "1"),
         ("parameters", f"length(var.parameters) == 0 ? null : {parameters}"),
-        *((each.name, f"var.{each.name}") for each in found),
+        *((each.name, f"var.{each.name}") for each in found if each.name != "stack"),
     ]
     local = [
         "locals {",
         "  # Members that are not set are null here, and left out of what the command reads.",
-        "  members = jsonencode({",
+        "  members = jsonencode(merge({",
         *_aligned(members, 4),
-        "  })",
+        "  }, var.declaration, { stack = var.stack }))",
         "",
         f"  # Objects that have a member `{_VALUE}`, which may stand for them.",
         f'  alternatives = "{"|".join(sorted(types.alternatives))}"',

@@ -74,6 +74,24 @@ run "what_is_not_set_is_not_declared" {
   }
 }
 
+run "a_declaration_takes_the_place_of_variables" {
+  command = plan
+
+  variables {
+    declaration = { stack = "File", endpoints = { Chat = { alarm = null, scaling = { max_capacity = 2 } } } }
+  }
+
+  assert {
+    condition = jsondecode(data.external.template[0].query.query) == {
+      schema     = 1
+      stack      = "Chat"
+      parameters = { RoleArn = { type = "String" } }
+      endpoints  = { Chat = { scaling = { max_capacity = 2 } } }
+    }
+    error_message = data.external.template[0].query.query
+  }
+}
+
 run "the_stack_takes_the_uploaded_template" {
   assert {
     condition = aws_cloudformation_stack.this.template_url == join("/", [
