@@ -38,7 +38,7 @@ test: install ## the test suite, without what make lint, e2e, medusa, package, d
 	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py
 
-e2e: install ## the tests that deploy with the CDK CLI or run whole programs otherwise
+e2e: install peer ## the tests that deploy with the CDK CLI or run whole programs otherwise
 	@$(PYTEST) -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
 	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py
 
@@ -137,7 +137,7 @@ lock: install ## look for newer versions of everything that is pinned
 bench: install peer ## how long synth takes, against raw L1 constructs and the peer's
 	@python bench/synth.py
 
-peer: install ## set .venv-peer up: the constructs that bench measures beside
+peer: install ## set .venv-peer up: other libraries' constructs, for bench and e2e
 	@uv venv --quiet --allow-existing .venv-peer
 	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
 

@@ -144,13 +144,25 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}outputs:\n  Name: ${{Llama.endpoint_nam}}\n",
             "endpoint.yaml:10:9 outputs.Name",
-            "'Llama' has no 'endpoint_nam'",
+            "has no 'endpoint_nam'",
             "endpoint_name",
         ),
         (
             f"{VALID}outputs:\n  Name: ${{Llama._endpoint}}\n",
             "endpoint.yaml:10:9 outputs.Name",
-            "'Llama' has no '_endpoint'",
+            "has no '_endpoint'",
+            "",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Llama.plans.3.summary}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "has no item 3",
+            "",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Llama.grant_invoke}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "and no text",
             "",
         ),
         (
@@ -199,6 +211,24 @@ def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "endpoint.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(DeclarationError, match="UTF-8"):
         Document.read(tmp_path / "endpoint.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("- &a [*a]\n", "contains itself"),
+        ("[" * 5_000, "nested too deep"),
+        (
+            "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
+            "too many values",
+        ),
+        ("stack: !!python/object:os.system {}\n", "endpoint.yaml:1:8 stack"),
+    ],
+)
+def test_files_that_would_exhaust_a_reader_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        Document.parsed(text, "endpoint.yaml").validated(stack_form())
+    assert reason in str(error.value)
 
 
 def test_json_and_anchors_are_yaml() -> None:

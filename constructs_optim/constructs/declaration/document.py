@@ -24,6 +24,7 @@ DOCUMENTATION = "docs/endpoint-file.md"
 Path_ = tuple[str | int, ...]
 """The keys and indices of a value in a document."""
 _MAPPINGS = ("dict_type", "model_type")
+_MOST_VALUES = 50_000
 _Model = TypeVar("_Model", bound=Call)
 
 
@@ -75,9 +76,18 @@ class Document:
             raise _refused(place, "".join(line).strip(), f"this is no YAML: {reason}", "YAML 1.2, or JSON") from None
         except YAMLError as error:
             raise _refused(name, None, f"this is no YAML: {error}", "YAML 1.2, or JSON") from None
+        except RecursionError:
+            raise _refused(name, None, "its values are nested too deep", "fewer levels") from None
         values: dict[Path_, tuple[int, int]] = {}
         keys: dict[Path_, tuple[int, int]] = {}
-        return Document(name, _plain(loaded, (), values, keys), values, keys)
+        try:
+            data = _plain(loaded, (), values, keys)
+        except RecursionError:
+            raise _refused(name, None, "a value contains itself by an alias", "aliases of other values") from None
+        except OverflowError:
+            fix = f"at most {_MOST_VALUES:,} values, those of aliases included"
+            raise _refused(name, None, "the file has too many values", fix) from None
+        return Document(name, data, values, keys)
 
     def at(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
         """``file:line:column path`` of a value, or of a key; of what is around it where the document has none."""
@@ -184,7 +194,12 @@ def _refused(place: str, value: object, reason: str, suggestion: str) -> Declara
 
 
 def _plain(node: Any, path: Path_, values: dict[Path_, tuple[int, int]], keys: dict[Path_, tuple[int, int]]) -> Any:
-    """Python's own types for those of the parser, whose places are recorded, from 1."""
+    """Python's own types for those of the parser, whose places are recorded, from 1.
+
+    Raises OverflowError where aliases make more values of a file than any declaration has.
+    """
+    if len(values) > _MOST_VALUES:
+        raise OverflowError
     if isinstance(node, CommentedMap):
         for key in node:
             keys[*path, key], values[*path, key] = _place(node.lc.key(key)), _place(node.lc.value(key))

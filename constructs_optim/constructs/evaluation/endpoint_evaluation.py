@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import jsii
-from aws_cdk import Annotations, CfnResource, Duration, ITaggableV2, TagManager, TagType
+from aws_cdk import CfnResource, Duration, ITaggableV2, TagManager, TagType
 from constructs import Construct
 from pydantic.alias_generators import to_pascal
 
@@ -19,6 +19,7 @@ from constructs_optim.constructs.artifacts.roles import running_statements
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.arguments import WORKLOAD, check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import JobSignal, drop_none, wait_seconds
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
@@ -173,8 +174,7 @@ class EndpointEvaluation(Construct):
             instead="measure fewer numbers of users, or evaluate on a schedule",
         )
         super().__init__(scope, id)
-        for advice in warnings(self._benchmark):
-            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+        advise(self, *warnings(self._benchmark))
         self.target: EvaluationTarget = target
         self._store = ArtifactStore.writable_of(self, (subject.store for subject in target.subjects if subject.store))
         self._requirements: Requirements | None = None

@@ -494,7 +494,10 @@ class EndpointScaling(Construct):
             ]
         )
         if self._defaults is None or not is_known(target):
-            raise ValueError(f"{self.node.path}: {location} needs a plan, and a target that is known at synthesis")
+            raise ValueError(
+                f"{self.node.path}: {location} needs a target that is known at synthesis, and to know how many "
+                "requests an instance takes at once: a plan, or EndpointMonitoring.of(..., max_concurrent_requests=32)"
+            )
         self._request = replace(self._request, ids=[*self._request.ids, id])
         self._held.append(held)
         self._engine_cooldowns = {
