@@ -35,14 +35,14 @@ class Parameter(Call):
 
     type: str = Field(default="String", description="CloudFormation's type, such as Number or AWS::EC2::VPC::Id.")
     default: str | int | float | None = Field(default=None, description="its value where a deployment names none.")
-    description: str | None = None
-    allowed_values: list[str] | None = None
-    allowed_pattern: str | None = None
-    constraint_description: str | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    min_value: int | float | None = None
-    max_value: int | float | None = None
+    description: str | None = Field(default=None, description="what it is, up to 4,000 characters.")
+    allowed_values: list[str] | None = Field(default=None, description="the values that it may have.")
+    allowed_pattern: str | None = Field(default=None, description="a regular expression that text has to match.")
+    constraint_description: str | None = Field(default=None, description="what is said of a value that is refused.")
+    min_length: int | None = Field(default=None, description="the fewest characters of text.")
+    max_length: int | None = Field(default=None, description="the most characters of text.")
+    min_value: int | float | None = Field(default=None, description="the smallest number.")
+    max_value: int | float | None = Field(default=None, description="the largest number.")
 
 
 @dataclass(frozen=True)
