@@ -18,6 +18,7 @@ from constructs_optim_local.cloud import LocalCloud
 from ..support.deployed_stack import CDK, CHECKOUT, DeployedStack
 from ..support.example_cloud import example_cloud
 from ..support.waiting import until
+from .test_terraform import TERRAFORM, Configuration
 
 STACK = "Quickstart"
 FILE = CHECKOUT / "examples" / "quickstart.yaml"
@@ -66,10 +67,17 @@ def by_cloudformation(cloud: LocalCloud, folder: Path) -> None:
     assert status == "CREATE_COMPLETE"
 
 
+def by_terraform(cloud: LocalCloud, folder: Path) -> None:
+    configuration = Configuration(folder, cloud)
+    configuration.run("init")
+    configuration.run("apply", "-auto-approve")
+
+
 WAYS: dict[str, Callable[[LocalCloud, Path], None]] = {
     "Python": by_python,
     "YAML": by_yaml,
     "CloudFormation": by_cloudformation,
+    **({"Terraform": by_terraform} if TERRAFORM is not None else {}),
 }
 
 
