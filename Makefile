@@ -36,9 +36,9 @@ PYTEST = pytest --numprocesses 4 --dist loadfile
 test: install ## the test suite, without what make lint, e2e, medusa, package, docs and nightly run
 	@# Few of these wait for anything: a fourth process costs more than it brings.
 	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
-	  --ignore tests/constructs/test_examples.py
+	  --ignore tests/constructs/test_examples.py --ignore tests/constructs/test_example_files.py
 
-e2e: install ## the tests that deploy with the CDK CLI or run whole programs otherwise
+e2e: install peer ## the tests that deploy with the CDK CLI or run whole programs otherwise
 	@$(PYTEST) -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
 	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py
 
@@ -69,7 +69,7 @@ docs: install ## the site of docs/, in site/, where a warning is an error; snipp
 	@uv pip sync --quiet --python .venv-docs --require-hashes requirements/docs.txt
 	@# Not --quiet: what is not logged is not counted as a warning.
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/properdocs build --strict
-	@pytest tests/docs tests/constructs/test_examples.py -m "not exhaustive" --numprocesses 3
+	@pytest tests/docs tests/constructs/test_examples.py tests/constructs/test_example_files.py -m "not exhaustive" --numprocesses 3
 
 faults: install ## every fault at every step of a deployment, and the figures that come of it
 	@python -m tests.faults
@@ -149,7 +149,7 @@ lock: install ## look for newer versions of everything that is pinned
 bench: install peer ## how long synth takes, against raw L1 constructs and the peer's
 	@python bench/synth.py
 
-peer: install ## set .venv-peer up: the constructs that bench measures beside
+peer: install ## set .venv-peer up: other libraries' constructs, for bench and e2e
 	@uv venv --quiet --allow-existing .venv-peer
 	@uv pip sync --quiet --python .venv-peer --require-hashes requirements/peer.txt
 

@@ -11,6 +11,7 @@ from .constructs.artifacts.optimization_job import (
 from .constructs.artifacts.optimized_artifact import OptimizedArtifact as OptimizedArtifact
 from .constructs.artifacts.planned_recipe import Pool as Pool
 from .constructs.endpoint.endpoint_base import IOptimizedEndpoint as IOptimizedEndpoint
+from .constructs.endpoint.endpoint_monitoring import EndpointMonitoring as EndpointMonitoring
 from .constructs.endpoint.inference_component import (
     InferenceComponent as InferenceComponent,
     LoraAdapter as LoraAdapter,

@@ -1,19 +1,28 @@
 """What the site adds to docs/, which is written to be read in the repository: pages for the files that it links to.
 
+For language models it has each page as Markdown as well, and a list of them: llms.txt (https://llmstxt.org).
 A hook of properdocs; its functions are called by their names.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
 CHECKOUT = Path(__file__).parent.parent
 _LANGUAGES = {".py": "python", ".yml": "yaml"}
+# Pages that mkdocstrings fills are read as HTML.
+_GENERATED = "\n::: "
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_SENTENCE = re.compile(r"(?!```)[A-Za-z`*].*?\.(?=\s|$)", re.DOTALL)
+_navigation: list[Navigation] = []
+_markdown: dict[str, str] = {}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -31,7 +40,45 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links to examples lead to their pages."""
-    return re.sub(r"\]\(((?:\.\./)+)examples/([\w/-]+)\.(?:py|yml)\)", _to_page, markdown)
+    linked = re.sub(r"\]\(((?:\.\./)+)examples/([\w/-]+)\.(?:py|yml)\)", _to_page, markdown)
+    _markdown[page.file.src_uri] = linked
+    return linked
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
+    """Keep it for llms.txt."""
+    _navigation[:] = [nav]
+    return nav
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write llms.txt, and the pages that it links to."""
+    for name, markdown in _markdown.items():
+        if _GENERATED not in markdown:
+            (Path(config.site_dir) / name).write_text(markdown, encoding="utf-8")
+    (nav,) = _navigation
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", *_listed("Documentation", nav.items)]
+    (Path(config.site_dir) / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _listed(title: str, items: list) -> Iterator[str]:
+    """A section of llms.txt, and those of the sections in it."""
+    yield from ["", f"## {title}", ""]
+    for page in (item for item in items if isinstance(item, Page)):
+        markdown = _markdown[page.file.src_uri]
+        place = page.url if _GENERATED in markdown else page.file.src_uri
+        about = _first_sentence(markdown)
+        yield f"- [{page.title}]({place})" + (f": {about}" if about else "")
+    for section in (item for item in items if isinstance(item, Section)):
+        yield from _listed(section.title, section.children)
+
+
+def _first_sentence(markdown: str) -> str | None:
+    """The first sentence below the heading, without its links."""
+    for paragraph in re.split(r"\n\s*\n", markdown):
+        if found := _SENTENCE.match(_LINK.sub(r"\1", paragraph)):
+            return " ".join(found[0].split())
+    return None
 
 
 def _to_page(link: re.Match[str]) -> str:

@@ -23,6 +23,7 @@ from constructs_optim.runtime.errors import DENIED, DeploymentError, code_of, me
 from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 from constructs_optim.runtime.store.artifact_store import region_of
 
+from .endpoint_file import SynthesisError
 from .presentation import printable
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -98,22 +99,35 @@ class Account:
         return ArtifactInventory(self.client("s3", region), self.sagemaker(bucket), bucket, account=self.id)
 
 
+EXPLAINED = (
+    BotoCoreError,
+    ClientError,
+    DeploymentError,
+    EvaluationError,
+    ExplanationError,
+    PreviewError,
+    SynthesisError,
+)
+"""The errors that have a sentence for users."""
+
+
 @contextmanager
 def errors_explained() -> Iterator[None]:
     """End the command with one sentence and status 2 when AWS refuses a request, or data is not valid."""
     try:
         yield
-    except (BotoCoreError, ClientError, DeploymentError, EvaluationError, ExplanationError, PreviewError) as error:
-        raise failed(_sentence(error)) from None
+    except EXPLAINED as error:
+        raise failed(sentence(error)) from None
 
 
-def failed(sentence: str) -> typer.Exit:
+def failed(reason: str) -> typer.Exit:
     """Print why the command cannot continue; raising the result ends the command with status 2."""
-    Console(stderr=True).print(f"[red]{printable(sentence)}[/]", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(f"[red]{printable(reason)}[/]", highlight=False, soft_wrap=True)
     return typer.Exit(2)
 
 
-def _sentence(error: Exception) -> str:
+def sentence(error: Exception) -> str:
+    """One of the ``EXPLAINED`` errors, and what works."""
     match error:
         case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
             return "There are no AWS credentials: sign in (`aws sso login`), or name a profile with --profile."

@@ -13,6 +13,7 @@ import typer
 
 from .aws import failed
 from .endpoint_file import STANDARD_INPUT, FileArgument, document_of
+from .presentation import refusals_printed
 
 
 def deploy_command(
@@ -29,7 +30,8 @@ def deploy_command(
     """
     if file == STANDARD_INPUT:
         raise typer.BadParameter("deploy needs a file: the CDK CLI reads it several times")
-    document_of(file)
+    with refusals_printed("table"):
+        document_of(file)
     app = shlex.join([sys.executable, "-m", "constructs_optim", "synth", str(Path(file))])
     status = subprocess.run([*_cdk(), "deploy", "--app", app, *(arguments or ())], check=False).returncode
     if status:

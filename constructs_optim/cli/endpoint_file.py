@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,8 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from .presentation import refusals_printed
 
 if TYPE_CHECKING:
     # The CDK takes a second to load.
@@ -49,23 +48,41 @@ def document_of(file: str | Path) -> Document:
     return Document.parsed(text, "standard input")
 
 
+class SynthesisError(ValueError):
+    """The CDK refuses what a file declares; its message has the findings of policies, or they were printed before."""
+
+    def __init__(self, error: Exception) -> None:
+        # Node's frames say nothing, and the report of a temporary folder is gone.
+        super().__init__(re.sub(r" A copy of this report.*|\n +at .*", "", str(error)).strip())
+
+
 def synthesized(document: Document, output: Path) -> Path:
     """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
 
     Raises:
         DeclarationError: with everything that is wrong in the document.
+        SynthesisError: where the CDK, or a policy, refuses it.
     """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
     account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")
-    return DeclaredStack(document, outdir=output, account=account, region=region).synth()
+    # Node may have been started elsewhere.
+    stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region)
+    try:
+        return stack.synth()
+    except RuntimeError as error:
+        raise SynthesisError(error) from None
 
 
 @contextmanager
 def assembly_of(path: Path) -> Iterator[Path]:
-    """The folder of a cloud assembly: ``path``, or a temporary one for a file that declares endpoints."""
+    """The folder of a cloud assembly: ``path``, or a temporary one for a file that declares endpoints.
+
+    Raises:
+        DeclarationError: with everything that is wrong in the file.
+    """
     if not is_endpoint_file(path) or path.is_dir():
         yield path
         return
-    with TemporaryDirectory() as folder, refusals_printed("table"):
+    with TemporaryDirectory() as folder:
         yield synthesized(document_of(path), Path(folder))

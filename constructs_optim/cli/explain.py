@@ -14,6 +14,7 @@ from rich.console import Console
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, is_chosen, read_assembly
 from constructs_optim.explanation.explain import explain
 from constructs_optim.explanation.jobs import JobKind, PastJob, Prices, StackEvidence, StoreContents, StoredArtifact
+from constructs_optim.explanation.report import Report
 from constructs_optim.explanation.text import markdown, text_lines
 from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
@@ -21,6 +22,7 @@ from constructs_optim.templates.template import Resource, Template
 
 from .aws import Account, Profile, Region, bucket_name, failed
 from .endpoint_file import assembly_of
+from .presentation import refusals_printed
 from .prices import LISTED, PRICES_HELP, stated_prices
 
 DEPLOYED = "deployed"
@@ -75,39 +77,17 @@ def explain_command(
     """
     if traffic is not None and against is None:
         raise typer.BadParameter("--traffic compares what a change costs: it needs --against")
-    needs_aws = against == DEPLOYED or store is not None or prices == LISTED
-    stated = stated_prices(Path(prices)) if prices not in (None, LISTED) else Prices()
-    with assembly_of(assembly) as folder:
-        stacks = read_assembly(folder)
-    after = [template for template in stacks if is_chosen(template, stack)]
-    if not after:
-        names = ", ".join(template.path for template in stacks) or "none"
-        raise ExplanationError(f"{assembly} has no stack {' or '.join(stack or ())}; its stacks are: {names}")
-    aws = _Lookup(Account(profile, region), store) if needs_aws else None
-    before, name = None, against
-    if aws is not None and against == DEPLOYED:
-        before, name = aws.deployed(after), "what is deployed"
-    elif against is not None:
-        with assembly_of(Path(against)) as folder:
-            before = [deployed for deployed in read_assembly(folder) if is_chosen(deployed, stack)]
-    evidence = {
-        template.path: StackEvidence(
-            prices=aws.prices(template) if aws is not None and prices == LISTED else stated,
-            stores=aws.stores(template) if aws is not None else {},
+    with refusals_printed("json" if format == "json" else "table"):
+        report = explained(
+            assembly,
+            against=against,
+            store=store,
+            prices=None if prices == LISTED else stated_prices(Path(prices)) if prices is not None else Prices(),
+            stack=stack or (),
+            traffic=traffic,
+            region=region,
+            profile=profile,
         )
-        for template in [*(before or ()), *after]
-    }
-    notes = list(dict.fromkeys(aws.notes)) if aws is not None else []
-    if traffic is not None and before is not None:
-        notes += _replayed(traffic, before, after, evidence)
-    report = explain(
-        after,
-        before,
-        against=name,
-        deployed=against == DEPLOYED,
-        evidence_of=lambda template: evidence[template.path],
-        notes=notes,
-    )
     match format:
         case "json":
             typer.echo(report.model_dump_json(indent=2))
@@ -124,6 +104,57 @@ def explain_command(
     }
     if report.refusals or any(events[event] for event in fail_on or ()):
         raise typer.Exit(1)
+
+
+def explained(
+    assembly: Path,
+    *,
+    against: str | None,
+    store: str | None,
+    prices: Prices | None,
+    stack: Sequence[str],
+    region: str | None,
+    profile: str | None,
+    traffic: Path | None = None,
+) -> Report:
+    """The report of the effects of a deployment. Without ``prices``, those of the AWS Price List are read.
+
+    Raises:
+        ExplanationError: where there is nothing to explain.
+        RecipeError: has everything that is wrong in a file that declares endpoints.
+    """
+    needs_aws = against == DEPLOYED or store is not None or prices is None
+    with assembly_of(assembly) as folder:
+        stacks = read_assembly(folder)
+    after = [template for template in stacks if is_chosen(template, stack)]
+    if not after:
+        names = ", ".join(template.path for template in stacks) or "none"
+        raise ExplanationError(f"{assembly} has no stack {' or '.join(stack)}; its stacks are: {names}")
+    aws = _Lookup(Account(profile, region), store) if needs_aws else None
+    before, name = None, against
+    if aws is not None and against == DEPLOYED:
+        before, name = aws.deployed(after), "what is deployed"
+    elif against is not None:
+        with assembly_of(Path(against)) as folder:
+            before = [deployed for deployed in read_assembly(folder) if is_chosen(deployed, stack)]
+    evidence = {
+        template.path: StackEvidence(
+            prices=aws.prices(template) if aws is not None and prices is None else prices or Prices(),
+            stores=aws.stores(template) if aws is not None else {},
+        )
+        for template in [*(before or ()), *after]
+    }
+    notes = list(dict.fromkeys(aws.notes)) if aws is not None else []
+    if traffic is not None and before is not None:
+        notes += _replayed(traffic, before, after, evidence)
+    return explain(
+        after,
+        before,
+        against=name,
+        deployed=against == DEPLOYED,
+        evidence_of=lambda template: evidence[template.path],
+        notes=notes,
+    )
 
 
 def _replayed(

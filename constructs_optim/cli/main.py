@@ -13,6 +13,7 @@ from .commands import Commands
 from .deploy import deploy_command
 from .evaluate import evaluate_command
 from .explain import explain_command
+from .mcp import mcp_command
 from .medusa import medusa_app
 from .operations.artifacts import artifacts_app
 from .operations.captures import captures_command
@@ -24,6 +25,7 @@ from .recipes.catalog import catalog_command
 from .recipes.lock import lock_command
 from .recipes.plan import plan_command
 from .recipes.recommend import recommend_command
+from .schema import schema_command
 from .synth import synth_command
 
 app = Commands(name="constructs-optim", help="Optimized LLM endpoints on Amazon SageMaker.", add_completion=False)
@@ -44,6 +46,7 @@ def _options(
 
 
 app.command("synth", short_help="Synthesize what a file declares.")(synth_command)
+app.command("schema", short_help="Print the JSON Schema of such a file, for editors.")(schema_command)
 app.command("deploy", short_help="Deploy what a file declares, with the CDK CLI.")(deploy_command)
 app.command("plan", short_help="Preview a recipe: jobs, artifact keys, container, memory.")(plan_command)
 app.command("recommend", short_help="Choose recipe and instances that meet objectives, by price.")(recommend_command)
@@ -54,6 +57,7 @@ app.command("evaluate", short_help="Measure latency, throughput and price.")(eva
 app.command("lock", short_help="Show and update the containers that an app records.")(lock_command)
 app.command("captures", short_help="Write captured traffic as a workload or training data.")(captures_command)
 app.command("adopt", short_help="Declare an existing endpoint, to import it.")(adopt_command)
+app.command("mcp", short_help="Serve the planner to coding agents.")(mcp_command)
 app.add_typer(jobs_app, name="jobs", help="List, watch and stop the account's jobs.")
 app.add_typer(artifacts_app, name="artifacts", help="List, show, verify and prune a store's artifacts.")
 app.add_typer(dashboard_app, name="dashboard", help="Preview a synthesized app's dashboards.")

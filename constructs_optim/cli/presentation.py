@@ -52,7 +52,7 @@ def refusals_printed(format: Format) -> Iterator[None]:
         yield
     except RecipeError as error:
         if format == "json":
-            print_json(refusal_report(list(error.violations)))
+            print_json(refusal_report(error.violations))
         else:
             typer.echo(str(error), err=True)
         raise typer.Exit(2) from None

@@ -12,7 +12,7 @@ from constructs_optim.operations.code_upload import upload
 from constructs_optim.recipe import RecipeError
 
 from .aws import Account, Profile, Region, failed
-from .endpoint_file import FileArgument, document_of, synthesized
+from .endpoint_file import FileArgument, SynthesisError, document_of, synthesized
 from .presentation import refusals_printed, say
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
     except RecipeError:
         raise
     except (RuntimeError, ValueError) as error:
-        # jsii's frames follow the first line.
-        raise failed(str(error).partition("\n")[0]) from None
+        raise SynthesisError(error) from None
     for warning in made.warnings:
         typer.echo(f"warning: {warning}", err=True)
     if bucket is not None and made.files:

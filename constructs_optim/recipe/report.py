@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import BaseModel
+
 from .catalog import images, instances, models
-from .errors import Violation
+from .errors import Advice, Violation
 from .metrics import by_name as metrics_by_name
 from .plan_data import CODE_CHANNEL, ArtifactSource, HubDraftSource, HuggingFaceSource, Plan, S3Source, Source
 from .planning import channel
@@ -17,43 +20,83 @@ _STORE = "s3://artifact-store"
 _HUB = "s3://resolved-at-deployment"
 
 
-def plan_report(plan: Plan) -> dict[str, Any]:
-    """The plan with complete requests, except for job name and role."""
-    memory = plan.memory
+class JobReport(BaseModel):
+    """A job of a plan; ``request`` is complete, except for job name and role."""
+
+    artifact_key: str | None
+    name: str
+    kind: str
+    pre_compiled: bool
+    request: dict[str, Any]
+
+
+class ContainerReport(BaseModel):
+    """The serving container of a plan."""
+
+    image: str | None
+    server: str | None
+    inference_ami_version: str | None
+    environment: Mapping[str, str]
+    model_data_source: dict[str, Any]
+    additional_model_data_sources: list[dict[str, Any]]
+    enable_network_isolation: bool
+    inference_component: bool
+    tags: Mapping[str, str]
+
+
+class Estimates(BaseModel):
+    """What a plan is estimated to need; ``memory`` is in GB."""
+
+    memory: dict[str, Any] | None
+    tensor_parallel_degree: int
+
+
+class PlanReport(BaseModel):
+    """A plan: its last artifact, jobs in their order, container, memory and advice."""
+
+    artifact_key: str | None
+    jobs: list[JobReport]
+    container: ContainerReport
+    estimates: Estimates
+    warnings: tuple[Advice, ...]
+
+
+def plan_report(plan: Plan) -> PlanReport:
+    """The plan with its requests."""
+    memory, container = plan.memory, plan.container
     if memory is not None:
         memory = {**memory.model_dump(), "total_gb": round(memory.total_gb, 3)}
-    return {
-        "artifact_key": plan.artifact_key,
-        "jobs": [
-            {
-                "artifact_key": job.artifact_key,
-                "name": job.name,
-                "kind": job.kind,
-                "pre_compiled": job.pre_compiled,
-                "request": _request(plan, index),
-            }
+    return PlanReport(
+        artifact_key=plan.artifact_key,
+        jobs=[
+            JobReport(
+                artifact_key=job.artifact_key,
+                name=job.name,
+                kind=job.kind,
+                pre_compiled=job.pre_compiled,
+                request=_request(plan, index),
+            )
             for index, job in enumerate(plan.jobs)
         ],
-        "container": {
-            "image": plan.container.image,
-            "server": plan.container.server,
-            "inference_ami_version": plan.container.inference_ami_version,
-            "environment": plan.container.environment,
-            "model_data_source": _data_source(plan, plan.container.model),
-            "additional_model_data_sources": [
-                {"ChannelName": channel.name, **_data_source(plan, channel.source)}
-                for channel in plan.container.channels
+        container=ContainerReport(
+            image=container.image,
+            server=container.server,
+            inference_ami_version=container.inference_ami_version,
+            environment=container.environment,
+            model_data_source=_data_source(plan, container.model),
+            additional_model_data_sources=[
+                {"ChannelName": channel.name, **_data_source(plan, channel.source)} for channel in container.channels
             ],
-            "enable_network_isolation": plan.container.network_isolation,
-            "inference_component": plan.container.component is not None,
-            "tags": plan.container.tags,
-        },
-        "estimates": {"memory": memory, "tensor_parallel_degree": plan.tensor_parallel_degree},
-        "warnings": [asdict(warning) for warning in plan.warnings],
-    }
+            enable_network_isolation=container.network_isolation,
+            inference_component=container.component is not None,
+            tags=container.tags,
+        ),
+        estimates=Estimates(memory=memory, tensor_parallel_degree=plan.tensor_parallel_degree),
+        warnings=plan.warnings,
+    )
 
 
-def refusal_report(violations: list[Violation]) -> dict[str, Any]:
+def refusal_report(violations: Iterable[Violation]) -> dict[str, Any]:
     """Every violation as plain data."""
     return {
         "violations": [

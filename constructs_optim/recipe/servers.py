@@ -104,6 +104,20 @@ class ServerSettings(Settings):
 
 
 class _EngineSettings(ServerSettings):
+    """The settings of engines.
+
+    Attributes:
+        context_length: the most tokens of a request, prompt and completion. Default: the model's own, or what the
+            memory has room for.
+        max_concurrent_requests: the requests of a batch. Default: vLLM's own.
+        prefix_caching: whether requests share the KV cache of equal beginnings. Default: vLLM's own, which is yes.
+        chunked_prefill: whether long prompts are processed in pieces. Default: vLLM's own, which is yes.
+        reasoning_parser: how thoughts are told from the reply, for instance ``qwen3``. Default: what the catalog knows
+            of the model.
+        tool_call_parser: how tool calls are read, for instance ``hermes``. Default: what the catalog knows.
+        adapters: the limits of LoRA adapters. Default: none are loaded.
+    """
+
     context_length: int | None = Field(default=None, ge=1)
     max_concurrent_requests: int | None = Field(default=None, ge=1)
     prefix_caching: bool | None = None

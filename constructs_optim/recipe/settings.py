@@ -14,6 +14,7 @@ _EXPECTED = {
     "bool_type": "True or False",
     "float_type": "a number",
     "int_type": "a whole number",
+    "list_type": "a list",
     "dict_type": 'a dictionary such as {"NAME": "value"}',
     "sequence_str": "a list",
     "string_type": "text",

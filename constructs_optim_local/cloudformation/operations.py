@@ -29,6 +29,7 @@ class Operations:
         find: operation that lists resources, for a type that ``describe`` cannot look up; its request is made of
             ``find_request``, and its response has one member, the list.
         find_request: the request of ``find``, from the identifier of an import.
+        read_back: properties that may change behind CloudFormation's back and that it reads: drift is found of these.
     """
 
     service: str
@@ -45,6 +46,7 @@ class Operations:
     parts: Parts | None = None
     find: str | None = None
     find_request: Callable[[Properties], Properties] = field(default=dict)
+    read_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ OPERATIONS: dict[str, Operations] = {
         arn="EndpointArn",
         delete_members=("EndpointName",),
         status_member="EndpointStatus",
+        read_back=("EndpointConfigName",),
     ),
     "AWS::SageMaker::InferenceComponent": Operations(
         SAGEMAKER,
@@ -154,6 +157,7 @@ OPERATIONS: dict[str, Operations] = {
             "ResourceIds": [identifier["ResourceId"]],
             "ScalableDimension": identifier["ScalableDimension"],
         },
+        read_back=("MinCapacity", "MaxCapacity"),
     ),
     "AWS::ApplicationAutoScaling::ScalingPolicy": Operations(
         SCALING,

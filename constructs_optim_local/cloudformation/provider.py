@@ -175,6 +175,20 @@ class ResourceProvider:
             raise ResourceError(f"Resource of type '{self._type}' with identifier '{value}' was not found.")
         return self._identity(shown, shown)
 
+    @property
+    def read_back(self) -> frozenset[str]:
+        """The properties that drift is found of; without one, only that the resource is there."""
+        return frozenset(self._operations.read_back)
+
+    def current(self, physical_id: str, properties: Properties) -> Properties | None:
+        """The properties that a resource has now; None where it is gone."""
+        operations = self._operations
+        if operations.describe is None or operations.name is None:
+            return self._found(properties)
+        with contextlib.suppress(ResourceError):
+            return self._call(operations.describe, {operations.name: physical_id.rpartition("/")[2]})
+        return None
+
     def _found(self, properties: Properties) -> Properties | None:
         """What has the names of a resource, of a type that is put and so may exist before CloudFormation creates it."""
         operations, request = self._operations, self._operations.normalize(properties)

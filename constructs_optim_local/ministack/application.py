@@ -20,6 +20,7 @@ from constructs_optim_local.sagemaker.service import SageMaker, to_json
 
 from .accounts import share_as_aws
 from .cloudformation import keep_properties
+from .drift import detect_drift
 from .ecr import serve_registries_of_aws
 from .iam import EnforcedRoles
 from .imports import allow_imports
@@ -129,6 +130,7 @@ def application(
         replacing[type_name] = provider.create_only
 
     allow_imports(providers)
+    detect_drift(providers)
     keep_properties()
     limit_policies()
     serve_registries_of_aws()

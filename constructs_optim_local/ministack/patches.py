@@ -156,7 +156,7 @@ PATCHES: Mapping[str, Patch] = {
     ),
     "services.cloudformation.stacks._diff_resources": Patch(
         "489f812e1c83",
-        "Refuses a change set that gives a logical id another resource type.",
+        "Refuses a change set that gives a logical id another resource type; what drifted may be a change of its own.",
     ),
     "services.cloudformation.handlers._stack_has_no_updates": Patch(
         "57496024a55c",
@@ -244,8 +244,10 @@ TABLES: Mapping[str, str] = {
     ),
     "services.cloudformation.provisioners._REPLACING_PROPERTIES": ("What replaces a resource of an added type."),
     "services.cloudformation.changesets._IMPORT_LOOKUPS": ("Resources of added types are imported."),
+    "services.cloudformation.drift._DRIFT_READERS": ("Drift of added types is found."),
     "services.cloudformation.handlers._ACTION_HANDLERS": (
-        "An update that is refused is a ValidationError; GetTemplateSummary tells what resources are imported by."
+        "An update that is refused is a ValidationError; GetTemplateSummary tells what resources are imported by; "
+        "change sets may revert drift."
     ),
     "services.iam._IAM_HANDLERS": ("Refuses policies that are too large or too many."),
 }

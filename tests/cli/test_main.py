@@ -80,3 +80,9 @@ def test_without_the_local_extra_every_local_command_names_it() -> None:
         ran = ran_without("yaml", words=words)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert ran.stderr == 'The local cloud is an extra: pip install "constructs-optim[local]"\n'
+
+
+def test_without_the_mcp_extra_the_command_names_it() -> None:
+    ran = ran_without("mcp", words=("mcp",))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == 'The server is an extra: pip install "constructs-optim[mcp]"\n'

@@ -11,8 +11,8 @@ import aws_cdk
 import pytest
 from aws_cdk import App
 
+from constructs_optim.cli.endpoint_file import synthesized as synthesized_file
 from constructs_optim.constructs.declaration.document import Document
-from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
 from .test_examples import CONTEXTS, EXAMPLES
 
@@ -60,8 +60,7 @@ def test_every_example_has_a_file_and_every_file_an_example() -> None:
 def test_a_file_and_its_example_synthesize_the_same_templates(name: str, tmp_path: Path) -> None:
     example = EXAMPLES / f"{name.partition('.')[0]}.py"
     expected = synthesized(WITHOUT.get(example.stem, str)(example.read_text()), example, tmp_path / "python")
-    stack = DeclaredStack(Document.read(EXAMPLES / name), outdir=tmp_path / "yaml")
-    stack.synth()
+    synthesized_file(Document.read(EXAMPLES / name), tmp_path / "yaml")
     made = templates_in(tmp_path / "yaml")
     assert len(made) == 1
     assert made.items() <= expected.items()

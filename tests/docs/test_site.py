@@ -67,3 +67,25 @@ def test_the_readme_lists_each_example() -> None:
         r"^\| \[(\w+\.py)\]\(examples/\1\) \|", (CHECKOUT / "README.md").read_text(), flags=re.MULTILINE
     )
     assert sorted(listed) == sorted(path.name for path in (CHECKOUT / "examples").glob("*.py"))
+
+
+def test_llms_txt_lists_each_page_of_the_navigation_with_a_sentence_and_its_links_lead_somewhere() -> None:
+    site = CHECKOUT / "site"
+    assert site.is_dir(), "make docs builds it"
+    lines = (site / "llms.txt").read_text().splitlines()
+    assert lines[0] == "# constructs-optim"
+    assert lines[2].startswith("> ")
+    assert {line[:3] for line in lines[3:] if line} == {"## ", "- ["}
+    entries = [re.fullmatch(r"- \[([^\]]+)\]\(([^)]+)\): .+\.", line) for line in lines if line.startswith("- ")]
+    links = [entry[2] if entry is not None else "" for entry in entries]
+    navigation = (CHECKOUT / "properdocs.yml").read_text().split("\nnav:\n")[1]
+    assert len(links) == len(set(links)) == len(re.findall(r"[\w/-]+\.md", navigation))
+    for link in links:
+        assert (site / link / "index.html" if link.endswith("/") else site / link).is_file(), link
+
+
+def test_the_markdown_of_the_site_has_links_that_lead_somewhere() -> None:
+    for page in (CHECKOUT / "site").rglob("*.md"):
+        for link in re.findall(r"\]\(([\w./-]+\.(?:md|png|json))(?:#[\w-]+)?\)", page.read_text()):
+            found = (page.parent / link).resolve()
+            assert found.is_file() or found.with_suffix("").joinpath("index.html").is_file(), f"{page.name}: {link}"

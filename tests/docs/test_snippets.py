@@ -12,11 +12,19 @@ import typer.main
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app as command_line
+from constructs_optim.constructs.declaration.document import Document
+from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 from tests.support.documents import CHECKOUT, Snippet, pages, snippets
 
 from .snippet_names import names_of
 
 PYTHON = [snippet for page in pages() for snippet in snippets(page) if snippet.language == "python"]
+FILES = [
+    snippet
+    for page in pages()
+    for snippet in snippets(page)
+    if snippet.language == "yaml" and "\nendpoints:" in snippet.code
+]
 COMMANDS = [
     (page, command)
     for page in pages()
@@ -51,6 +59,11 @@ def test_a_python_snippet_runs_and_its_app_is_synthesized(snippet: Snippet) -> N
     names = run(snippet)
     if app := names.get("app"):
         app.synth()
+
+
+@pytest.mark.parametrize("snippet", FILES, ids=str)
+def test_a_file_of_endpoints_is_synthesized(snippet: Snippet) -> None:
+    DeclaredStack(Document.parsed(snippet.code, str(snippet))).app.synth()
 
 
 def leaf(words: list[str]) -> tuple[Any, list[str]]:

@@ -21,6 +21,7 @@ def test_the_command_works_with_the_cli_extra_and_names_missing_extras(
     for command, extra in (
         (["local", "start"], "local"),
         (["evaluate", "chat"], "evaluate"),
+        (["mcp"], "mcp"),
         (["medusa", "verify", "--heads", ".", "--data", "."], "medusa"),
     ):
         refused = clean.run("constructs-optim", *command, cwd=tmp_path, check=False)
@@ -41,6 +42,21 @@ def test_the_local_and_evaluate_extras_enable_their_commands(
     refused = clean.run("constructs-optim", "evaluate", "chat", cwd=tmp_path, check=False)
     assert refused.returncode == 2
     assert "is an extra" not in refused.stderr, "the extra is installed, and only the prompts are missing"
+
+
+def test_the_mcp_extra_serves_tools(wheel: Path, environment: Callable[[str], Environment], tmp_path: Path) -> None:
+    clean = environment("3.11")
+    clean.install(f"{wheel}[mcp]")
+    program = (
+        "import anyio\n"
+        "from mcp import Client, StdioServerParameters, stdio_client\n"
+        "async def main():\n"
+        "    server = stdio_client(StdioServerParameters(command='constructs-optim', args=['mcp']))\n"
+        "    async with Client(server) as client:\n"
+        "        print((await client.call_tool('rules', {'ids': ['OPT023']})).structured_content['result'][0]['id'])\n"
+        "anyio.run(main)"
+    )
+    assert clean.run(clean.python, "-c", program, cwd=tmp_path).stdout == "OPT023\n"
 
 
 def test_the_local_cloud_runs_without_the_library(

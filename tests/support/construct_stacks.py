@@ -11,6 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 from aws_cdk.aws_cloudwatch_actions import SnsAction
@@ -21,6 +22,7 @@ from constructs_optim import (
     AsyncInference,
     CapacityReservation,
     DataCapture,
+    EndpointMonitoring,
     FineTune,
     IArtifactStore,
     JobOptions,
@@ -430,6 +432,31 @@ def _recommended(scope: Stack) -> None:
     )
 
 
+def _declared_elsewhere(scope: Stack) -> None:
+    """An endpoint of raw resources, with all that goes with one."""
+    model = sagemaker.CfnModel(
+        scope,
+        "Model",
+        execution_role_arn="arn:aws:iam::111122223333:role/serve",
+        primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
+            image="763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker",
+            environment={"SM_VLLM_MODEL": "Qwen/Qwen3-8B", "SM_VLLM_MAX_NUM_SEQS": "32"},
+        ),
+    )
+    variant = sagemaker.CfnEndpointConfig.ProductionVariantProperty(
+        variant_name="AllTraffic",
+        initial_instance_count=1,
+        initial_variant_weight=1,
+        instance_type="ml.g5.12xlarge",
+        model_name=model.attr_model_name,
+    )
+    config = sagemaker.CfnEndpointConfig(scope, "Config", production_variants=[variant])
+    declared = sagemaker.CfnEndpoint(scope, "Endpoint", endpoint_config_name=config.attr_endpoint_config_name)
+    monitoring = EndpointMonitoring.of(declared)
+    monitoring.auto_scale(max_capacity=4).on_concurrency().on_queue(target=4)
+    monitoring.evaluate().require(p99_ttft_ms=2000)
+
+
 STACKS: dict[str, Callable[[Stack], None]] = {
     build.__name__.strip("_"): build
     for build in (
@@ -464,6 +491,7 @@ STACKS: dict[str, Callable[[Stack], None]] = {
         _partitioned,
         _evaluated,
         _recommended,
+        _declared_elsewhere,
     )
 }
 ENVIRONMENTS = {"in_a_region": ENVIRONMENT, "anywhere": None}

@@ -15,6 +15,7 @@ from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from pydantic import BaseModel
 
 import constructs_optim.explanation
+from constructs_optim.constructs.declared_stack.stack_file import schema
 from constructs_optim.evaluator.comparison import ComparisonDocument
 from constructs_optim.explanation.report import Report
 from constructs_optim.recipe.evaluation.result import EvaluationResult
@@ -29,6 +30,8 @@ DOCUMENTED: dict[Path, type[BaseModel]] = {
     _DOCS / "comparison.schema.json": ComparisonDocument,
 }
 """The schemas of the documents that commands print and write."""
+ENDPOINT_FILE = _DOCS / "endpoint.schema.json"
+"""The schema of the file that declares endpoints."""
 
 
 def create_only(type_name: str) -> list[str]:
@@ -56,6 +59,7 @@ def main() -> None:
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     for path, model in DOCUMENTED.items():
         path.write_text(f"{json.dumps(documented(model), indent=2)}\n", encoding="utf-8")
+    ENDPOINT_FILE.write_text(f"{json.dumps(schema(), indent=2)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

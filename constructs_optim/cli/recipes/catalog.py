@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 import typer
@@ -54,20 +55,7 @@ def catalog_command(
     format: FormatOption = "table",
 ) -> None:
     """List the models, instance types, container images, metrics or rules that the planner knows."""
-    if family is not None and part not in ("models", "instances"):
-        raise typer.BadParameter("--family is for models and instances")
-    if supports and part != "models":
-        raise typer.BadParameter("--supports is for models")
-    rows = catalog_report(part)
-    required = {feature.replace("-", "_") for feature in supports or ()}
-    known = {feature for row in rows if part == "models" for feature in row["supports"]}
-    if not required <= known:
-        raise typer.BadParameter(f"--supports: models support {_cell(sorted(known))}")
-    rows = [
-        row
-        for row in rows
-        if (family is None or str(row["family"]).lower() == family.lower()) and required <= {*row.get("supports", ())}
-    ]
+    rows = catalog_rows(part, family, supports or ())
     if format == "json":
         typer.echo(json.dumps(rows, indent=1))
         return
@@ -76,6 +64,28 @@ def catalog_command(
         row["uses"] = [use for field, use in _USES.items() if row.get(field)]
     cells = [[_cell(row[field]) for field in fields.values()] for row in rows]
     print_table([*fields], cells, long=_LONG.get(part, 1))
+
+
+def catalog_rows(part: Part, family: str | None = None, supports: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The rows of a part of the catalog, of a family and with support of features where they are given.
+
+    Raises:
+        typer.BadParameter: where the part has no such thing.
+    """
+    if family is not None and part not in ("models", "instances"):
+        raise typer.BadParameter("--family is for models and instances")
+    if supports and part != "models":
+        raise typer.BadParameter("--supports is for models")
+    rows = catalog_report(part)
+    required = {feature.replace("-", "_") for feature in supports}
+    known = {feature for row in rows if part == "models" for feature in row["supports"]}
+    if not required <= known:
+        raise typer.BadParameter(f"--supports: models support {_cell(sorted(known))}")
+    return [
+        row
+        for row in rows
+        if (family is None or str(row["family"]).lower() == family.lower()) and required <= {*row.get("supports", ())}
+    ]
 
 
 def _cell(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 from constructs_optim.recipe import Model, Plan, Recipe, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE
 from constructs_optim.recipe.plan_data import HuggingFaceSource
-from constructs_optim.recipe.report import plan_report
+from constructs_optim.recipe.report import PlanReport, plan_report
 from constructs_optim.recipe.servers import parse as parse_server
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
@@ -59,46 +59,90 @@ def plan_command(
     if file is not None:
         if any(option is not None for option in recipe_options):
             raise typer.BadParameter(f"{file} has the recipes: leave the options of a recipe out")
-        _plan_file(file, region, format)
+        with refusals_printed(format):
+            plans = planned_of_file(file, region)
+        _print_plans(plans, format)
         return
     if instance_type is None:
         raise typer.BadParameter("either a file that declares endpoints, or --instance-type and a model")
-    if (model is None) == (model_s3 is None):
-        raise typer.BadParameter("use either --model or --model-s3")
-    if model_s3 is not None and model_version is not None:
-        raise typer.BadParameter("--model-version is of JumpStart and Hugging Face, and --model-s3 has none")
-    containers = read_lock(Path(LOCK_FILE))
     with refusals_printed(format):
-        if model is not None:
-            named = model_of(model, model_version, accept_eula=accept_eula, token_secret_arn=token_secret_arn)
-        else:
-            named = Model.s3(str(model_s3), accept_eula=accept_eula)
-        if token_secret_arn is not None and named.kind != "huggingface":
-            raise typer.BadParameter("--token-secret-arn is for models of Hugging Face alone")
-        if accept_eula and named.kind == "huggingface":
-            raise typer.BadParameter(
-                "--accept-eula is for models of JumpStart and S3: a licence of Hugging Face is accepted on the page of "
-                "the model, and --token-secret-arn names the secret with a token"
-            )
-        commits = Commits(containers)
-        techniques = commits.given_in(_parsed(parse, text) for text in technique or ())
-        chosen = _parsed(parse_server, server) if server is not None else None
-        recipe = Recipe(commits.given(named), techniques, instance_type, region, containers=containers, server=chosen)
-        result = without_missing_commits(plan(recipe))
+        result = planned(
+            instance_type,
+            technique or (),
+            model=model,
+            model_version=model_version,
+            model_s3=model_s3,
+            token_secret_arn=token_secret_arn,
+            server=server,
+            region=region,
+            accept_eula=accept_eula,
+        )
     if format == "json":
         print_json(plan_report(result))
     else:
         print_fields(_fields(result))
 
 
-def _plan_file(file: str, region: str, format: Format) -> None:
-    """Print the plans of a file's endpoints, and of their components."""
+def planned(
+    instance_type: str,
+    techniques: Iterable[str],
+    *,
+    model: str | None,
+    model_version: str | None,
+    model_s3: str | None,
+    token_secret_arn: str | None,
+    server: str | None,
+    region: str,
+    accept_eula: bool,
+) -> Plan:
+    """The plan of a recipe in words, with the app's lock file; the arguments are those of the command.
+
+    Raises:
+        RecipeError: has every rule that the recipe breaks.
+        typer.BadParameter: where arguments do not go together.
+    """
+    if (model is None) == (model_s3 is None):
+        raise typer.BadParameter("use either --model or --model-s3")
+    if model_s3 is not None and model_version is not None:
+        raise typer.BadParameter("--model-version is of JumpStart and Hugging Face, and --model-s3 has none")
+    containers = read_lock(Path(LOCK_FILE))
+    if model is not None:
+        named = model_of(model, model_version, accept_eula=accept_eula, token_secret_arn=token_secret_arn)
+    else:
+        named = Model.s3(str(model_s3), accept_eula=accept_eula)
+    if token_secret_arn is not None and named.kind != "huggingface":
+        raise typer.BadParameter("--token-secret-arn is for models of Hugging Face alone")
+    if accept_eula and named.kind == "huggingface":
+        raise typer.BadParameter(
+            "--accept-eula is for models of JumpStart and S3: a licence of Hugging Face is accepted on the page of "
+            "the model, and --token-secret-arn names the secret with a token"
+        )
+    commits = Commits(containers)
+    chosen = commits.given_in(_parsed(parse, text) for text in techniques)
+    served_by = _parsed(parse_server, server) if server is not None else None
+    recipe = Recipe(commits.given(named), chosen, instance_type, region, containers=containers, server=served_by)
+    return without_missing_commits(plan(recipe))
+
+
+def planned_of_file(file: str, region: str) -> dict[str, tuple[Plan, ...]]:
+    """The plans of a file's endpoints and components, of all pools; ``region`` is that of a file without one.
+
+    Raises:
+        RecipeError: has everything that is wrong in the file.
+    """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
-    with refusals_printed(format):
-        plans = DeclaredStack(document_of(file), region=region).plans
+    return DeclaredStack(document_of(file), region=region).plans
+
+
+def plan_reports(plans: Mapping[str, Sequence[Plan]]) -> dict[str, dict[str, PlanReport]]:
+    """The reports of plans, by endpoint or component and by instance type."""
+    return {name: {each.instance_type: plan_report(each) for each in of_one} for name, of_one in plans.items()}
+
+
+def _print_plans(plans: Mapping[str, Sequence[Plan]], format: Format) -> None:
     if format == "json":
-        print_json({name: [plan_report(each) for each in of_one] for name, of_one in plans.items()})
+        print_json(plan_reports(plans))
         return
     for name, of_one in plans.items():
         for each in of_one:

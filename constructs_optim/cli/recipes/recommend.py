@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
 from constructs_optim.explanation.formatting import brief, counted
-from constructs_optim.recipe import Model
+from constructs_optim.recipe import Model, RecipeError
 from constructs_optim.recipe.catalog import models
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
 from constructs_optim.recipe.choices import described, differences, recorded
@@ -21,7 +22,7 @@ from constructs_optim.recipe.evaluation import Workload
 from constructs_optim.recipe.forecast import Estimate
 from constructs_optim.recipe.forecast import published as calibrated
 from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, choice_name, percent
-from constructs_optim.recipe.recommendation import Candidate, Evidence, Recommendation, recommend
+from constructs_optim.recipe.recommendation import Benchmark, Candidate, Evidence, Exclusion, Recommendation, recommend
 from constructs_optim.recipe.techniques.parsing import parse
 
 from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
@@ -93,29 +94,40 @@ def recommend_command(
     Latencies and throughput are forecast: docs/forecast.md says how, and how wrong it is. --store reads evaluations
     and artifacts of yours, which correct the forecast. --update records the choice for synthesis.
     """
+    stated = stated_prices(prices).hosting if str(prices) != LISTED else None
     if offline and store is not None:
         raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
     if pools > 1 and not update:
         raise typer.BadParameter("--pools says how many instance types --update records, and --update is not given")
     account = None if offline else Account(profile, region)
-    asked = _Question(
-        account=account,
-        region=region or (account.region if account is not None else None) or DEFAULT_REGION,
-        instance_types=instance_type or (),
-        discount=discount,
-        store=store,
-        prices=prices,
-        update=update,
-        pools=pools,
-        file=file,
-        limit=limit,
-        left_out=left_out,
-        format=format,
-    )
+
+    def answer(named: Model, objectives: Objectives, notes: Sequence[str] = ()) -> Recommended:
+        return recommended(
+            named,
+            objectives,
+            region=region,
+            instance_types=instance_type or (),
+            discount=discount,
+            store=store,
+            prices=stated,
+            account=account,
+            file=file,
+            notes=notes,
+        )
+
+    def record(found: Recommended) -> list[str]:
+        if not (update and found.is_met):
+            return []
+        return _record(found.source, found.recommendation, read_lock(file), file, pools)
+
     if is_endpoint_file(model):
-        if any(each is not None for each in (version, ttft, itl, rps, input_tokens, output_tokens, max_price, quality)):
+        own = [version, ttft, itl, rps, input_tokens, output_tokens, max_price, quality, confidence]
+        if any(each is not None for each in own):
             raise typer.BadParameter(f"{model} has the models and their objectives: leave these options out")
-        _recommend_file(model, asked)
+        with refusals_printed(format):
+            asked = intents_of(model)
+            answers = {name: answer(*intent) for name, intent in asked.items()}
+        _print_answers({name: (found, record(found)) for name, found in answers.items()}, limit, left_out, format)
         return
     notes: list[str] = []
     if None in (input_tokens, output_tokens):
@@ -146,126 +158,178 @@ def recommend_command(
         "confidence": confidence if confidence is not None else CONFIDENCE,
     }
     with refusals_printed(format):
-        objectives = Objectives(**settings)
-        named = model_of(model, version, accept_eula=True, token_secret_arn=_ANY_SECRET)
-    report, refusal = asked.answer(named, objectives, notes)
+        found = answer(any_model(model, version), Objectives(**settings), notes)
+    said = record(found)
     if format == "json":
-        print_json(report)
-    if refusal is not None:
-        raise failed(refusal)
+        print_json(found.report(limit, said))
+    else:
+        _print(found.named, found.region, found.recommendation, found.notes, limit, left_out)
+        for each in said:
+            say(each)
+    if found.shortfall is not None:
+        raise failed(found.shortfall)
 
 
-def _recommend_file(file: str, asked: _Question) -> None:
-    """Answer for each endpoint of a file that has objectives."""
+def intents_of(file: str) -> dict[str, tuple[Model, Objectives]]:
+    """The models and the objectives of a file's endpoints that have objectives.
+
+    Raises:
+        RecipeError: has everything that is wrong in the file.
+    """
     from constructs_optim.constructs.declared_stack.stack_file import intents
 
-    with refusals_printed(asked.format):
-        found = intents(document_of(file))
+    found = intents(document_of(file))
     if not found:
         raise failed(f"No endpoint of {file} has objectives: docs/recommendation.md says what they are.")
-    reports: dict[str, Any] = {}
-    refusals: list[str] = []
-    for name, (model, objectives) in found.items():
-        if asked.format != "json":
+    return found
+
+
+def _print_answers(
+    answers: Mapping[str, tuple[Recommended, list[str]]], limit: int, left_out: bool, format: Format
+) -> None:
+    """Print what there is for each endpoint of a file; ends the command with status 2 where one has nothing."""
+    if format == "json":
+        print_json({name: found.report(limit, said) for name, (found, said) in answers.items()})
+    else:
+        for name, (found, said) in answers.items():
             say(f"{name}:", style="bold")
-        reports[name], refusal = asked.answer(model, objectives, [])
-        refusals += [f"{name}: {refusal}"] if refusal is not None else []
-    if asked.format == "json":
-        print_json(reports)
-    if refusals:
-        raise failed(" ".join(refusals))
+            _print(found.named, found.region, found.recommendation, found.notes, limit, left_out)
+            for each in said:
+                say(each)
+    shortfalls = [f"{name}: {found.shortfall}" for name, (found, _) in answers.items() if found.shortfall is not None]
+    if shortfalls:
+        raise failed(" ".join(shortfalls))
+
+
+def any_model(text: str, version: str | None) -> Model:
+    """The model that a text names, as if its licence were accepted and its token stored."""
+    return model_of(text, version, accept_eula=True, token_secret_arn=_ANY_SECRET)
+
+
+class RecommendationReport(BaseModel):
+    """The candidates for objectives, the best first; latencies are in seconds, prices in US dollars."""
+
+    model: str
+    version: str | None
+    region: str
+    objectives: Objectives
+    candidates: list[dict[str, Any]]
+    candidate_count: int
+    left_out: tuple[Exclusion, ...]
+    published_elsewhere: tuple[Benchmark, ...]
+    notes: list[str]
+    recorded: Sequence[str]
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What is asked of any model: by which account and prices, and what becomes of the answer."""
+class Recommended:
+    """What there is for objectives. ``source`` is the model with its commit, or with what stands for a missing one."""
 
-    account: Account | None
+    named: Model
+    source: Model
     region: str
-    instance_types: Sequence[str]
-    discount: float
-    store: str | None
-    prices: Path
-    update: bool
-    pools: int
-    file: Path
-    limit: int
-    left_out: bool
-    format: Format
+    recommendation: Recommendation
+    notes: list[str]
 
-    def answer(self, named: Model, objectives: Objectives, notes: list[str]) -> tuple[dict[str, Any], str | None]:
-        """The report for a model, and why nothing is recommended, where that is so. A table is printed."""
-        account, region, lock = self.account, self.region, read_lock(self.file)
-        is_published = named.kind == "hub"
-        published = PublishedModel()
-        if is_published:
-            published = published_model(account, named.model_id, named.version, notes)
-        artifacts, calibration = frozenset[str](), None
-        if account is not None and self.store is not None:
-            s3 = account.client("s3", account.region_of(self.store))
-            artifacts = artifact_keys(s3, self.store)
-            calibration = calibrated().learning(measured(s3, self.store, lock, region, notes))
-        is_listed = str(self.prices) == LISTED
-        evidence = Evidence(
-            prices=listed_prices(account, region, notes) if is_listed else stated_prices(self.prices).hosting,
-            discount=self.discount,
-            benchmarks=published.benchmarks,
-            artifacts=artifacts,
-            configurations=published.configurations,
-            calibration=calibration,
-        )
-        if objectives.max_price_per_hour is not None and not evidence.prices:
-            raise typer.BadParameter(f"--max-price needs prices. {notes[-1]}")
-        version = named.version or published.version
-        if version is None and self.store is not None and is_published:
-            notes.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
-        named = named.model_copy(update={"version": version})
-        source = Commits(lock).given(named)
-        if is_missing(source):
-            notes.append(f"The commit is not fixed yet: `constructs-optim lock --model {named.name}` records it.")
-        try:
-            with refusals_printed(self.format):
-                found = recommend(
-                    source,
-                    objectives,
-                    region=region,
-                    instance_types=self.instance_types,
-                    evidence=evidence,
-                    known=lock,
-                )
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-        if (row := models.find(named.name)) is not None and row.gated and row.license is not None:
-            licence = f"{row.license.name} ({row.license.url})"
-            how = "accept it (--accept-eula)" if is_published else "accept it, and store a token (--token-secret-arn)"
-            notes.append(f"The model is gated: read {licence} before you {how}.")
-        is_met = bool(found.candidates) and found.candidates[0].meets
-        said = _record(source, found, lock, self.file, self.pools) if self.update and is_met else []
-        if self.format != "json":
-            _print(named, region, found, notes, self.limit, self.left_out)
-            for each in said:
-                say(each)
-        report = {
-            "model": named.name,
-            "version": version,
-            "region": region,
-            "objectives": objectives,
-            "candidates": [_candidate(rank, each) for rank, each in enumerate(found.candidates[: self.limit], 1)],
-            "candidate_count": len(found.candidates),
-            "left_out": found.excluded,
-            "published_elsewhere": found.elsewhere,
-            "notes": notes,
-            "recorded": said,
-        }
-        if not found.candidates:
-            return report, "No recipe is left: --left-out lists the reasons."
-        if all(candidate.forecast is None for candidate in found.candidates):
-            return report, (
-                f"Nothing can be forecast: the size of {named.name} is not known. `constructs-optim lock --model "
-                f"{named.name}` looks it up."
+    @property
+    def is_met(self) -> bool:
+        """Whether something meets the objectives."""
+        return bool(self.recommendation.candidates) and self.recommendation.candidates[0].meets
+
+    @property
+    def shortfall(self) -> str | None:
+        """Why nothing meets the objectives, in a sentence; None where something does."""
+        candidates, objectives = self.recommendation.candidates, self.recommendation.objectives
+        if not candidates:
+            return "No recipe is left: --left-out lists the reasons."
+        if all(candidate.forecast is None for candidate in candidates):
+            return (
+                f"Nothing can be forecast: the size of {self.named.name} is not known. `constructs-optim lock --model "
+                f"{self.named.name}` looks it up."
             )
-        chance = percent(objectives.confidence)
-        return report, None if is_met else f"Nothing meets this with a probability of {chance}: {objectives}."
+        if not self.is_met:
+            return f"Nothing meets this with a probability of {percent(objectives.confidence)}: {objectives}."
+        return None
+
+    def report(self, limit: int, recorded: Sequence[str] = ()) -> RecommendationReport:
+        """The first ``limit`` candidates, and what was left out; ``recorded`` says what the lock file has of it."""
+        candidates = self.recommendation.candidates
+        return RecommendationReport(
+            model=self.named.name,
+            version=self.named.version,
+            region=self.region,
+            objectives=self.recommendation.objectives,
+            candidates=[_candidate(rank, candidate) for rank, candidate in enumerate(candidates[:limit], 1)],
+            candidate_count=len(candidates),
+            left_out=self.recommendation.excluded,
+            published_elsewhere=self.recommendation.elsewhere,
+            notes=self.notes,
+            recorded=recorded,
+        )
+
+
+def recommended(
+    named: Model,
+    objectives: Objectives,
+    *,
+    region: str | None,
+    instance_types: Sequence[str],
+    discount: float,
+    store: str | None,
+    prices: Mapping[str, float] | None,
+    account: Account | None,
+    file: Path,
+    notes: Sequence[str] = (),
+) -> Recommended:
+    """What meets objectives, by price; the arguments are those of the command.
+
+    Without ``prices``, those of the AWS Price List are read. Without ``account``, AWS is not called.
+
+    Raises:
+        RecipeError: where nothing can meet them, or no recipe has such a model.
+        typer.BadParameter: where arguments do not go together.
+    """
+    said = list(notes)
+    region = region or (account.region if account is not None else None) or DEFAULT_REGION
+    is_published = named.kind == "hub"
+    published = PublishedModel()
+    if is_published:
+        published = published_model(account, named.model_id, named.version, said)
+    artifacts, calibration, lock = frozenset[str](), None, read_lock(file)
+    if account is not None and store is not None:
+        s3 = account.client("s3", account.region_of(store))
+        artifacts = artifact_keys(s3, store)
+        calibration = calibrated().learning(measured(s3, store, lock, region, said))
+    evidence = Evidence(
+        prices=prices if prices is not None else listed_prices(account, region, said),
+        discount=discount,
+        benchmarks=published.benchmarks,
+        artifacts=artifacts,
+        configurations=published.configurations,
+        calibration=calibration,
+    )
+    if objectives.max_price_per_hour is not None and not evidence.prices:
+        raise typer.BadParameter(f"--max-price needs prices. {said[-1]}")
+    chosen = named.version or published.version
+    if chosen is None and store is not None and is_published:
+        said.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
+    named = named.model_copy(update={"version": chosen})
+    source = Commits(lock).given(named)
+    if is_missing(source):
+        said.append(f"The commit is not fixed yet: `constructs-optim lock --model {named.name}` records it.")
+    try:
+        recommendation = recommend(
+            source, objectives, region=region, instance_types=instance_types, evidence=evidence, known=lock
+        )
+    except RecipeError:
+        raise
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if (row := models.find(named.name)) is not None and row.gated and row.license is not None:
+        licence = f"{row.license.name} ({row.license.url})"
+        how = "accept it (--accept-eula)" if is_published else "accept it, and store a token (--token-secret-arn)"
+        said.append(f"The model is gated: read {licence} before you {how}.")
+    return Recommended(named, source, region, recommendation, said)
 
 
 def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path, pools: int) -> list[str]:

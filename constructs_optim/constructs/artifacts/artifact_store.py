@@ -6,17 +6,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from aws_cdk import Acknowledgment, Annotations, Aws, Duration, RemovalPolicy, Validations
+from aws_cdk import Acknowledgment, Aws, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import BUCKET, KEY, suggests_keywords
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.permissions import Statement, statements_of
+from constructs_optim.constructs.stack.property_injection import property_injectable
 from constructs_optim.constructs.stack.stack_context import PSEUDO, StackContext
+from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.tokens import is_token
 
 from .planned_recipe import shown
@@ -97,6 +100,7 @@ class IArtifactStore(Protocol):
 
 
 @suggests_keywords
+@property_injectable
 class ArtifactStore(Construct):
     """An encrypted, versioned, TLS-only bucket without public access, laid out as ``artifacts/<key>/...``.
 
@@ -110,6 +114,9 @@ class ArtifactStore(Construct):
         encryption_key_arn: the ARN of the KMS key that encrypts the artifacts, or None.
         read_only: False: this app may write to it.
     """
+
+    PROPERTY_INJECTION_ID: ClassVar[str] = "constructs_optim.ArtifactStore"
+    """What an ``IPropertyInjector`` has for its ``construct_unique_id``."""
 
     def __init__(
         self,
@@ -269,12 +276,13 @@ class ArtifactStore(Construct):
             # Consumers keep using a retained bucket: their endpoints read it whenever they scale out.
             self.bucket.policy.apply_removal_policy(self._removal_policy)
         if self._key is not None and key_actions and not self._is_our_key:
-            Annotations.of(self).add_warning_v2(
+            advice = Advice(
                 "constructs-optim:StoreKeyPolicy",
                 f"the artifact store's KMS key {shown(self._key.key_arn)} is imported, and its policy is not this "
                 f"app's to change: its owner must allow {', '.join(key_actions)} to the {kind} {shown(id)}, through "
                 "S3 (kms:ViaService)",
             )
+            advise(self, advice)
 
     def _add_statement(self, sid: str, grant: _Grant) -> iam.PolicyStatement:
         """A new statement in the policy of the bucket, or of the key."""

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Annotations, CfnResource, Stack
+from aws_cdk import CfnResource, Stack
 from constructs import Construct
 
 from constructs_optim.constructs.stack.arguments import suggests_keywords
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
 from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.recipe import Model, Plan, Recipe, RecipeError, Violation, errors, plan
 from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock, RecordedChoice, RecordedPool
@@ -319,12 +320,13 @@ def record_containers(scope: Construct, containers: Lock) -> None:
     try:
         file.lock.write(file.path)
     except OSError as error:
-        Annotations.of(scope).add_warning_v2(
+        advice = Advice(
             "constructs-optim:lock-file",
             f"{file.path} cannot be written ({error.strerror}), and it lacks {', '.join(added)}. A newer release of "
             "constructs-optim may choose other containers, and make artifacts again: synthesize once where the file "
             "can be written, and commit it",
         )
+        advise(scope, advice)
     else:
         # Not an annotation: the CDK's validation would report it as a finding, with a way to acknowledge it.
         sys.stderr.write(f"{file.path} records {', '.join(added)}: commit it with the app\n")

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from aws_cdk import Annotations, CfnResource, Token
+from aws_cdk import CfnResource, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from constructs_optim.constructs.stack.container_registry import ContainerRegistry
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.network import Network, NetworkOptions
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Plan
@@ -70,8 +71,7 @@ class RecipeArtifact(Construct):
         super().__init__(scope, id)
         record_containers(self, plan.containers)
         watch_template_size(self)
-        for advice in plan.warnings:
-            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+        advise(self, *plan.warnings)
         container = plan.container
         self.plan: Plan = plan
         self.artifact_store: IArtifactStore = artifact_store or ArtifactStore.default_of(self)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from aws_cdk import Acknowledgment, CfnOutput, CfnParameter, Fn, Stack, Validations
 from constructs import Construct
@@ -19,7 +19,7 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
 from constructs_optim.policy import RULES
-from constructs_optim.recipe.errors import RecipeError, did_you_mean
+from constructs_optim.recipe.errors import RecipeError, did_you_mean, shown
 from constructs_optim.recipe.settings import meant_name
 
 from .document import DeclarationError, Document, Path_, dotted, violation
@@ -35,14 +35,14 @@ class Parameter(Call):
 
     type: str = Field(default="String", description="CloudFormation's type, such as Number or AWS::EC2::VPC::Id.")
     default: str | int | float | None = Field(default=None, description="its value where a deployment names none.")
-    description: str | None = None
-    allowed_values: list[str] | None = None
-    allowed_pattern: str | None = None
-    constraint_description: str | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    min_value: int | float | None = None
-    max_value: int | float | None = None
+    description: str | None = Field(default=None, description="what it is, up to 4,000 characters.")
+    allowed_values: list[str] | None = Field(default=None, description="the values that it may have.")
+    allowed_pattern: str | None = Field(default=None, description="a regular expression that text has to match.")
+    constraint_description: str | None = Field(default=None, description="what is said of a value that is refused.")
+    min_length: int | None = Field(default=None, description="the fewest characters of text.")
+    max_length: int | None = Field(default=None, description="the most characters of text.")
+    min_value: int | float | None = Field(default=None, description="the smallest number.")
+    max_value: int | float | None = Field(default=None, description="the largest number.")
 
 
 @dataclass(frozen=True)
@@ -209,13 +209,9 @@ class Builder:
             )
             raise ValueError(f"there is no parameter {name!r}, and no construct of that id is declared before: {hint}")
         for attribute in attributes:
-            if attribute.isdigit() and isinstance(found, Sequence):
-                found = found[int(attribute)]
-            elif attribute.startswith("_") or not hasattr(found, attribute):
-                public = [each for each in dir(type(found)) + list(vars(found)) if not each.startswith("_")]
-                raise ValueError(f"{owner!r} has no {attribute!r}: {meant_name(public, attribute)}")
-            else:
-                found = getattr(found, attribute)
+            found = _attribute(found, attribute, name)
+        if not isinstance(found, str | int | float):
+            raise ValueError(f"{name!r} is {shown(found)}, and no text: {meant_name(_public(found), '')}")
         return found
 
     def _named(self, id: str) -> Any:
@@ -246,7 +242,8 @@ class Builder:
         """The arguments of a call; None where one of them is wrong."""
         count = len(self._violations)
         methods = {method.key for method in call.methods} if isinstance(call, WithMethods) else set[str]()
-        names = [name for name in call.model_fields_set if name not in methods and name not in given]
+        # In the order of the signature: constructs that exist are named in it, and a set has none.
+        names = [name for name in type(call).model_fields if name in call.model_fields_set - methods - given.keys()]
         arguments = {name: self.value(getattr(call, name), (*path, name)) for name in names}
         return {**arguments, **given} if len(self._violations) == count else None
 
@@ -271,16 +268,15 @@ class Builder:
         of = getattr(made, method.of) if method.of else made
         for name, call, at in calls:
             owner, self._measured = self._measured, made if isinstance(made, MeasuredResource) else self._measured
+            arguments = self._arguments(call, at, {})
             with self._explained(at):
-                result = of
-                if method.function is not None:
-                    arguments = self._arguments(call, at, {})
-                    if arguments is None:
-                        continue
-                    result = method.function(of, *([name] if name is not None else []), **arguments)
-                inner = f"{id}/{name}" if name is not None else id
-                self.made.setdefault(inner, result)
-                self._call_methods(result, call, at, inner)
+                if arguments is not None:
+                    result = of
+                    if method.function is not None:
+                        result = method.function(of, *([name] if name is not None else []), **arguments)
+                    inner = f"{id}/{name}" if name is not None else id
+                    self.made.setdefault(inner, result)
+                    self._call_methods(result, call, at, inner)
             self._measured = owner
 
     @contextmanager
@@ -290,7 +286,7 @@ class Builder:
             yield
         except RecipeError as error:
             for each in error.violations:
-                place = self._document.at(self._document.below(path, each.location)).partition(" ")[0]
+                place = self._document.place(self._document.below(path, each.location))
                 location = f"{place} {dotted(path)}.{each.location}"
                 changes = {"location": location, "suggestion": in_yaml(each.suggestion)}
                 self._violations.append(each.model_copy(update=changes))
@@ -300,3 +296,23 @@ class Builder:
             place = self._document.at(path)
             value = self._document.value_at(path)
             self._violations.append(violation(place, value, reason or fix, in_yaml(fix)))
+
+
+def _attribute(owner: Any, attribute: str, path: str) -> Any:
+    """A public attribute, or an item by its index."""
+    if attribute.isdigit() and isinstance(owner, Sequence):
+        items = cast("Sequence[Any]", owner)
+        if int(attribute) < len(items):
+            return items[int(attribute)]
+        raise ValueError(f"{path!r} has no item {attribute}: an index from 0 to {len(items) - 1}")
+    if attribute.startswith("_") or not hasattr(owner, attribute):
+        raise ValueError(f"{path!r} has no {attribute!r}: {meant_name(_public(owner), attribute)}")
+    return getattr(owner, attribute)
+
+
+def _public(owner: Any) -> list[str]:
+    names = [*dir(type(owner)), *getattr(owner, "__dict__", ())]
+    # A property may refuse to be read.
+    return [
+        name for name in names if not name.startswith("_") and not callable(inspect.getattr_static(owner, name, None))
+    ]

@@ -23,6 +23,8 @@ DOCUMENTATION = "docs/endpoint-file.md"
 """The page about declarations as files."""
 Path_ = tuple[str | int, ...]
 """The keys and indices of a value in a document."""
+_MAPPINGS = ("dict_type", "model_type")
+_MOST_VALUES = 50_000
 _Model = TypeVar("_Model", bound=Call)
 
 
@@ -74,17 +76,30 @@ class Document:
             raise _refused(place, "".join(line).strip(), f"this is no YAML: {reason}", "YAML 1.2, or JSON") from None
         except YAMLError as error:
             raise _refused(name, None, f"this is no YAML: {error}", "YAML 1.2, or JSON") from None
+        except RecursionError:
+            raise _refused(name, None, "its values are nested too deep", "fewer levels") from None
         values: dict[Path_, tuple[int, int]] = {}
         keys: dict[Path_, tuple[int, int]] = {}
-        return Document(name, _plain(loaded, (), values, keys), values, keys)
+        try:
+            data = _plain(loaded, (), values, keys)
+        except RecursionError:
+            raise _refused(name, None, "a value contains itself by an alias", "aliases of other values") from None
+        except OverflowError:
+            fix = f"at most {_MOST_VALUES:,} values, those of aliases included"
+            raise _refused(name, None, "the file has too many values", fix) from None
+        return Document(name, data, values, keys)
 
     def at(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
         """``file:line:column path`` of a value, or of a key; of what is around it where the document has none."""
+        return f"{self.place(path, is_key=is_key)} {dotted(path)}".rstrip()
+
+    def place(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
+        """``file:line:column`` alone."""
         known, places = tuple(path), {**self._values, **self._keys} if is_key else self._values
         while known and known not in places:
             known = known[:-1]
         line, column = places.get(known, (1, 1))
-        return f"{self.name}:{line}:{column} {dotted(path)}".rstrip()
+        return f"{self.name}:{line}:{column}"
 
     def below(self, path: Path_, location: str) -> Path_:
         """The path of a rule's location, such as ``model.version``, in the value at ``path``."""
@@ -139,7 +154,9 @@ class Document:
         if kind == "missing":
             return violation(self.at(whole), None, f"{path[-1]!r} is needed", f"{path[-1]}: ...")
         if value is None:
-            return violation(self.at(whole), None, "there is no value", "a value, or to leave the key out")
+            return violation(self.at(whole, is_key=True), None, "there is no value", "a value, or to leave the key out")
+        if kind in _MAPPINGS:
+            return violation(self.at(whole), value, "this is no mapping", "a mapping: keys with their values")
         if "reason" in context:
             return violation(self.at(whole), value, context["reason"], problem["msg"])
         return violation(self.at(whole), value, "this value does not work", expected(problem))
@@ -177,7 +194,12 @@ def _refused(place: str, value: object, reason: str, suggestion: str) -> Declara
 
 
 def _plain(node: Any, path: Path_, values: dict[Path_, tuple[int, int]], keys: dict[Path_, tuple[int, int]]) -> Any:
-    """Python's own types for those of the parser, whose places are recorded, from 1."""
+    """Python's own types for those of the parser, whose places are recorded, from 1.
+
+    Raises OverflowError where aliases make more values of a file than any declaration has.
+    """
+    if len(values) > _MOST_VALUES:
+        raise OverflowError
     if isinstance(node, CommentedMap):
         for key in node:
             keys[*path, key], values[*path, key] = _place(node.lc.key(key)), _place(node.lc.value(key))

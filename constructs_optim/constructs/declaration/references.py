@@ -110,8 +110,8 @@ def _topic(scope: Construct, name: str, text: str) -> sns.ITopic:
     return sns.Topic.from_topic_arn(scope, name, text)
 
 
-PARAMETER = ReferenceKind("parameter", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
-STORE = ReferenceKind("artifact store", "the id of one of this file's artifact_stores")
+PARAMETER = ReferenceKind("parameter name", "a number, or a parameter: ${MaxCapacity}", pattern=PLACEHOLDER.pattern)
+STORE = ReferenceKind("artifact store id", "the id of one of this file's artifact_stores")
 SERVED = ReferenceKind("served", "the id of one of this file's endpoints, or Endpoint/Component for a component")
 ENDPOINT = ReferenceKind("endpoint", "the id of one of this file's endpoints")
 METRIC = ReferenceKind("metric", "the name of a metric of the endpoint (docs/metrics.md), for instance gpu_utilization")

@@ -107,7 +107,7 @@ class Choice(Call):
             word = data.partition(",")[0].partition("=")[0]
             near = [word] if word in names else meant(word, names) or names
             fix = " or ".join(name if name in cls.bare else f"{name}: {{...}}" for name in near)
-            reason = "it needs settings" if data in names else "there is nothing of that name"
+            reason = "it needs settings" if word in names else "there is nothing of that name"
             raise PydanticCustomError("choice", "{fix}", {"reason": reason, "fix": fix})
         if isinstance(data, Mapping) and len(cast("Mapping[Any, Any]", data)) != 1:
             fix = f"one of {', '.join(names)}"
@@ -136,7 +136,7 @@ def call_of(function: Callable[..., Any], name: str | None = None) -> type[Call]
         form = form_of(annotation)
         if form is not Any:
             shown = default if default is ... or _is_shown(default) else None
-            fields[argument] = (form, Field(default=shown, description=texts.get(argument)))
+            fields[argument] = (form, Field(default=shown, description=texts.get(argument, texts.get(""))))
     model = create_model(name or _name_of(function), __base__=Call, __doc__=described(function), **fields)
     model.calls = staticmethod(function)
     _MADE[model.__name__] = model
@@ -352,7 +352,7 @@ def _arguments(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
             annotation = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
             yield name, annotation, ... if field.is_required() else field.get_default(call_default_factory=True)
         return
-    called = inspect.unwrap(vars(function)["__init__"] if inspect.isclass(function) else function)
+    called = inspect.unwrap(function.__init__ if inspect.isclass(function) else function)
     hints = _hints(function if is_dataclass(function) else called)
     for name, parameter in inspect.signature(called).parameters.items():
         hint, kind = hints.get(name, Any), parameter.kind
@@ -396,17 +396,29 @@ def snake(name: str) -> str:
 
 def _document_of(function: Callable[..., Any]) -> str:
     own = inspect.getdoc(function) or ""
-    constructor = (
-        inspect.getdoc(inspect.unwrap(vars(function).get("__init__", function))) if inspect.isclass(function) else ""
-    )
+    constructor = inspect.getdoc(inspect.unwrap(function.__init__)) if inspect.isclass(function) else ""
     return f"{own}\n\n{constructor}" if inspect.isclass(function) and not issubclass(function, BaseModel) else own
 
 
 def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
     """The descriptions of arguments: ``Args`` of a function, ``Attributes`` of a class and of its bases."""
-    bases = reversed(function.__mro__) if inspect.isclass(function) and issubclass(function, Settings) else [function]
+    if inspect.isclass(function) and issubclass(function, Settings):
+        bases = list(reversed(function.__mro__))
+    else:
+        bases = [*_options_of(function), function]
     texts = [_document_of(each) for each in bases]
-    return {name: _plain(text) for document in texts for name, text in _DOCUMENTED.findall(document)}
+    found = {name: _plain(text) for document in texts for name, text in _DOCUMENTED.findall(document)}
+    # What a whole group of options is, for those without a line of their own.
+    groups = [described(each) for each in bases if each is not function and not isinstance(each, type(Settings))]
+    return {**({"": str(groups[-1])} if groups else {}), **found}
+
+
+def _options_of(function: Callable[..., Any]) -> Iterator[Any]:
+    """The classes of a call's options, from the most general one on."""
+    called = inspect.unwrap(function.__init__ if inspect.isclass(function) and not is_dataclass(function) else function)
+    for hint in _hints(called).values():
+        if get_origin(hint) is Unpack:
+            yield get_args(hint)[0]
 
 
 def described(function: Callable[..., Any] | None) -> str | None:

@@ -24,8 +24,8 @@ from constructs_optim.constructs.declaration.builder import (
 )
 from constructs_optim.constructs.declaration.document import DeclarationError, Document, violation
 from constructs_optim.constructs.declaration.schema import Call, call_of, json_schema
-from constructs_optim.constructs.endpoint.declared_endpoint import endpoint_form, store_form
 from constructs_optim.constructs.endpoint.endpoint_base import ModelServer
+from constructs_optim.constructs.endpoint.endpoint_file import endpoint_form, store_form
 from constructs_optim.constructs.endpoint.inference_component import InferenceComponent, LoraAdapter
 from constructs_optim.constructs.endpoint.optimized_endpoint import OptimizedEndpoint
 from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboard

@@ -1,107 +1,173 @@
-"""An endpoint as a file declares it: the constructor's arguments, and what is called on the endpoint afterwards."""
+"""What the CloudFormation resources of an endpoint say that another construct declares.
+
+A ``CfnEndpoint`` names its ``CfnEndpointConfig``, whose variants name their ``CfnModel``: each is found by the
+reference to it, or by its name in the same stack. What none of them says is None.
+"""
 
 from __future__ import annotations
 
-import inspect
-from functools import cache
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar, cast
 
-from aws_cdk import Stack
-from constructs import Construct
+from aws_cdk import CfnResource, Tokenization
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk.interfaces.aws_sagemaker import IEndpointRef, IInferenceComponentRef
 
-from constructs_optim.constructs.artifacts.artifact_store import ArtifactStore
-from constructs_optim.constructs.declaration.builder import ACKNOWLEDGE, Builder, Method, Parameter, declared
-from constructs_optim.constructs.declaration.document import DeclarationError, Document, violation
-from constructs_optim.constructs.declaration.schema import Call
-from constructs_optim.constructs.evaluation.endpoint_evaluation import EndpointEvaluation
-from constructs_optim.constructs.monitoring.endpoint_dashboard import EndpointDashboard
-from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
-from constructs_optim.recipe.settings import meant_name
+from constructs_optim.constructs.stack.stack_context import StackContext
+from constructs_optim.recipe.catalog import images
+from constructs_optim.recipe.servers import by_name
+from constructs_optim.recipe.tokens import is_token
 
-from .endpoint_base import ModelServer
-from .inference_component import InferenceComponent
-
-_Endpoint = TypeVar("_Endpoint", bound=ModelServer)
+_Resource = TypeVar("_Resource", bound=CfnResource)
 
 
-def _policies() -> tuple[Method, ...]:
-    """The methods that add a policy or a schedule to scaling, by their own names."""
-    functions = {
-        name: function
-        for name, function in vars(EndpointScaling).items()
-        if inspect.isfunction(function) and name.startswith(("on_", "start_on", "stop_on"))
-    }
-    return tuple(
-        Method(name, function, "id" if _takes_id(function) else "once") for name, function in functions.items()
+@dataclass(frozen=True)
+class DeclaredVariant:
+    """A production variant, or an inference component on one. Names may be tokens.
+
+    ``described`` is the variant as ``AWS::SageMaker::EndpointConfig`` has it, in camel case and without tokens;
+    ``containers`` are those of the model in the same form. ``accelerators`` are those of a component's copy.
+    """
+
+    name: str | None = None
+    described: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    model_name: str | None = None
+    containers: tuple[Mapping[str, Any], ...] = ()
+    accelerators: int | None = None
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Its instance types, those of pools by priority."""
+        pools: Any = self.described.get("instancePools", ())
+        in_order: Any = sorted(pools, key=lambda pool: pool.get("priority", 0)) or [self.described]
+        return tuple(each["instanceType"] for each in in_order if isinstance(each.get("instanceType"), str))
+
+    @property
+    def instance_count(self) -> int:
+        """How many instances it starts with, 1 where that is known only at deployment."""
+        count = self.described.get("initialInstanceCount")
+        return count if isinstance(count, int) else 1
+
+    @property
+    def server(self) -> str | None:
+        """What serves the model, by the name of AWS's container."""
+        return images.uncatalogued(_text(self._container.get("image")).rpartition("/")[2]).server
+
+    @property
+    def max_concurrent_requests(self) -> int | None:
+        """The requests of a batch, as the container's environment limits them."""
+        kind = by_name().get(self.server or "")
+        given = str(self._environment.get(kind.variable("max_num_seqs"))) if kind is not None else ""
+        return int(given) if given.isdecimal() else None
+
+    @property
+    def speculates(self) -> bool:
+        """Whether a variable of the container is about speculative decoding."""
+        return any("SPECULATIVE" in name for name in self._environment)
+
+    @property
+    def _container(self) -> Mapping[str, Any]:
+        """The container of the model; of a pipeline, none is known to serve the LLM."""
+        return self.containers[0] if len(self.containers) == 1 else {}
+
+    @property
+    def _environment(self) -> Mapping[str, Any]:
+        found = self._container.get("environment")
+        return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+class DeclaredEndpoint:
+    """An endpoint by its resources; both are None where this app does not declare them."""
+
+    def __init__(self, endpoint: IEndpointRef) -> None:
+        """Find the resources of a ``CfnEndpoint``, or of a construct that has one."""
+        self.resource: sagemaker.CfnEndpoint | None = next(
+            (each for each in (endpoint, *endpoint.node.children) if isinstance(each, sagemaker.CfnEndpoint)), None
+        )
+        self.config: sagemaker.CfnEndpointConfig | None = None
+        if self.resource is not None:
+            name = self.resource.endpoint_config_name
+            self.config = _declared(sagemaker.CfnEndpointConfig, "endpoint_config_name", name, self.resource)
+
+    @cached_property
+    def described(self) -> Mapping[str, Any]:
+        """The configuration's properties, as its template will have them."""
+        return resolved(self.config, properties_of(self.config)) if self.config is not None else {}
+
+    def variants(self) -> list[DeclaredVariant]:
+        """Its production variants with their models."""
+        if self.config is None:
+            return []
+        described: Any = self.described.get("productionVariants", [])
+        # What is not rendered yet, such as the alpha module's variants, is known by its resolved values alone.
+        named: Any = properties_of(self.config).get("productionVariants")
+        named = named if isinstance(named, list) else described  # pyright: ignore[reportUnknownVariableType]
+        known = [(each.get("variantName"), _model(each.get("modelName"), self.config)) for each in named]
+        return [DeclaredVariant(name, each, *model) for each, (name, model) in zip(described, known, strict=True)]
+
+
+def component_on(variant: DeclaredVariant, component: IInferenceComponentRef) -> DeclaredVariant:
+    """An inference component, on the instances of a variant."""
+    if not isinstance(component, sagemaker.CfnInferenceComponent):
+        return DeclaredVariant(variant.name, variant.described)
+    specification: Any = properties_of(component).get("specification", {})
+    required: Any = resolved(component, specification.get("computeResourceRequirements", {}))
+    model = _model(specification.get("modelName"), component)
+    return DeclaredVariant(variant.name, variant.described, *model, required.get("numberOfAcceleratorDevicesRequired"))
+
+
+def properties_of(resource: CfnResource) -> Mapping[str, Any]:
+    """The properties of a resource, in camel case and with tokens.
+
+    Not by its attributes: jsii takes a value that is not rendered yet for an empty structure there.
+    """
+    return resource._cfn_properties  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+def resolved(scope: CfnResource, value: Any) -> Any:
+    """A value as the template of a resource will have it."""
+    return StackContext.of(scope).stack.resolve(value)
+
+
+def _model(name: Any, scope: CfnResource) -> tuple[str | None, tuple[Mapping[str, Any], ...]]:
+    """The name of a model, and its containers where its resource is found."""
+    model = _declared(sagemaker.CfnModel, "model_name", name, scope)
+    if model is None:
+        return (name if isinstance(name, str) else None), ()
+    described: Any = resolved(model, properties_of(model))
+    several: Any = described.get("containers", ())
+    return model.attr_model_name, (described["primaryContainer"],) if "primaryContainer" in described else tuple(
+        several
     )
 
 
-def _takes_id(function: Any) -> bool:
-    parameter = inspect.signature(function).parameters.get("id")
-    return parameter is not None and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+def _declared(kind: type[_Resource], attribute: str, name: Any, scope: CfnResource) -> _Resource | None:
+    """The resource that a name is a reference to, or that has it in the same stack."""
+    if is_token(name):
+        text = Tokenization.reverse_string(name)
+        target: Any = getattr(text.first_token, "target", None) if text.length == 1 else None
+        return target if isinstance(target, kind) else None
+    match name:
+        case {"Fn::GetAtt": [str(wanted), *_]} | {"Ref": str(wanted)}:
+            attribute = "logical_id"
+        case str(wanted):
+            pass
+        case _:
+            return None
+    declared = (each for each in StackContext.of(scope).stack.node.find_all() if isinstance(each, kind))
+    return next((each for each in declared if resolved(each, getattr(each, attribute)) == wanted), None)
 
 
-# Of an endpoint, and of a component.
-_OF_BOTH = (
-    Method("scaling", ModelServer.auto_scale, then=_policies()),
-    Method(
-        "evaluations",
-        ModelServer.evaluate,
-        "id",
-        then=(Method("require", EndpointEvaluation.require, name="Requirements"),),
-        name="Evaluation",
-    ),
-)
-_DASHBOARD = (
-    Method("show_costs", EndpointDashboard.show_costs),
-    Method("show_evaluation", EndpointDashboard.show_evaluation, "list"),
-    Method("add_deployment", EndpointDashboard.add_deployment, "list"),
-)
-
-
-@cache
-def store_form() -> type[Call]:
-    """The model of a store in a file."""
-    sharing = (ArtifactStore.share_with_account, ArtifactStore.share_with_organization)
-    return declared(ArtifactStore, tuple(Method(each.__name__, each, "list") for each in sharing))
-
-
-@cache
-def endpoint_form(of: Any) -> type[Call]:
-    """The model of an endpoint in a file; ``of`` is its class, ``OptimizedEndpoint``."""
-    adapters = Method("adapters", InferenceComponent.add_adapter, "id", name="Adapter")
-    return declared(
-        of,
-        (
-            Method("components", of.add_component, "id", then=(adapters, *_OF_BOTH), name="Component"),
-            *_OF_BOTH,
-            Method("shadow", of.shadow),
-            Method("dashboard", None, then=_DASHBOARD, of="dashboard", is_late=True),
-            ACKNOWLEDGE,
-        ),
-    )
-
-
-def read_endpoint(
-    of: type[_Endpoint], scope: Construct, id: str, path: Path, endpoint: str | None, given: dict[str, Any]
-) -> _Endpoint:
-    """The endpoint that a file declares, in a scope; ``given`` replaces arguments."""
-    document = Document.read(path)
-    endpoints, name = document.keys_at(("endpoints",)), endpoint or id
-    if endpoint is None and name not in endpoints and len(endpoints) == 1:
-        (name,) = endpoints
-    if name not in endpoints:
-        fix = meant_name(endpoints, name) if endpoints else "endpoints: {...}"
-        raise DeclarationError([violation(document.at(("endpoints",)), name, f"there is no endpoint {name!r}", fix)])
-    parameters = {key: document.validated(Parameter, ("parameters", key)) for key in document.keys_at(("parameters",))}
-    builder = Builder(Stack.of(scope), document, parameters)
-    store = document.value_at(("endpoints", name, "artifact_store"))
-    if "artifact_store" not in given and isinstance(store, str) and Stack.of(scope).node.try_find_child(store) is None:
-        at = ("artifact_stores", store)
-        if document.value_at(at) is not None:
-            builder.construct(document.validated(store_form(), at), Stack.of(scope), store, at)
-    form = document.validated(endpoint_form(of), ("endpoints", name))
-    made = builder.construct(form, scope, id, ("endpoints", name), **given)
-    builder.finish()
-    return made
+def _text(value: Any) -> str:
+    """The known parts of a resolved text."""
+    match value:
+        case str():
+            return value
+        case {"Fn::Join": [str(delimiter), [*parts]]}:
+            return delimiter.join(part for part in parts if isinstance(part, str))
+        case {"Fn::Sub": str(template)} | {"Fn::Sub": [str(template), _]}:
+            return template
+        case _:
+            return ""

@@ -6,8 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
-from aws_cdk import Annotations, ArnFormat, Resource, Stack, Token
+import jsii
+from aws_cdk import ArnFormat, Resource, Stack, Token
 from aws_cdk import aws_iam as iam
+from aws_cdk.interfaces.aws_sagemaker import EndpointReference, IEndpointRef
 from aws_cdk.region_info import RegionInfo
 from constructs import Construct
 
@@ -21,8 +23,10 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.stack.arguments import GRANTEE, unique_ids
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.permissions import BEARER_ACTION, INVOKE_ACTIONS
 from constructs_optim.recipe import Plan
+from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.servers import SglangServer, VllmServer, by_name
 from constructs_optim.recipe.tokens import is_token
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 _OPENAI_SERVERS = (VllmServer.name, SglangServer.name)
 
 
+@jsii.implements(IEndpointRef)
 class IOptimizedEndpoint(MeasuredResource):
     """An endpoint of this app or an existing one: its metrics and grants."""
 
@@ -47,6 +52,11 @@ class IOptimizedEndpoint(MeasuredResource):
     _component_arn: str | None = None
     is_asynchronous: bool = False
     """Whether requests wait in a queue (``async_inference``), and answers in S3."""
+
+    @property
+    def endpoint_ref(self) -> EndpointReference:
+        """What the CDK's other constructs take it by (``aws_cdk.interfaces.aws_sagemaker.IEndpointRef``)."""
+        return EndpointReference(endpoint_arn=self.endpoint_arn)
 
     def grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
         """Let ``grantee`` do ``actions`` with this endpoint, for instance ``sagemaker:UpdateEndpoint``.
@@ -302,12 +312,13 @@ def warn_of_openai(of: Resource, models: Sequence[HostedModel]) -> None:
     for server in servers:
         if server not in _OPENAI_SERVERS:
             container = f"the container of {by_name()[server].title}" if server is not None else "JumpStart's container"
-            Annotations.of(of).add_warning_v2(
+            advice = Advice(
                 "constructs-optim:OpenAiPath",
                 f"{of.node.path} has openai_base_url, and {container} is not among those that AWS lists for the path: "
                 "nobody vouches that it answers, or that it streams as OpenAI's clients read it. server=Server.vllm() "
                 "does, or invoke the endpoint without the path",
             )
+            advise(of, advice)
 
 
 def serves_openai(models: Sequence[HostedModel]) -> bool:
@@ -339,13 +350,14 @@ def grant_by_name(of: Resource, grantee: iam.IGrantable, actions: Sequence[str],
         )
     grant = _grant(of, grantee, actions, arns)
     if caller is not None and is_token(account):
-        Annotations.of(of).add_warning_v2(
+        advice = Advice(
             "constructs-optim:GrantedAccount",
             f"{of.node.path} is granted to a principal of account {caller}, and may be deployed to any account, as its "
             "stack has none: the permission has an effect in that account only, because a request names an endpoint of "
             f'the caller\'s own account. Give the stack its account, env=Environment(account="{caller}", '
             "region=...), or grant it to a role that the caller assumes (docs/hosting.md, Other accounts)",
         )
+        advise(of, advice)
     return grant
 
 

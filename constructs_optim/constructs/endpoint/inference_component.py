@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+import jsii
 from aws_cdk import Aws, CfnResource, Fn, RemovalPolicy, Resource, Size, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk.interfaces.aws_sagemaker import IInferenceComponentRef, InferenceComponentReference
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.hosted_model import HostedModel, describe_hosted
@@ -158,6 +160,7 @@ def requirements_of(
     )
 
 
+@jsii.implements(IInferenceComponentRef)
 class _ComponentResource(Resource):
     """An ``AWS::SageMaker::InferenceComponent``, of a model or of an adapter.
 
@@ -169,6 +172,11 @@ class _ComponentResource(Resource):
     """The name that requests give (``InferenceComponentName``)."""
     inference_component_arn: str
     """The component's ARN (a token)."""
+
+    @property
+    def inference_component_ref(self) -> InferenceComponentReference:
+        """What the CDK's other constructs take it by (``IInferenceComponentRef``)."""
+        return InferenceComponentReference(inference_component_arn=self.inference_component_arn)
 
     def _declare(
         self, endpoint: EndpointResources, name: str, *, partition: str | None = None, **properties: Any

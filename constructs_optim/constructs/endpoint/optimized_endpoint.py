@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import jsii
-from aws_cdk import Annotations, CfnResource, Duration, RemovalPolicy, Size
+from aws_cdk import CfnResource, Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -33,7 +33,7 @@ from constructs_optim.constructs.artifacts.planned_recipe import (
 from constructs_optim.constructs.artifacts.preflight import Preflight
 from constructs_optim.constructs.artifacts.recipe_artifact import RecipeArtifact
 from constructs_optim.constructs.artifacts.roles import SageMakerRole, SeveralRoles, UserRole
-from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluationTarget
+from constructs_optim.constructs.evaluation.endpoint_evaluation import EvaluatedSubject, EvaluationTarget
 from constructs_optim.constructs.evaluation.shadow_run import (
     ShadowCandidate,
     ShadowedEndpoint,
@@ -47,7 +47,9 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import DURATION, collected, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import RESPONSE_SECONDS, drop_none
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.network import Network, NetworkOptions, make_connectable
+from constructs_optim.constructs.stack.property_injection import property_injectable
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, late_value, path_of
 from constructs_optim.constructs.validation.template_size import watch_template_size
 from constructs_optim.recipe import Model, Plan, Violation
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
 
 
 @suggests_keywords
+@property_injectable
 @jsii.implements(iam.IGrantable)
 class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     """A SageMaker endpoint that serves a model after its techniques were applied.
@@ -111,6 +114,9 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     ``instance_pools``; ``model`` and ``objectives``, for which the lock file has the choice that ``constructs-optim
     recommend --update`` has recorded; or ``instance_type`` alone, for the models that ``add_component`` adds.
     """
+
+    PROPERTY_INJECTION_ID: ClassVar[str] = "constructs_optim.OptimizedEndpoint"
+    """What an ``IPropertyInjector`` has for its ``construct_unique_id``."""
 
     def __init__(
         self,
@@ -242,8 +248,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         super().__init__(scope, id, physical_name=self._literal_name)
         watch_template_size(self)
         of_choice = advice_on_choice(scope, self._choice, recipes) if self._choice is not None else ()
-        for advice in (*warnings(self._hosting), *of_choice):
-            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+        advise(self, *warnings(self._hosting), *of_choice)
 
         self.variant_name: str = self._configuration.variant.name
         shared = self._model_options.network.with_shared_security_groups(self)
@@ -317,7 +322,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         Raises:
             DeclarationError: a RecipeError with everything that is wrong in the file, by line and column.
         """
-        from .declared_endpoint import read_endpoint
+        from .endpoint_file import read_endpoint
 
         return read_endpoint(cls, scope, id, Path(path), endpoint, arguments)
 
@@ -817,8 +822,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         refuse([*self._violations(self, recipes), *check(settings)])
         assert capture is not None  # noqa: S101 - OPT191
         scope = Construct(self, id)
-        for advice in warnings(settings):
-            Annotations.of(scope).add_warning_v2(advice.id, advice.message)
+        advise(scope, *warnings(settings))
         hosted = create_model(scope, recipes[0], self._model_options)
         if self._model_options.removal_policy is not None:
             hosted.resource.apply_removal_policy(self._model_options.removal_policy)
@@ -860,8 +864,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             promoted=configs[1] if promote else None,
             config_arns=[self._config_arn(config) for config in (self._config, *configs)],
             volume_key=self._config.kms_key_id,
-            production=production,
-            candidate=hosted,
+            production=EvaluatedSubject.of(production),
+            candidate=EvaluatedSubject.of(hosted),
             capture_bucket=capture.bucket,
             capture_prefix=capture.prefix,
             capture_keys=capture.key_arns,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from aws_cdk import Annotations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -27,6 +26,7 @@ from constructs_optim.constructs.scaling.endpoint_scaling import EndpointScaling
 from constructs_optim.constructs.scaling.policies import ScalingTarget
 from constructs_optim.constructs.stack.arguments import ROLE, refuse, suggests_keywords, unique_ids
 from constructs_optim.constructs.stack.custom_resource import drop_none
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.stack_context import StackContext, endpoint_name_of, path_of, physical_name
 from constructs_optim.recipe.catalog import images, instances
 from constructs_optim.recipe.evaluation.recommendation import Recommendation, RecommendedDeployment
@@ -95,8 +95,7 @@ class RecommendedEndpoint(IOptimizedEndpoint):
         name = endpoint_name_of(scope, id, endpoint_name, "")
         super().__init__(scope, id, physical_name=name)
         self._name = name
-        for advice in warnings(deployment):
-            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+        advise(self, *warnings(deployment))
         self.recommendation: Recommendation = recommendation
         self._monitoring, self._store = monitoring, artifact_store
         self.variant_name = _VARIANT

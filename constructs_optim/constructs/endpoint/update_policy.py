@@ -25,10 +25,11 @@ _DEFAULT_PERCENT = {"CANARY": 10, "LINEAR": _BATCH_PERCENT, "ROLLING": _BATCH_PE
 class UpdateOptions(TypedDict, total=False):
     """The options of every update policy.
 
-    Alarms are watched for ``bake_time`` after each step, 0 s to 1 hour (default: 10 minutes); ``rollback_alarms`` are
-    watched besides the endpoint's own (default: none); a composite alarm that is imported needs permissions of your
-    own, scoped to ``*``. The update takes ``timeout`` at most, 10 minutes to 8 hours
-    (default: the service's own).
+    Attributes:
+        bake_time: how long alarms are watched after each step, 0 s to 1 hour. Default: 10 minutes.
+        timeout: how long the update takes at most, 10 minutes to 8 hours. Default: the service's own.
+        rollback_alarms: alarms that are watched besides the endpoint's own; a composite alarm that is imported needs
+            permissions of your own, scoped to ``*``. Default: none.
     """
 
     bake_time: Duration | None
@@ -39,8 +40,13 @@ class UpdateOptions(TypedDict, total=False):
 class StepOptions(UpdateOptions, total=False):
     """The options of updates that move the traffic in steps.
 
-    A step is ``percent`` of the instances, or so many ``instances``. The old fleet stays for ``termination_wait`` after
-    the last step (default: not at all).
+    Attributes:
+        percent: a step as a share of the instances.
+        instances: a step as a number of instances, instead.
+        termination_wait: how long the old fleet stays after the last step. Default: not at all.
+        bake_time: as of every policy: how long alarms are watched after each step, 0 s to 1 hour. Default: 10 minutes.
+        timeout: likewise: how long the update takes at most, 10 minutes to 8 hours. Default: the service's own.
+        rollback_alarms: likewise: alarms that are watched besides the endpoint's own. Default: none.
     """
 
     percent: int | None

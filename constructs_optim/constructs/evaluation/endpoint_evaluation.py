@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import jsii
-from aws_cdk import Annotations, CfnResource, Duration, ITaggableV2, TagManager, TagType
+from aws_cdk import CfnResource, Duration, ITaggableV2, TagManager, TagType
 from constructs import Construct
 from pydantic.alias_generators import to_pascal
 
@@ -19,6 +19,7 @@ from constructs_optim.constructs.artifacts.roles import running_statements
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.constructs.stack.arguments import WORKLOAD, check_options, refuse
 from constructs_optim.constructs.stack.custom_resource import JobSignal, drop_none, wait_seconds
+from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.network import Network
 from constructs_optim.constructs.stack.permissions import Arn, Statement, statements_of
 from constructs_optim.constructs.stack.stack_context import StackContext
@@ -119,14 +120,16 @@ class EvaluationTarget:
 class EvaluationOptions(TypedDict, total=False):
     """The options of ``evaluate``.
 
-    ``workload`` is the load that is sent (default: synthetic prompts of 622 tokens, from 1, 8 and 32 users; of an
-    endpoint with objectives, of their lengths, from one user and from as many as are expected). It runs
-    ``after_deployment`` when something else is served than before (default: it does), and besides on ``schedule``:
-    ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC (default: never). The dashboard shows ``baseline`` beside it,
-    for instance the same model without techniques (default: nothing). Prices are reckoned with
-    ``instance_price_per_hour``, what an instance costs in US dollars (default: that of the endpoint, and otherwise what
-    the AWS Price List says when it runs), less ``discount``, what a savings plan takes off as a share (default: that of
-    the endpoint). A deployment that has requirements waits for ``timeout`` at most (default: 4 hours; up to 12).
+    Attributes:
+        workload: the load that is sent. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users; of an
+            endpoint with objectives, of their lengths, from one user and from as many as are expected.
+        after_deployment: whether it runs when something else is served than before. Default: it does.
+        schedule: when it runs besides: ``rate(1 day)``, or ``cron(0 6 ? * MON-FRI *)`` in UTC. Default: never.
+        baseline: what the dashboard shows beside it, for instance the same model without techniques. Default: nothing.
+        instance_price_per_hour: what an instance costs in US dollars. Default: that of the endpoint, and otherwise what
+            the AWS Price List says when it runs.
+        discount: what a savings plan takes off, as a share. Default: that of the endpoint.
+        timeout: how long a deployment with requirements waits at most, up to 12 hours. Default: 4 hours.
     """
 
     workload: Workload
@@ -171,8 +174,7 @@ class EndpointEvaluation(Construct):
             instead="measure fewer numbers of users, or evaluate on a schedule",
         )
         super().__init__(scope, id)
-        for advice in warnings(self._benchmark):
-            Annotations.of(self).add_warning_v2(advice.id, advice.message)
+        advise(self, *warnings(self._benchmark))
         self.target: EvaluationTarget = target
         self._store = ArtifactStore.writable_of(self, (subject.store for subject in target.subjects if subject.store))
         self._requirements: Requirements | None = None

@@ -11,7 +11,6 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from constructs_optim.constructs.artifacts.artifact_store import IArtifactStore, store_statements
-from constructs_optim.constructs.artifacts.hosted_model import HostedModel
 from constructs_optim.constructs.artifacts.model_source import S3Location
 from constructs_optim.constructs.artifacts.optimization_service import OptimizationService
 from constructs_optim.constructs.stack.arguments import suggests_keywords
@@ -24,6 +23,8 @@ from constructs_optim.recipe import Model
 from constructs_optim.recipe.hosting.shadow import SHADOW_VARIANT, Shadow
 from constructs_optim.recipe.servers import ServerSettings
 from constructs_optim.recipe.techniques import Technique
+
+from .endpoint_evaluation import EvaluatedSubject
 
 if TYPE_CHECKING:
     from aws_cdk import aws_s3 as s3
@@ -71,8 +72,8 @@ class ShadowedEndpoint:
     promoted: sagemaker.CfnEndpointConfig | None
     config_arns: Sequence[str]
     volume_key: str | None
-    production: HostedModel
-    candidate: HostedModel
+    production: EvaluatedSubject
+    candidate: EvaluatedSubject
     capture_bucket: s3.IBucket
     capture_prefix: str
     capture_keys: tuple[str, ...]
@@ -214,9 +215,5 @@ class ShadowRun(Construct):
         )
 
 
-def _compared(variant_name: str, hosted: HostedModel) -> dict[str, Any]:
-    return {
-        "VariantName": variant_name,
-        "ArtifactKey": hosted.evaluation_key,
-        "InstanceType": hosted.plan.instance_type,
-    }
+def _compared(variant_name: str, subject: EvaluatedSubject) -> dict[str, Any]:
+    return {"VariantName": variant_name, "ArtifactKey": subject.key, "InstanceType": subject.instance_type}

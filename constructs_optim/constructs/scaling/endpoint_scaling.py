@@ -52,10 +52,12 @@ if TYPE_CHECKING:
 class TrackingOptions(TypedDict, total=False):
     """The options of every target tracking policy.
 
-    ``scale_in_cooldown`` is the pause after capacity was taken away (default: 10 minutes; a copy that is missed again
-    has to load tens of gigabytes), ``scale_out_cooldown`` the one after capacity was added (default: 1 minute). With
-    ``disable_scale_in`` the policy only adds (default: it takes away as well). ``policy_name`` is the policy's name,
-    which one that is imported keeps (default: the method's name).
+    Attributes:
+        policy_name: the policy's name, which one that is imported keeps. Default: the method's name.
+        scale_in_cooldown: the pause after capacity was taken away. Default: 10 minutes; a copy that is missed again has
+            to load tens of gigabytes.
+        scale_out_cooldown: the pause after capacity was added. Default: 1 minute.
+        disable_scale_in: whether the policy only adds. Default: it takes away as well.
     """
 
     policy_name: str
@@ -67,8 +69,10 @@ class TrackingOptions(TypedDict, total=False):
 class ScheduleOptions(TypedDict, total=False):
     """The options of every schedule.
 
-    ``time_zone`` is a name such as ``Europe/Berlin`` (default: UTC). The schedule begins at ``start`` (default: at
-    once) and ends at ``end`` (default: never); both are in UTC where they have no time zone.
+    Attributes:
+        time_zone: a name such as ``Europe/Berlin``. Default: UTC.
+        start: when the schedule begins, in UTC where it has no time zone. Default: at once.
+        end: when it ends, likewise. Default: never.
     """
 
     time_zone: str
@@ -490,7 +494,10 @@ class EndpointScaling(Construct):
             ]
         )
         if self._defaults is None or not is_known(target):
-            raise ValueError(f"{self.node.path}: {location} needs a plan, and a target that is known at synthesis")
+            raise ValueError(
+                f"{self.node.path}: {location} needs a target that is known at synthesis, and to know how many "
+                "requests an instance takes at once: a plan, or EndpointMonitoring.of(..., max_concurrent_requests=32)"
+            )
         self._request = replace(self._request, ids=[*self._request.ids, id])
         self._held.append(held)
         self._engine_cooldowns = {

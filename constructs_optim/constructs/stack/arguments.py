@@ -20,6 +20,8 @@ from constructs_optim.recipe import RecipeError, Violation
 from constructs_optim.recipe.errors import close_matches
 from constructs_optim.recipe.settings import Settings
 
+from .findings import keep_refusal
+
 _Class = TypeVar("_Class", bound=type)
 _CONVERSIONS = {"to_gibibytes", "to_mebibytes", "to_seconds"}
 _NOT_KEYWORDS = {"self", "scope", "id"}
@@ -84,7 +86,17 @@ ALARM = Kind("a cloudwatch.IAlarm", "alarm_arn", 'cloudwatch.Alarm.from_alarm_ar
 ALARM_ACTION = Kind("an alarm action", "bind", 'SnsAction(sns.Topic.from_topic_arn(stack, "Topic", {}))')
 ALARMS = Kind("Alarms(...)", "stale_evaluation", "Alarms.none(), or Alarms(latency=AlarmSettings(threshold=20))")
 BUCKET = Kind("an s3.IBucket", "bucket_arn", 's3.Bucket.from_bucket_name(stack, "Bucket", {})')
+COMPONENT = Kind(
+    "an inference component, such as a CfnInferenceComponent",
+    "inference_component_ref",
+    "the construct that declares it",
+)
 DURATION = Kind("a Duration of whole seconds", "to_seconds", "Duration.seconds({})", 600)
+ENDPOINT = Kind(
+    "an endpoint: a CfnEndpoint, a construct with a cfn_endpoint, or whatever else has an endpoint_ref",
+    "endpoint_ref",
+    'IOptimizedEndpoint.from_endpoint_name(stack, "Chat", {})',
+)
 GRANTEE = Kind("an iam.IGrantable, such as a role", "grant_principal", 'iam.Role.from_role_arn(stack, "Caller", {})')
 KEY = Kind("a kms.IKey", "key_arn", 'kms.Key.from_key_arn(stack, "Key", {})')
 METRIC = Kind("a cloudwatch.IMetric", "to_metric_config", "endpoint.metric({})", "gpu_utilization")
@@ -144,6 +156,8 @@ def suggests_keywords(cls: _Class) -> _Class:
             with unique_ids():
                 constructor(*args, **kwargs)
         except RecipeError as refused:
+            named = {**dict(zip(("self", "scope", "id"), args, strict=False)), **kwargs}
+            keep_refusal(refused, named.get("scope"), named.get("id"))
             # The library's own frames would bury the violations.
             raise refused.with_traceback(None) from None
         except TypeError:
@@ -157,7 +171,11 @@ def suggests_keywords(cls: _Class) -> _Class:
 
 def check_options(method: str, options: Mapping[str, object], of: type) -> None:
     """Refuse options that ``method`` and its TypedDict do not have: Python takes any for ``**options: Unpack[...]``."""
-    names = list(of.__annotations__)
+    check_names(method, options, list(of.__annotations__))
+
+
+def check_names(method: str, options: Mapping[str, object], names: list[str]) -> None:
+    """Refuse options of other names, with those that may be meant."""
     if unknown := options.keys() - set(names):
         raise TypeError(_message(method, sorted(unknown), names))
 

@@ -55,6 +55,11 @@ class StackContext:
             _contexts[scope] = known
         return known
 
+    @staticmethod
+    def latest() -> Stack | None:
+        """The stack that has come last into the library's hands; None where none has."""
+        return next((context.stack for context in reversed(list(_contexts.values()))), None)
+
     @cached_property
     def known_region(self) -> str | None:
         """The stack's region; None for an environment-agnostic stack."""

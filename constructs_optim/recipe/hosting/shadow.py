@@ -49,7 +49,11 @@ class AnswerCheck(Settings):
 
     @classmethod
     def reference(cls, uri: str) -> AnswerCheck:
-        """The answer is the one of a file in S3, for the prompts that it has."""
+        """The answer is the one of a file in S3, for the prompts that it has.
+
+        Args:
+            uri: JSON Lines, ``{"prompt": ..., "answer": ...}`` each.
+        """
         return cls(kind="reference", reference_uri=uri)
 
     @classmethod
@@ -58,17 +62,28 @@ class AnswerCheck(Settings):
 
         It gets ``{"request": ..., "production": ..., "candidate": ...}`` and returns ``{"production": true,
         "candidate": false}``, or anything else where it has no opinion.
+
+        Args:
+            function_arn: the function's ARN; may be a token.
         """
         return cls(kind="judge", function_arn=function_arn)
 
     @classmethod
     def exact_match(cls, *, at_least: float) -> AnswerCheck:
-        """The texts are the same, for requests with temperature 0, in a share of the pairs."""
+        """The texts are the same, for requests with temperature 0, in a share of the pairs.
+
+        Args:
+            at_least: that share, 0 to 1.
+        """
         return cls(kind="exact_match", at_least=at_least)
 
     @classmethod
     def top_token(cls, *, at_least: float) -> AnswerCheck:
-        """The most likely first token is the same, where responses have ``top_logprobs``, in a share of the pairs."""
+        """The most likely first token is the same, where responses have ``top_logprobs``, in a share of the pairs.
+
+        Args:
+            at_least: that share, 0 to 1.
+        """
         return cls(kind="top_token", at_least=at_least)
 
 

@@ -115,6 +115,7 @@ class SmoothQuantization(_JobQuantization):
         per_token: whether each token has its own scale. Default: no.
         per_channel: whether each channel has its own scale. Default: no.
         calibration_size: samples to calibrate on. Default: 512.
+        checkpoint: a ready-made checkpoint of the model, which needs no job. Default: none.
     """
 
     name = "smoothquant"

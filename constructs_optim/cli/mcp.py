@@ -1,0 +1,27 @@
+"""``constructs-optim mcp``: a server for coding agents."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .aws import failed
+
+
+def mcp_command(
+    directory: Annotated[
+        Path, typer.Option(exists=True, file_okay=False, help="The app's folder, with its lock file and cdk.out.")
+    ] = Path(),
+) -> None:
+    """Serve plan, recommend, explain, rules and catalog to a coding agent, on standard input and output."""
+    try:
+        from .agent_tools import serve
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise failed('The server is an extra: pip install "constructs-optim[mcp]"') from None
+    os.chdir(directory)
+    serve()

@@ -1,0 +1,62 @@
+"""Defaults of an organization: the CDK's property injectors, asked for by constructs that are written in Python.
+
+The CDK's decorator of TypeScript classes does the same (aws-cdk-lib, ``core/lib/prop-injectable.ts``): the nearest of
+the scopes above with an injector for the class decides.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from aws_cdk import PropertyInjectors
+from constructs import Construct, IConstruct
+
+from .arguments import check_names
+
+_Class = TypeVar("_Class", bound=type)
+_scopes: WeakKeyDictionary[Construct, list[IConstruct]] = WeakKeyDictionary()
+
+
+def property_injectable(cls: _Class) -> _Class:
+    """Have a class with a ``PROPERTY_INJECTION_ID`` take its keyword arguments from an injector, where there is one.
+
+    An injector's ``inject`` gets the arguments that were given, by their names in Python, and returns those to use.
+    """
+    constructor: Callable[..., None] = vars(cls)["__init__"]
+    keywords = [name for name in inspect.signature(constructor).parameters if name not in ("self", "scope", "id")]
+    unique_id: str = vars(cls)["PROPERTY_INJECTION_ID"]
+
+    @wraps(constructor)
+    def injecting(self: object, scope: Any, id: Any, **given: Any) -> None:
+        injector = _injector(scope, unique_id) if isinstance(scope, Construct) else None
+        if injector is not None:
+            injected = injector.inject(given, scope=scope, id=id)
+            name = f"{type(injector).__name__}.inject"
+            if not isinstance(injected, Mapping):
+                raise TypeError(
+                    f"{name} returned {injected!r}, and {cls.__name__} takes the arguments to use by their names, such "
+                    'as {"encryption_key": key, **original_props}'
+                )
+            given = dict(cast("Mapping[str, Any]", injected))
+            check_names(name, given, keywords)
+        constructor(self, scope, id, **given)
+
+    setattr(cls, "__init__", injecting)  # noqa: B010 - a type checker takes it for an instance's
+    return cls
+
+
+def _injector(scope: Construct, unique_id: str) -> Any:
+    """The injector for a class in a scope; of several, the nearest."""
+    scopes = _scopes.get(scope)
+    if scopes is None:
+        scopes = _scopes[scope] = scope.node.scopes
+    for above in reversed(scopes):
+        if PropertyInjectors.has_property_injectors(above):
+            injector = PropertyInjectors.of(above).for_(unique_id)
+            if injector is not None:
+                return injector
+    return None

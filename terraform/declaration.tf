@@ -1,0 +1,5012 @@
+# Generated from docs/endpoint.schema.json: python tooling/terraform_module.py
+
+variable "stack" {
+  description = "The stack's name."
+  type        = string
+}
+
+variable "description" {
+  description = "The stack's description."
+  type        = string
+  default     = null
+}
+
+variable "account" {
+  description = "The account's number, in quotes. Default: that of the credentials."
+  type        = string
+  default     = null
+}
+
+variable "region" {
+  description = "The Region. Default: that of the credentials."
+  type        = string
+  default     = null
+}
+
+variable "tags" {
+  description = "Tags of all resources."
+  type        = map(string)
+  default     = null
+}
+
+variable "outputs" {
+  description = "Text with `$${Endpoint.endpoint_name}`, by id."
+  type        = map(string)
+  default     = null
+}
+
+variable "artifact_stores" {
+  description = <<-EOT
+    ArtifactStore constructs by their ids.
+
+    - `bucket_name`: The bucket's name. Default: CloudFormation generates one.
+    - `encryption_key`: A KMS key for the artifacts. Default: S3-managed keys.
+    - `removal_policy`: Whether the bucket is deleted with its stack. Default: it is retained.
+    - `server_access_logs_bucket`: Where S3 delivers access logs. Default: none.
+    - `server_access_logs_prefix`: Prefix of these logs. Default: none.
+    - `share_with_account`: Let the stacks of another account use the store.
+    - `share_with_organization`: Let the stacks of every account of an AWS organization use the store, as `share_with_account` does.
+  EOT
+  type = map(object({
+    bucket_name               = optional(string)
+    encryption_key            = optional(string)
+    removal_policy            = optional(string)
+    server_access_logs_bucket = optional(string)
+    server_access_logs_prefix = optional(string)
+    share_with_account        = optional(list(object({ account_id = string, read_only = optional(bool) })))
+    share_with_organization   = optional(list(object({ organization_id = string, read_only = optional(bool) })))
+  }))
+  default = null
+}
+
+variable "optimization_jobs" {
+  description = <<-EOT
+    OptimizationJob constructs by their ids.
+
+    - `model`: The source of the weights.
+    - `techniques`: The techniques to apply, in order.
+    - `instance_type`: The instance type to serve the model on, for instance `ml.g5.12xlarge`.
+    - `artifact_store`: The store of the artifact; it must not be read-only. Default: one store for the whole stack.
+    - `environment`: Further environment variables of the model's container. Default: none.
+    - `server`: What serves the model. Default: vLLM, unless a technique needs another server.
+    - `accelerator_partition`: The type of the GPU partition that a copy of the model occupies. Default: none, as it takes whole GPUs.
+    - `jobs`: The job's role and maximum runtime, and how long the deployment waits for it.
+    - `network`: The VPC that job and model reach the network through. Default: none.
+    - `role`: The role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one role for all models of the stack, which may write nothing, and one for all jobs.
+    - `wait`: Whether the deployment waits for the artifact. Default: it does.
+  EOT
+  type = map(object({
+    model = object({
+      huggingface = optional(object({
+        model_id           = string
+        revision           = optional(string)
+        token_secret_arn   = optional(string)
+        encryption_key_arn = optional(string)
+        allow_pickle       = optional(bool)
+        allow_code         = optional(bool)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+      }))
+      jumpstart = optional(object({ model_id = string, version = optional(string), accept_eula = optional(bool) }))
+      s3 = optional(object({
+        uri                = string
+        accept_eula        = optional(bool)
+        encryption_key_arn = optional(string)
+        manifest_uri       = optional(string)
+        manifest_etag      = optional(string)
+      }))
+    })
+    techniques = list(object({
+      compilation = optional(object({
+        neuron = optional(object({
+          tensor_parallel_degree  = optional(number)
+          dtype                   = optional(string)
+          maximum_batch_size      = optional(number)
+          optimize_level          = optional(number)
+          maximum_sequence_length = optional(number)
+        }))
+        tensorrt_llm = optional(object({
+          tensor_parallel_degree = optional(number)
+          maximum_input_length   = optional(number)
+          maximum_output_length  = optional(number)
+          maximum_batch_size     = optional(number)
+        }))
+      }))
+      kv_cache = optional(object({
+        fp8 = optional(object({ tensor_parallel_degree = optional(number) }))
+      }))
+      quantization = optional(object({
+        awq = optional(object({
+          tensor_parallel_degree = optional(number)
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          group_size     = optional(number)
+          ignored_layers = optional(list(string))
+        }))
+        fp8 = optional(object({
+          tensor_parallel_degree = optional(number)
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          scheme             = optional(string)
+          ignored_layers     = optional(list(string))
+          calibration_size   = optional(number)
+          calibration_length = optional(number)
+        }))
+        smoothquant = optional(object({
+          tensor_parallel_degree = optional(number)
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          alpha            = optional(number)
+          per_token        = optional(bool)
+          per_channel      = optional(bool)
+          calibration_size = optional(number)
+        }))
+        fp8_block = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers = optional(list(string))
+        }))
+        fp8_dynamic = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers = optional(list(string))
+        }))
+        w4a16 = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers     = optional(list(string))
+          calibration_data   = optional(string)
+          calibration_size   = optional(number)
+          calibration_length = optional(number)
+          algorithm          = optional(string)
+        }))
+        nvfp4 = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers     = optional(list(string))
+          calibration_data   = optional(string)
+          calibration_size   = optional(number)
+          calibration_length = optional(number)
+        }))
+        mxfp4 = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers = optional(list(string))
+        }))
+      }))
+      sharding = optional(object({
+        fast_load = optional(object({ tensor_parallel_degree = optional(number) }))
+      }))
+      speculative_decoding = optional(object({
+        sagemaker_draft = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+        }))
+        jumpstart_draft = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+          model_id               = string
+          version                = optional(string)
+          accept_eula            = optional(bool)
+        }))
+        custom_draft = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+          model = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          uri         = optional(string)
+          accept_eula = optional(bool)
+        }))
+        eagle = optional(object({
+          tensor_parallel_degree = optional(number)
+          training_data = optional(object({
+            value              = optional(string)
+            uri                = optional(string)
+            period             = optional(string)
+            requests           = optional(bool)
+            responses          = optional(bool)
+            encryption_key_arn = optional(string)
+          }))
+          speculative_tokens = optional(number)
+        }))
+        ngram = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+          prompt_lookup_max      = optional(number)
+        }))
+        speculator = optional(object({
+          tensor_parallel_degree = optional(number)
+          model = object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          })
+          method             = optional(string)
+          speculative_tokens = optional(number)
+        }))
+        mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
+      }))
+      pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+      medusa = optional(object({
+        tensor_parallel_degree = optional(number)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+        training_data   = string
+        validation_data = optional(string)
+        hyperparameters = optional(map(string))
+        heads           = optional(number)
+        layers          = optional(number)
+        base = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          training_data   = string
+          validation_data = optional(string)
+          hyperparameters = optional(map(string))
+          method          = optional(string)
+        }))
+      }))
+      fine_tune = optional(object({
+        tensor_parallel_degree = optional(number)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+        training_data   = string
+        validation_data = optional(string)
+        hyperparameters = optional(map(string))
+        method          = optional(string)
+      }))
+    }))
+    instance_type = string
+    artifact_store = optional(object({
+      value       = optional(string)
+      from_bucket = optional(object({ bucket = string, encryption_key = optional(string), read_only = optional(bool) }))
+    }))
+    environment = optional(map(string))
+    server = optional(object({
+      vllm = optional(object({
+        container_version       = optional(string)
+        context_length          = optional(number)
+        max_concurrent_requests = optional(number)
+        prefix_caching          = optional(bool)
+        chunked_prefill         = optional(bool)
+        reasoning_parser        = optional(string)
+        tool_call_parser        = optional(string)
+        adapters = optional(object({
+          max_loaded = optional(number)
+          max_cached = optional(number)
+          max_rank   = optional(number)
+        }))
+      }))
+      sglang = optional(object({
+        container_version       = optional(string)
+        context_length          = optional(number)
+        max_concurrent_requests = optional(number)
+        prefix_caching          = optional(bool)
+        chunked_prefill         = optional(bool)
+        reasoning_parser        = optional(string)
+        tool_call_parser        = optional(string)
+        adapters = optional(object({
+          max_loaded = optional(number)
+          max_cached = optional(number)
+          max_rank   = optional(number)
+        }))
+      }))
+      lmi = optional(object({
+        container_version       = optional(string)
+        context_length          = optional(number)
+        max_concurrent_requests = optional(number)
+        prefix_caching          = optional(bool)
+        chunked_prefill         = optional(bool)
+        reasoning_parser        = optional(string)
+        tool_call_parser        = optional(string)
+        adapters = optional(object({
+          max_loaded = optional(number)
+          max_cached = optional(number)
+          max_rank   = optional(number)
+        }))
+      }))
+      text_generation_inference = optional(object({ container_version = optional(string) }))
+    }))
+    accelerator_partition = optional(string)
+    jobs = optional(object({
+      role                 = optional(string)
+      max_runtime          = optional(string)
+      max_pending          = optional(string)
+      capacity_reservation = optional(object({ arn = string }))
+      timeout              = optional(string)
+    }))
+    network = optional(object({
+      vpc             = optional(object({ vpc_id = string, subnet_ids = list(string) }))
+      security_groups = optional(list(string))
+      isolation       = optional(bool)
+    }))
+    role = optional(string)
+    wait = optional(bool)
+  }))
+  default = null
+}
+
+variable "optimized_artifacts" {
+  description = <<-EOT
+    OptimizedArtifact constructs by their ids.
+
+    - `model`: The source model of the artifact.
+    - `techniques`: The techniques that were applied, in order.
+    - `instance_type`: The instance type to serve the model on, for instance `ml.g5.12xlarge`.
+    - `artifact_key`: The artifact's key, 64 hexadecimal digits; of the last job where the recipe has several. May be a token.
+    - `artifact_store`: The store of the artifact, which may be read-only.
+    - `environment`: Further environment variables of the model's container. Default: none.
+    - `server`: What serves the model. Default: vLLM, unless a technique needs another server.
+    - `accelerator_partition`: The type of the GPU partition that a copy of the model occupies. Default: none, as it takes whole GPUs.
+    - `network`: The VPC that the model reaches the network through. Default: none.
+    - `role`: The role that SageMaker assumes for the model. Default: one role for all models of the stack.
+  EOT
+  type = map(object({
+    model = object({
+      huggingface = optional(object({
+        model_id           = string
+        revision           = optional(string)
+        token_secret_arn   = optional(string)
+        encryption_key_arn = optional(string)
+        allow_pickle       = optional(bool)
+        allow_code         = optional(bool)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+      }))
+      jumpstart = optional(object({ model_id = string, version = optional(string), accept_eula = optional(bool) }))
+      s3 = optional(object({
+        uri                = string
+        accept_eula        = optional(bool)
+        encryption_key_arn = optional(string)
+        manifest_uri       = optional(string)
+        manifest_etag      = optional(string)
+      }))
+    })
+    techniques = list(object({
+      compilation = optional(object({
+        neuron = optional(object({
+          tensor_parallel_degree  = optional(number)
+          dtype                   = optional(string)
+          maximum_batch_size      = optional(number)
+          optimize_level          = optional(number)
+          maximum_sequence_length = optional(number)
+        }))
+        tensorrt_llm = optional(object({
+          tensor_parallel_degree = optional(number)
+          maximum_input_length   = optional(number)
+          maximum_output_length  = optional(number)
+          maximum_batch_size     = optional(number)
+        }))
+      }))
+      kv_cache = optional(object({
+        fp8 = optional(object({ tensor_parallel_degree = optional(number) }))
+      }))
+      quantization = optional(object({
+        awq = optional(object({
+          tensor_parallel_degree = optional(number)
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          group_size     = optional(number)
+          ignored_layers = optional(list(string))
+        }))
+        fp8 = optional(object({
+          tensor_parallel_degree = optional(number)
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          scheme             = optional(string)
+          ignored_layers     = optional(list(string))
+          calibration_size   = optional(number)
+          calibration_length = optional(number)
+        }))
+        smoothquant = optional(object({
+          tensor_parallel_degree = optional(number)
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          alpha            = optional(number)
+          per_token        = optional(bool)
+          per_channel      = optional(bool)
+          calibration_size = optional(number)
+        }))
+        fp8_block = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers = optional(list(string))
+        }))
+        fp8_dynamic = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers = optional(list(string))
+        }))
+        w4a16 = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers     = optional(list(string))
+          calibration_data   = optional(string)
+          calibration_size   = optional(number)
+          calibration_length = optional(number)
+          algorithm          = optional(string)
+        }))
+        nvfp4 = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers     = optional(list(string))
+          calibration_data   = optional(string)
+          calibration_size   = optional(number)
+          calibration_length = optional(number)
+        }))
+        mxfp4 = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers = optional(list(string))
+        }))
+      }))
+      sharding = optional(object({
+        fast_load = optional(object({ tensor_parallel_degree = optional(number) }))
+      }))
+      speculative_decoding = optional(object({
+        sagemaker_draft = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+        }))
+        jumpstart_draft = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+          model_id               = string
+          version                = optional(string)
+          accept_eula            = optional(bool)
+        }))
+        custom_draft = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+          model = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          uri         = optional(string)
+          accept_eula = optional(bool)
+        }))
+        eagle = optional(object({
+          tensor_parallel_degree = optional(number)
+          training_data = optional(object({
+            value              = optional(string)
+            uri                = optional(string)
+            period             = optional(string)
+            requests           = optional(bool)
+            responses          = optional(bool)
+            encryption_key_arn = optional(string)
+          }))
+          speculative_tokens = optional(number)
+        }))
+        ngram = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+          prompt_lookup_max      = optional(number)
+        }))
+        speculator = optional(object({
+          tensor_parallel_degree = optional(number)
+          model = object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          })
+          method             = optional(string)
+          speculative_tokens = optional(number)
+        }))
+        mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
+      }))
+      pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+      medusa = optional(object({
+        tensor_parallel_degree = optional(number)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+        training_data   = string
+        validation_data = optional(string)
+        hyperparameters = optional(map(string))
+        heads           = optional(number)
+        layers          = optional(number)
+        base = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          training_data   = string
+          validation_data = optional(string)
+          hyperparameters = optional(map(string))
+          method          = optional(string)
+        }))
+      }))
+      fine_tune = optional(object({
+        tensor_parallel_degree = optional(number)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+        training_data   = string
+        validation_data = optional(string)
+        hyperparameters = optional(map(string))
+        method          = optional(string)
+      }))
+    }))
+    instance_type = string
+    artifact_key  = string
+    artifact_store = object({
+      value       = optional(string)
+      from_bucket = optional(object({ bucket = string, encryption_key = optional(string), read_only = optional(bool) }))
+    })
+    environment = optional(map(string))
+    server = optional(object({
+      vllm = optional(object({
+        container_version       = optional(string)
+        context_length          = optional(number)
+        max_concurrent_requests = optional(number)
+        prefix_caching          = optional(bool)
+        chunked_prefill         = optional(bool)
+        reasoning_parser        = optional(string)
+        tool_call_parser        = optional(string)
+        adapters = optional(object({
+          max_loaded = optional(number)
+          max_cached = optional(number)
+          max_rank   = optional(number)
+        }))
+      }))
+      sglang = optional(object({
+        container_version       = optional(string)
+        context_length          = optional(number)
+        max_concurrent_requests = optional(number)
+        prefix_caching          = optional(bool)
+        chunked_prefill         = optional(bool)
+        reasoning_parser        = optional(string)
+        tool_call_parser        = optional(string)
+        adapters = optional(object({
+          max_loaded = optional(number)
+          max_cached = optional(number)
+          max_rank   = optional(number)
+        }))
+      }))
+      lmi = optional(object({
+        container_version       = optional(string)
+        context_length          = optional(number)
+        max_concurrent_requests = optional(number)
+        prefix_caching          = optional(bool)
+        chunked_prefill         = optional(bool)
+        reasoning_parser        = optional(string)
+        tool_call_parser        = optional(string)
+        adapters = optional(object({
+          max_loaded = optional(number)
+          max_cached = optional(number)
+          max_rank   = optional(number)
+        }))
+      }))
+      text_generation_inference = optional(object({ container_version = optional(string) }))
+    }))
+    accelerator_partition = optional(string)
+    network = optional(object({
+      vpc             = optional(object({ vpc_id = string, subnet_ids = list(string) }))
+      security_groups = optional(list(string))
+      isolation       = optional(bool)
+    }))
+    role = optional(string)
+  }))
+  default = null
+}
+
+variable "endpoints" {
+  description = <<-EOT
+    OptimizedEndpoint constructs by their ids.
+
+    - `model`: The source of the weights. Default: no model; `add_component` adds models.
+    - `techniques`: The techniques to apply, in order.
+    - `instance_type`: The endpoint's instance type, for instance `ml.g5.12xlarge`.
+    - `instance_pools`: Instead of `techniques` and `instance_type`, up to five instance types with the techniques for each, the preferred one first. SageMaker launches instances of the first type that has capacity.
+    - `objectives`: Instead of `techniques` and `instance_type`, what the endpoint has to do. Recipe, instance types, their number and the target of scaling are those of the choice that the lock file has for it.
+    - `artifact_store`: The store of the artifacts; a read-only one requires `artifact_key`. Default: one store for the whole stack.
+    - `artifact_key`: The key of an artifact in `artifact_store`, 64 hexadecimal digits, of the last job if the recipe has several; may be a token. No job runs then, and the deployment fails if the store has no such artifact. Default: jobs create the artifacts that the store does not have.
+    - `environment`: Further environment variables of the model's container. Default: none.
+    - `server`: What serves the model, with its settings. Default: vLLM, unless a technique needs another server.
+    - `inference_component`: Whether the model is served as an inference component: others can be added then, it scales by copies, also to zero, and requests name it. `ComponentOptions(...)` is yes, with these options. Default: only if a technique requires it.
+    - `variant`: The production variant: its instances, time limits and routing. Default: one instance.
+    - `jobs`: The role and the maximum runtime of optimization and training jobs, and how long the deployment waits for them.
+    - `monitoring`: The alarms and their actions, further metrics, and the price that the dashboard calculates costs with. Default: alarms without actions.
+    - `update_policy`: How the endpoint is updated to a changed configuration, and what rolls the update back. Default: all at once, with the old fleet kept for 10 minutes.
+    - `async_inference`: Settings of asynchronous inference, which queues requests and writes responses to S3. Default: synchronous inference.
+    - `data_capture`: Settings of the capture of requests and responses in S3. Default: no capture.
+    - `endpoint_name`: The endpoint's name. Default: generated from the stack's name and the endpoint's path in it.
+    - `encryption_key`: The KMS key of the instances' volumes, for types without NVMe disks. Default: SageMaker's.
+    - `network`: The VPC that jobs and model reach the network through, and whether the model's container is isolated from the network. Default: no VPC, and isolation wherever the techniques allow it.
+    - `role`: The role that SageMaker assumes for the model, and for jobs without a role of their own. Default: one role for all models of the stack, which may write nothing.
+    - `removal_policy`: Whether endpoint, configuration and model are deleted with their stack. Default: they are.
+    - `components`: Serve one more model on the endpoint's instances.
+    - `evaluations`: Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
+    - `acknowledge`: Accept the findings of a rule in a construct and below it, for a reason.
+  EOT
+  type = map(object({
+    model = optional(object({
+      huggingface = optional(object({
+        model_id           = string
+        revision           = optional(string)
+        token_secret_arn   = optional(string)
+        encryption_key_arn = optional(string)
+        allow_pickle       = optional(bool)
+        allow_code         = optional(bool)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+      }))
+      jumpstart = optional(object({ model_id = string, version = optional(string), accept_eula = optional(bool) }))
+      s3 = optional(object({
+        uri                = string
+        accept_eula        = optional(bool)
+        encryption_key_arn = optional(string)
+        manifest_uri       = optional(string)
+        manifest_etag      = optional(string)
+      }))
+    }))
+    techniques = optional(list(object({
+      compilation = optional(object({
+        neuron = optional(object({
+          tensor_parallel_degree  = optional(number)
+          dtype                   = optional(string)
+          maximum_batch_size      = optional(number)
+          optimize_level          = optional(number)
+          maximum_sequence_length = optional(number)
+        }))
+        tensorrt_llm = optional(object({
+          tensor_parallel_degree = optional(number)
+          maximum_input_length   = optional(number)
+          maximum_output_length  = optional(number)
+          maximum_batch_size     = optional(number)
+        }))
+      }))
+      kv_cache = optional(object({
+        fp8 = optional(object({ tensor_parallel_degree = optional(number) }))
+      }))
+      quantization = optional(object({
+        awq = optional(object({
+          tensor_parallel_degree = optional(number)
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          group_size     = optional(number)
+          ignored_layers = optional(list(string))
+        }))
+        fp8 = optional(object({
+          tensor_parallel_degree = optional(number)
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          scheme             = optional(string)
+          ignored_layers     = optional(list(string))
+          calibration_size   = optional(number)
+          calibration_length = optional(number)
+        }))
+        smoothquant = optional(object({
+          tensor_parallel_degree = optional(number)
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          alpha            = optional(number)
+          per_token        = optional(bool)
+          per_channel      = optional(bool)
+          calibration_size = optional(number)
+        }))
+        fp8_block = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers = optional(list(string))
+        }))
+        fp8_dynamic = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers = optional(list(string))
+        }))
+        w4a16 = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers     = optional(list(string))
+          calibration_data   = optional(string)
+          calibration_size   = optional(number)
+          calibration_length = optional(number)
+          algorithm          = optional(string)
+        }))
+        nvfp4 = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers     = optional(list(string))
+          calibration_data   = optional(string)
+          calibration_size   = optional(number)
+          calibration_length = optional(number)
+        }))
+        mxfp4 = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          checkpoint = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          ignored_layers = optional(list(string))
+        }))
+      }))
+      sharding = optional(object({
+        fast_load = optional(object({ tensor_parallel_degree = optional(number) }))
+      }))
+      speculative_decoding = optional(object({
+        sagemaker_draft = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+        }))
+        jumpstart_draft = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+          model_id               = string
+          version                = optional(string)
+          accept_eula            = optional(bool)
+        }))
+        custom_draft = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+          model = optional(object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          }))
+          uri         = optional(string)
+          accept_eula = optional(bool)
+        }))
+        eagle = optional(object({
+          tensor_parallel_degree = optional(number)
+          training_data = optional(object({
+            value              = optional(string)
+            uri                = optional(string)
+            period             = optional(string)
+            requests           = optional(bool)
+            responses          = optional(bool)
+            encryption_key_arn = optional(string)
+          }))
+          speculative_tokens = optional(number)
+        }))
+        ngram = optional(object({
+          tensor_parallel_degree = optional(number)
+          speculative_tokens     = optional(number)
+          prompt_lookup_max      = optional(number)
+        }))
+        speculator = optional(object({
+          tensor_parallel_degree = optional(number)
+          model = object({
+            huggingface = optional(object({
+              model_id           = string
+              revision           = optional(string)
+              token_secret_arn   = optional(string)
+              encryption_key_arn = optional(string)
+              allow_pickle       = optional(bool)
+              allow_code         = optional(bool)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+            }))
+            jumpstart = optional(object({
+              model_id    = string
+              version     = optional(string)
+              accept_eula = optional(bool)
+            }))
+            s3 = optional(object({
+              uri                = string
+              accept_eula        = optional(bool)
+              encryption_key_arn = optional(string)
+              manifest_uri       = optional(string)
+              manifest_etag      = optional(string)
+            }))
+          })
+          method             = optional(string)
+          speculative_tokens = optional(number)
+        }))
+        mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
+      }))
+      pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+      medusa = optional(object({
+        tensor_parallel_degree = optional(number)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+        training_data   = string
+        validation_data = optional(string)
+        hyperparameters = optional(map(string))
+        heads           = optional(number)
+        layers          = optional(number)
+        base = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          training_data   = string
+          validation_data = optional(string)
+          hyperparameters = optional(map(string))
+          method          = optional(string)
+        }))
+      }))
+      fine_tune = optional(object({
+        tensor_parallel_degree = optional(number)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+        training_data   = string
+        validation_data = optional(string)
+        hyperparameters = optional(map(string))
+        method          = optional(string)
+      }))
+    })))
+    instance_type = optional(string)
+    instance_pools = optional(list(object({
+      instance_type = string
+      techniques = optional(list(object({
+        compilation = optional(object({
+          neuron = optional(object({
+            tensor_parallel_degree  = optional(number)
+            dtype                   = optional(string)
+            maximum_batch_size      = optional(number)
+            optimize_level          = optional(number)
+            maximum_sequence_length = optional(number)
+          }))
+          tensorrt_llm = optional(object({
+            tensor_parallel_degree = optional(number)
+            maximum_input_length   = optional(number)
+            maximum_output_length  = optional(number)
+            maximum_batch_size     = optional(number)
+          }))
+        }))
+        kv_cache = optional(object({
+          fp8 = optional(object({ tensor_parallel_degree = optional(number) }))
+        }))
+        quantization = optional(object({
+          awq = optional(object({
+            tensor_parallel_degree = optional(number)
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            group_size     = optional(number)
+            ignored_layers = optional(list(string))
+          }))
+          fp8 = optional(object({
+            tensor_parallel_degree = optional(number)
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            scheme             = optional(string)
+            ignored_layers     = optional(list(string))
+            calibration_size   = optional(number)
+            calibration_length = optional(number)
+          }))
+          smoothquant = optional(object({
+            tensor_parallel_degree = optional(number)
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            alpha            = optional(number)
+            per_token        = optional(bool)
+            per_channel      = optional(bool)
+            calibration_size = optional(number)
+          }))
+          fp8_block = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers = optional(list(string))
+          }))
+          fp8_dynamic = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers = optional(list(string))
+          }))
+          w4a16 = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers     = optional(list(string))
+            calibration_data   = optional(string)
+            calibration_size   = optional(number)
+            calibration_length = optional(number)
+            algorithm          = optional(string)
+          }))
+          nvfp4 = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers     = optional(list(string))
+            calibration_data   = optional(string)
+            calibration_size   = optional(number)
+            calibration_length = optional(number)
+          }))
+          mxfp4 = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers = optional(list(string))
+          }))
+        }))
+        sharding = optional(object({
+          fast_load = optional(object({ tensor_parallel_degree = optional(number) }))
+        }))
+        speculative_decoding = optional(object({
+          sagemaker_draft = optional(object({
+            tensor_parallel_degree = optional(number)
+            speculative_tokens     = optional(number)
+          }))
+          jumpstart_draft = optional(object({
+            tensor_parallel_degree = optional(number)
+            speculative_tokens     = optional(number)
+            model_id               = string
+            version                = optional(string)
+            accept_eula            = optional(bool)
+          }))
+          custom_draft = optional(object({
+            tensor_parallel_degree = optional(number)
+            speculative_tokens     = optional(number)
+            model = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            uri         = optional(string)
+            accept_eula = optional(bool)
+          }))
+          eagle = optional(object({
+            tensor_parallel_degree = optional(number)
+            training_data = optional(object({
+              value              = optional(string)
+              uri                = optional(string)
+              period             = optional(string)
+              requests           = optional(bool)
+              responses          = optional(bool)
+              encryption_key_arn = optional(string)
+            }))
+            speculative_tokens = optional(number)
+          }))
+          ngram = optional(object({
+            tensor_parallel_degree = optional(number)
+            speculative_tokens     = optional(number)
+            prompt_lookup_max      = optional(number)
+          }))
+          speculator = optional(object({
+            tensor_parallel_degree = optional(number)
+            model = object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            })
+            method             = optional(string)
+            speculative_tokens = optional(number)
+          }))
+          mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
+        }))
+        pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+        medusa = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          training_data   = string
+          validation_data = optional(string)
+          hyperparameters = optional(map(string))
+          heads           = optional(number)
+          layers          = optional(number)
+          base = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            training_data   = string
+            validation_data = optional(string)
+            hyperparameters = optional(map(string))
+            method          = optional(string)
+          }))
+        }))
+        fine_tune = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          training_data   = string
+          validation_data = optional(string)
+          hyperparameters = optional(map(string))
+          method          = optional(string)
+        }))
+      })))
+      artifact_key = optional(string)
+      environment  = optional(map(string))
+      server = optional(object({
+        vllm = optional(object({
+          container_version       = optional(string)
+          context_length          = optional(number)
+          max_concurrent_requests = optional(number)
+          prefix_caching          = optional(bool)
+          chunked_prefill         = optional(bool)
+          reasoning_parser        = optional(string)
+          tool_call_parser        = optional(string)
+          adapters = optional(object({
+            max_loaded = optional(number)
+            max_cached = optional(number)
+            max_rank   = optional(number)
+          }))
+        }))
+        sglang = optional(object({
+          container_version       = optional(string)
+          context_length          = optional(number)
+          max_concurrent_requests = optional(number)
+          prefix_caching          = optional(bool)
+          chunked_prefill         = optional(bool)
+          reasoning_parser        = optional(string)
+          tool_call_parser        = optional(string)
+          adapters = optional(object({
+            max_loaded = optional(number)
+            max_cached = optional(number)
+            max_rank   = optional(number)
+          }))
+        }))
+        lmi = optional(object({
+          container_version       = optional(string)
+          context_length          = optional(number)
+          max_concurrent_requests = optional(number)
+          prefix_caching          = optional(bool)
+          chunked_prefill         = optional(bool)
+          reasoning_parser        = optional(string)
+          tool_call_parser        = optional(string)
+          adapters = optional(object({
+            max_loaded = optional(number)
+            max_cached = optional(number)
+            max_rank   = optional(number)
+          }))
+        }))
+        text_generation_inference = optional(object({ container_version = optional(string) }))
+      }))
+    })))
+    objectives = optional(object({
+      input_tokens        = number
+      output_tokens       = number
+      requests_per_second = optional(number)
+      time_to_first_token = optional(number)
+      inter_token_latency = optional(number)
+      max_price_per_hour  = optional(number)
+      quality             = optional(string)
+      confidence          = optional(number)
+    }))
+    artifact_store = optional(object({
+      value       = optional(string)
+      from_bucket = optional(object({ bucket = string, encryption_key = optional(string), read_only = optional(bool) }))
+    }))
+    artifact_key = optional(string)
+    environment  = optional(map(string))
+    server = optional(object({
+      vllm = optional(object({
+        container_version       = optional(string)
+        context_length          = optional(number)
+        max_concurrent_requests = optional(number)
+        prefix_caching          = optional(bool)
+        chunked_prefill         = optional(bool)
+        reasoning_parser        = optional(string)
+        tool_call_parser        = optional(string)
+        adapters = optional(object({
+          max_loaded = optional(number)
+          max_cached = optional(number)
+          max_rank   = optional(number)
+        }))
+      }))
+      sglang = optional(object({
+        container_version       = optional(string)
+        context_length          = optional(number)
+        max_concurrent_requests = optional(number)
+        prefix_caching          = optional(bool)
+        chunked_prefill         = optional(bool)
+        reasoning_parser        = optional(string)
+        tool_call_parser        = optional(string)
+        adapters = optional(object({
+          max_loaded = optional(number)
+          max_cached = optional(number)
+          max_rank   = optional(number)
+        }))
+      }))
+      lmi = optional(object({
+        container_version       = optional(string)
+        context_length          = optional(number)
+        max_concurrent_requests = optional(number)
+        prefix_caching          = optional(bool)
+        chunked_prefill         = optional(bool)
+        reasoning_parser        = optional(string)
+        tool_call_parser        = optional(string)
+        adapters = optional(object({
+          max_loaded = optional(number)
+          max_cached = optional(number)
+          max_rank   = optional(number)
+        }))
+      }))
+      text_generation_inference = optional(object({ container_version = optional(string) }))
+    }))
+    inference_component = optional(object({
+      value      = optional(bool)
+      cpu_cores  = optional(number)
+      max_memory = optional(string)
+      caching    = optional(bool)
+      placement = optional(object({
+        spread  = optional(object({ max_zone_imbalance = optional(number) }))
+        binpack = optional(object({ max_zone_imbalance = optional(number) }))
+      }))
+      accelerator_partition = optional(string)
+    }))
+    variant = optional(object({
+      name                        = optional(string)
+      initial_instance_count      = optional(number)
+      min_instance_count          = optional(number)
+      max_instance_count          = optional(number)
+      inference_ami_version       = optional(string)
+      capacity_reservation        = optional(object({ arn = string }))
+      container_startup_timeout   = optional(string)
+      model_data_download_timeout = optional(string)
+      instance_provision_timeout  = optional(string)
+      volume_size                 = optional(string)
+      routing = optional(object({
+        least_outstanding_requests = optional(object({}))
+        random                     = optional(object({}))
+        prefix_aware               = optional(object({ prefix_length = optional(number), concurrency_threshold = optional(number) }))
+        kv_aware                   = optional(object({}))
+      }))
+      scale_in = optional(object({
+        idle_release  = optional(object({}))
+        consolidation = optional(object({ max_step_size = optional(number), cooldown_minutes = optional(number) }))
+      }))
+      ssm_access             = optional(bool)
+      core_dumps             = optional(object({ bucket = string, prefix = optional(string), encryption_key = optional(string) }))
+      accelerator_partitions = optional(list(string))
+      existing_configuration = optional(string)
+    }))
+    jobs = optional(object({
+      role                 = optional(string)
+      max_runtime          = optional(string)
+      max_pending          = optional(string)
+      capacity_reservation = optional(object({ arn = string }))
+      timeout              = optional(string)
+    }))
+    monitoring = optional(object({
+      alarms = optional(object({
+        value = optional(string)
+        error_rate = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        latency = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        time_to_first_token = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        queue = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        kv_cache = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        acceptance_length = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        acceptance_decay = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        saturation = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        zero_capacity = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        disk = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        failed_job = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+        stale_evaluation = optional(object({
+          value               = optional(bool)
+          threshold           = optional(number)
+          period_seconds      = optional(number)
+          evaluation_periods  = optional(number)
+          datapoints_to_alarm = optional(number)
+          minimum_count       = optional(number)
+          actions_enabled     = optional(bool)
+        }))
+      }))
+      alarm_actions = optional(list(string))
+      ok_actions    = optional(list(string))
+      observability = optional(object({
+        frequency_seconds = optional(number)
+        enhanced          = optional(bool)
+        detailed          = optional(bool)
+      }))
+      instance_price_per_hour = optional(number)
+      discount                = optional(number)
+      speculation_cure = optional(object({
+        restart        = optional(object({ at_most_every_hours = optional(number) }))
+        shorter_drafts = optional(object({ speculative_tokens = number }))
+        drafts_off     = optional(object({}))
+        train_anew     = optional(object({}))
+      }))
+      runbook = optional(string)
+    }))
+    update_policy = optional(object({
+      all_at_once = optional(object({
+        bake_time       = optional(string)
+        timeout         = optional(string)
+        rollback_alarms = optional(list(string))
+      }))
+      canary = optional(object({
+        bake_time        = optional(string)
+        timeout          = optional(string)
+        rollback_alarms  = optional(list(string))
+        percent          = optional(number)
+        instances        = optional(number)
+        termination_wait = optional(string)
+      }))
+      linear = optional(object({
+        bake_time        = optional(string)
+        timeout          = optional(string)
+        rollback_alarms  = optional(list(string))
+        percent          = optional(number)
+        instances        = optional(number)
+        termination_wait = optional(string)
+      }))
+      rolling = optional(object({
+        percent          = optional(number)
+        instances        = optional(number)
+        rollback_percent = optional(number)
+        bake_time        = optional(string)
+        timeout          = optional(string)
+        rollback_alarms  = optional(list(string))
+      }))
+    }))
+    async_inference = optional(object({
+      bucket                                  = string
+      prefix                                  = optional(string)
+      input_bucket                            = optional(string)
+      max_concurrent_invocations_per_instance = optional(number)
+      success_topic                           = optional(string)
+      error_topic                             = optional(string)
+      include_responses_in                    = optional(list(string))
+      encryption_key                          = optional(string)
+    }))
+    data_capture = optional(object({
+      bucket              = string
+      prefix              = optional(string)
+      sampling_percentage = optional(number)
+      requests            = optional(bool)
+      responses           = optional(bool)
+      encryption_key      = optional(string)
+      json_content_types  = optional(list(string))
+    }))
+    endpoint_name  = optional(string)
+    encryption_key = optional(string)
+    network = optional(object({
+      vpc             = optional(object({ vpc_id = string, subnet_ids = list(string) }))
+      security_groups = optional(list(string))
+      isolation       = optional(bool)
+    }))
+    role           = optional(string)
+    removal_policy = optional(string)
+    components = optional(map(object({
+      model = object({
+        huggingface = optional(object({
+          model_id           = string
+          revision           = optional(string)
+          token_secret_arn   = optional(string)
+          encryption_key_arn = optional(string)
+          allow_pickle       = optional(bool)
+          allow_code         = optional(bool)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+        }))
+        jumpstart = optional(object({ model_id = string, version = optional(string), accept_eula = optional(bool) }))
+        s3 = optional(object({
+          uri                = string
+          accept_eula        = optional(bool)
+          encryption_key_arn = optional(string)
+          manifest_uri       = optional(string)
+          manifest_etag      = optional(string)
+        }))
+      })
+      techniques = optional(list(object({
+        compilation = optional(object({
+          neuron = optional(object({
+            tensor_parallel_degree  = optional(number)
+            dtype                   = optional(string)
+            maximum_batch_size      = optional(number)
+            optimize_level          = optional(number)
+            maximum_sequence_length = optional(number)
+          }))
+          tensorrt_llm = optional(object({
+            tensor_parallel_degree = optional(number)
+            maximum_input_length   = optional(number)
+            maximum_output_length  = optional(number)
+            maximum_batch_size     = optional(number)
+          }))
+        }))
+        kv_cache = optional(object({
+          fp8 = optional(object({ tensor_parallel_degree = optional(number) }))
+        }))
+        quantization = optional(object({
+          awq = optional(object({
+            tensor_parallel_degree = optional(number)
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            group_size     = optional(number)
+            ignored_layers = optional(list(string))
+          }))
+          fp8 = optional(object({
+            tensor_parallel_degree = optional(number)
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            scheme             = optional(string)
+            ignored_layers     = optional(list(string))
+            calibration_size   = optional(number)
+            calibration_length = optional(number)
+          }))
+          smoothquant = optional(object({
+            tensor_parallel_degree = optional(number)
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            alpha            = optional(number)
+            per_token        = optional(bool)
+            per_channel      = optional(bool)
+            calibration_size = optional(number)
+          }))
+          fp8_block = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers = optional(list(string))
+          }))
+          fp8_dynamic = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers = optional(list(string))
+          }))
+          w4a16 = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers     = optional(list(string))
+            calibration_data   = optional(string)
+            calibration_size   = optional(number)
+            calibration_length = optional(number)
+            algorithm          = optional(string)
+          }))
+          nvfp4 = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers     = optional(list(string))
+            calibration_data   = optional(string)
+            calibration_size   = optional(number)
+            calibration_length = optional(number)
+          }))
+          mxfp4 = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            checkpoint = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            ignored_layers = optional(list(string))
+          }))
+        }))
+        sharding = optional(object({
+          fast_load = optional(object({ tensor_parallel_degree = optional(number) }))
+        }))
+        speculative_decoding = optional(object({
+          sagemaker_draft = optional(object({
+            tensor_parallel_degree = optional(number)
+            speculative_tokens     = optional(number)
+          }))
+          jumpstart_draft = optional(object({
+            tensor_parallel_degree = optional(number)
+            speculative_tokens     = optional(number)
+            model_id               = string
+            version                = optional(string)
+            accept_eula            = optional(bool)
+          }))
+          custom_draft = optional(object({
+            tensor_parallel_degree = optional(number)
+            speculative_tokens     = optional(number)
+            model = optional(object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            }))
+            uri         = optional(string)
+            accept_eula = optional(bool)
+          }))
+          eagle = optional(object({
+            tensor_parallel_degree = optional(number)
+            training_data = optional(object({
+              value              = optional(string)
+              uri                = optional(string)
+              period             = optional(string)
+              requests           = optional(bool)
+              responses          = optional(bool)
+              encryption_key_arn = optional(string)
+            }))
+            speculative_tokens = optional(number)
+          }))
+          ngram = optional(object({
+            tensor_parallel_degree = optional(number)
+            speculative_tokens     = optional(number)
+            prompt_lookup_max      = optional(number)
+          }))
+          speculator = optional(object({
+            tensor_parallel_degree = optional(number)
+            model = object({
+              huggingface = optional(object({
+                model_id           = string
+                revision           = optional(string)
+                token_secret_arn   = optional(string)
+                encryption_key_arn = optional(string)
+                allow_pickle       = optional(bool)
+                allow_code         = optional(bool)
+                compute = optional(object({
+                  instance_type      = optional(string)
+                  instance_count     = optional(number)
+                  volume_size_gb     = optional(number)
+                  spot               = optional(bool)
+                  spot_wait_seconds  = optional(number)
+                  keep_alive_seconds = optional(number)
+                  environment        = optional(map(string))
+                }))
+              }))
+              jumpstart = optional(object({
+                model_id    = string
+                version     = optional(string)
+                accept_eula = optional(bool)
+              }))
+              s3 = optional(object({
+                uri                = string
+                accept_eula        = optional(bool)
+                encryption_key_arn = optional(string)
+                manifest_uri       = optional(string)
+                manifest_etag      = optional(string)
+              }))
+            })
+            method             = optional(string)
+            speculative_tokens = optional(number)
+          }))
+          mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
+        }))
+        pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+        medusa = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          training_data   = string
+          validation_data = optional(string)
+          hyperparameters = optional(map(string))
+          heads           = optional(number)
+          layers          = optional(number)
+          base = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            training_data   = string
+            validation_data = optional(string)
+            hyperparameters = optional(map(string))
+            method          = optional(string)
+          }))
+        }))
+        fine_tune = optional(object({
+          tensor_parallel_degree = optional(number)
+          compute = optional(object({
+            instance_type      = optional(string)
+            instance_count     = optional(number)
+            volume_size_gb     = optional(number)
+            spot               = optional(bool)
+            spot_wait_seconds  = optional(number)
+            keep_alive_seconds = optional(number)
+            environment        = optional(map(string))
+          }))
+          training_data   = string
+          validation_data = optional(string)
+          hyperparameters = optional(map(string))
+          method          = optional(string)
+        }))
+      })))
+      instance_pools = optional(list(object({
+        instance_type = string
+        techniques = optional(list(object({
+          compilation = optional(object({
+            neuron = optional(object({
+              tensor_parallel_degree  = optional(number)
+              dtype                   = optional(string)
+              maximum_batch_size      = optional(number)
+              optimize_level          = optional(number)
+              maximum_sequence_length = optional(number)
+            }))
+            tensorrt_llm = optional(object({
+              tensor_parallel_degree = optional(number)
+              maximum_input_length   = optional(number)
+              maximum_output_length  = optional(number)
+              maximum_batch_size     = optional(number)
+            }))
+          }))
+          kv_cache = optional(object({
+            fp8 = optional(object({ tensor_parallel_degree = optional(number) }))
+          }))
+          quantization = optional(object({
+            awq = optional(object({
+              tensor_parallel_degree = optional(number)
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              group_size     = optional(number)
+              ignored_layers = optional(list(string))
+            }))
+            fp8 = optional(object({
+              tensor_parallel_degree = optional(number)
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              scheme             = optional(string)
+              ignored_layers     = optional(list(string))
+              calibration_size   = optional(number)
+              calibration_length = optional(number)
+            }))
+            smoothquant = optional(object({
+              tensor_parallel_degree = optional(number)
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              alpha            = optional(number)
+              per_token        = optional(bool)
+              per_channel      = optional(bool)
+              calibration_size = optional(number)
+            }))
+            fp8_block = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers = optional(list(string))
+            }))
+            fp8_dynamic = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers = optional(list(string))
+            }))
+            w4a16 = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers     = optional(list(string))
+              calibration_data   = optional(string)
+              calibration_size   = optional(number)
+              calibration_length = optional(number)
+              algorithm          = optional(string)
+            }))
+            nvfp4 = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers     = optional(list(string))
+              calibration_data   = optional(string)
+              calibration_size   = optional(number)
+              calibration_length = optional(number)
+            }))
+            mxfp4 = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers = optional(list(string))
+            }))
+          }))
+          sharding = optional(object({
+            fast_load = optional(object({ tensor_parallel_degree = optional(number) }))
+          }))
+          speculative_decoding = optional(object({
+            sagemaker_draft = optional(object({
+              tensor_parallel_degree = optional(number)
+              speculative_tokens     = optional(number)
+            }))
+            jumpstart_draft = optional(object({
+              tensor_parallel_degree = optional(number)
+              speculative_tokens     = optional(number)
+              model_id               = string
+              version                = optional(string)
+              accept_eula            = optional(bool)
+            }))
+            custom_draft = optional(object({
+              tensor_parallel_degree = optional(number)
+              speculative_tokens     = optional(number)
+              model = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              uri         = optional(string)
+              accept_eula = optional(bool)
+            }))
+            eagle = optional(object({
+              tensor_parallel_degree = optional(number)
+              training_data = optional(object({
+                value              = optional(string)
+                uri                = optional(string)
+                period             = optional(string)
+                requests           = optional(bool)
+                responses          = optional(bool)
+                encryption_key_arn = optional(string)
+              }))
+              speculative_tokens = optional(number)
+            }))
+            ngram = optional(object({
+              tensor_parallel_degree = optional(number)
+              speculative_tokens     = optional(number)
+              prompt_lookup_max      = optional(number)
+            }))
+            speculator = optional(object({
+              tensor_parallel_degree = optional(number)
+              model = object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              })
+              method             = optional(string)
+              speculative_tokens = optional(number)
+            }))
+            mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
+          }))
+          pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+          medusa = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            training_data   = string
+            validation_data = optional(string)
+            hyperparameters = optional(map(string))
+            heads           = optional(number)
+            layers          = optional(number)
+            base = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              training_data   = string
+              validation_data = optional(string)
+              hyperparameters = optional(map(string))
+              method          = optional(string)
+            }))
+          }))
+          fine_tune = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            training_data   = string
+            validation_data = optional(string)
+            hyperparameters = optional(map(string))
+            method          = optional(string)
+          }))
+        })))
+        artifact_key = optional(string)
+        environment  = optional(map(string))
+        server = optional(object({
+          vllm = optional(object({
+            container_version       = optional(string)
+            context_length          = optional(number)
+            max_concurrent_requests = optional(number)
+            prefix_caching          = optional(bool)
+            chunked_prefill         = optional(bool)
+            reasoning_parser        = optional(string)
+            tool_call_parser        = optional(string)
+            adapters = optional(object({
+              max_loaded = optional(number)
+              max_cached = optional(number)
+              max_rank   = optional(number)
+            }))
+          }))
+          sglang = optional(object({
+            container_version       = optional(string)
+            context_length          = optional(number)
+            max_concurrent_requests = optional(number)
+            prefix_caching          = optional(bool)
+            chunked_prefill         = optional(bool)
+            reasoning_parser        = optional(string)
+            tool_call_parser        = optional(string)
+            adapters = optional(object({
+              max_loaded = optional(number)
+              max_cached = optional(number)
+              max_rank   = optional(number)
+            }))
+          }))
+          lmi = optional(object({
+            container_version       = optional(string)
+            context_length          = optional(number)
+            max_concurrent_requests = optional(number)
+            prefix_caching          = optional(bool)
+            chunked_prefill         = optional(bool)
+            reasoning_parser        = optional(string)
+            tool_call_parser        = optional(string)
+            adapters = optional(object({
+              max_loaded = optional(number)
+              max_cached = optional(number)
+              max_rank   = optional(number)
+            }))
+          }))
+          text_generation_inference = optional(object({ container_version = optional(string) }))
+        }))
+      })))
+      accelerators = optional(number)
+      server = optional(object({
+        vllm = optional(object({
+          container_version       = optional(string)
+          context_length          = optional(number)
+          max_concurrent_requests = optional(number)
+          prefix_caching          = optional(bool)
+          chunked_prefill         = optional(bool)
+          reasoning_parser        = optional(string)
+          tool_call_parser        = optional(string)
+          adapters = optional(object({
+            max_loaded = optional(number)
+            max_cached = optional(number)
+            max_rank   = optional(number)
+          }))
+        }))
+        sglang = optional(object({
+          container_version       = optional(string)
+          context_length          = optional(number)
+          max_concurrent_requests = optional(number)
+          prefix_caching          = optional(bool)
+          chunked_prefill         = optional(bool)
+          reasoning_parser        = optional(string)
+          tool_call_parser        = optional(string)
+          adapters = optional(object({
+            max_loaded = optional(number)
+            max_cached = optional(number)
+            max_rank   = optional(number)
+          }))
+        }))
+        lmi = optional(object({
+          container_version       = optional(string)
+          context_length          = optional(number)
+          max_concurrent_requests = optional(number)
+          prefix_caching          = optional(bool)
+          chunked_prefill         = optional(bool)
+          reasoning_parser        = optional(string)
+          tool_call_parser        = optional(string)
+          adapters = optional(object({
+            max_loaded = optional(number)
+            max_cached = optional(number)
+            max_rank   = optional(number)
+          }))
+        }))
+        text_generation_inference = optional(object({ container_version = optional(string) }))
+      }))
+      artifact_key = optional(string)
+      copies       = optional(number)
+      environment  = optional(map(string))
+      memory       = optional(string)
+      options = optional(object({
+        cpu_cores  = optional(number)
+        max_memory = optional(string)
+        caching    = optional(bool)
+        placement = optional(object({
+          spread  = optional(object({ max_zone_imbalance = optional(number) }))
+          binpack = optional(object({ max_zone_imbalance = optional(number) }))
+        }))
+        accelerator_partition = optional(string)
+      }))
+      component_name = optional(string)
+      existing_model = optional(string)
+      adapters       = optional(map(object({ artifact_uri = string, adapter_name = optional(string) })))
+      scaling = optional(object({
+        max_capacity = optional(number)
+        min_capacity = optional(number)
+        on_concurrency = optional(object({
+          target             = optional(number)
+          policy_name        = optional(string)
+          scale_in_cooldown  = optional(string)
+          scale_out_cooldown = optional(string)
+          disable_scale_in   = optional(bool)
+        }))
+        on_invocations = optional(object({
+          target             = optional(number)
+          request_seconds    = optional(number)
+          policy_name        = optional(string)
+          scale_in_cooldown  = optional(string)
+          scale_out_cooldown = optional(string)
+          disable_scale_in   = optional(bool)
+        }))
+        on_backlog = optional(object({
+          target             = optional(number)
+          policy_name        = optional(string)
+          scale_in_cooldown  = optional(string)
+          scale_out_cooldown = optional(string)
+          disable_scale_in   = optional(bool)
+        }))
+        on_time_to_first_token = optional(object({
+          target             = number
+          quantile           = optional(number)
+          policy_name        = optional(string)
+          scale_in_cooldown  = optional(string)
+          scale_out_cooldown = optional(string)
+          disable_scale_in   = optional(bool)
+        }))
+        on_kv_cache = optional(object({
+          target             = number
+          policy_name        = optional(string)
+          scale_in_cooldown  = optional(string)
+          scale_out_cooldown = optional(string)
+          disable_scale_in   = optional(bool)
+        }))
+        on_queue = optional(object({
+          target             = number
+          policy_name        = optional(string)
+          scale_in_cooldown  = optional(string)
+          scale_out_cooldown = optional(string)
+          disable_scale_in   = optional(bool)
+        }))
+        on_tokens_per_second = optional(object({
+          target             = number
+          policy_name        = optional(string)
+          scale_in_cooldown  = optional(string)
+          scale_out_cooldown = optional(string)
+          disable_scale_in   = optional(bool)
+        }))
+        on_metric = optional(map(object({
+          metric             = string
+          target             = number
+          policy_name        = optional(string)
+          scale_in_cooldown  = optional(string)
+          scale_out_cooldown = optional(string)
+          disable_scale_in   = optional(bool)
+        })))
+        on_steps = optional(map(object({
+          metric                   = string
+          steps                    = list(object({ change = number, lower = optional(number), upper = optional(number) }))
+          adjustment               = optional(string)
+          cooldown                 = optional(string)
+          min_adjustment_magnitude = optional(number)
+          evaluation_periods       = optional(number)
+          datapoints_to_alarm      = optional(number)
+        })))
+        on_schedule = optional(map(object({
+          schedule     = string
+          min_capacity = optional(number)
+          max_capacity = optional(number)
+          time_zone    = optional(string)
+          start        = optional(string)
+          end          = optional(string)
+        })))
+        stop_on = optional(object({
+          schedule  = string
+          id        = optional(string)
+          time_zone = optional(string)
+          start     = optional(string)
+          end       = optional(string)
+        }))
+        start_on = optional(object({
+          schedule     = string
+          id           = optional(string)
+          min_capacity = optional(number)
+          max_capacity = optional(number)
+          time_zone    = optional(string)
+          start        = optional(string)
+          end          = optional(string)
+        }))
+      }))
+      evaluations = optional(map(object({
+        workload = optional(object({
+          concurrency             = optional(list(number))
+          input_tokens            = optional(number)
+          input_tokens_stddev     = optional(number)
+          output_tokens           = optional(number)
+          output_tokens_stddev    = optional(number)
+          prompts                 = optional(string)
+          requests                = optional(number)
+          duration_seconds        = optional(number)
+          warmup_requests         = optional(number)
+          tokenizer               = optional(string)
+          token_secret_arn        = optional(string)
+          request_timeout_seconds = optional(number)
+          seed                    = optional(number)
+        }))
+        after_deployment        = optional(bool)
+        schedule                = optional(string)
+        baseline                = optional(object({ label = string, served = string, instance_price_per_hour = optional(number) }))
+        instance_price_per_hour = optional(number)
+        discount                = optional(number)
+        timeout                 = optional(string)
+        require = optional(object({
+          at_concurrency     = optional(number)
+          max_regression     = optional(number)
+          regression_metrics = optional(list(string))
+          quality = optional(object({
+            prompts        = string
+            min_identical  = optional(number)
+            max_difference = optional(number)
+            max_tokens     = optional(number)
+            most_prompts   = optional(number)
+          }))
+          forecast                             = optional(bool)
+          mean_ttft_ms                         = optional(number)
+          p50_ttft_ms                          = optional(number)
+          p90_ttft_ms                          = optional(number)
+          p99_ttft_ms                          = optional(number)
+          mean_itl_ms                          = optional(number)
+          p50_itl_ms                           = optional(number)
+          p90_itl_ms                           = optional(number)
+          p99_itl_ms                           = optional(number)
+          mean_client_latency_ms               = optional(number)
+          p50_client_latency_ms                = optional(number)
+          p90_client_latency_ms                = optional(number)
+          p99_client_latency_ms                = optional(number)
+          min_output_tokens_per_second         = optional(number)
+          min_total_throughput                 = optional(number)
+          min_acceptance_length                = optional(number)
+          max_error_rate                       = optional(number)
+          max_price_per_million_input_tokens   = optional(number)
+          max_price_per_million_output_tokens  = optional(number)
+          max_blended_price_per_million_tokens = optional(number)
+        }))
+      })))
+    })))
+    scaling = optional(object({
+      max_capacity = optional(number)
+      min_capacity = optional(number)
+      on_concurrency = optional(object({
+        target             = optional(number)
+        policy_name        = optional(string)
+        scale_in_cooldown  = optional(string)
+        scale_out_cooldown = optional(string)
+        disable_scale_in   = optional(bool)
+      }))
+      on_invocations = optional(object({
+        target             = optional(number)
+        request_seconds    = optional(number)
+        policy_name        = optional(string)
+        scale_in_cooldown  = optional(string)
+        scale_out_cooldown = optional(string)
+        disable_scale_in   = optional(bool)
+      }))
+      on_backlog = optional(object({
+        target             = optional(number)
+        policy_name        = optional(string)
+        scale_in_cooldown  = optional(string)
+        scale_out_cooldown = optional(string)
+        disable_scale_in   = optional(bool)
+      }))
+      on_time_to_first_token = optional(object({
+        target             = number
+        quantile           = optional(number)
+        policy_name        = optional(string)
+        scale_in_cooldown  = optional(string)
+        scale_out_cooldown = optional(string)
+        disable_scale_in   = optional(bool)
+      }))
+      on_kv_cache = optional(object({
+        target             = number
+        policy_name        = optional(string)
+        scale_in_cooldown  = optional(string)
+        scale_out_cooldown = optional(string)
+        disable_scale_in   = optional(bool)
+      }))
+      on_queue = optional(object({
+        target             = number
+        policy_name        = optional(string)
+        scale_in_cooldown  = optional(string)
+        scale_out_cooldown = optional(string)
+        disable_scale_in   = optional(bool)
+      }))
+      on_tokens_per_second = optional(object({
+        target             = number
+        policy_name        = optional(string)
+        scale_in_cooldown  = optional(string)
+        scale_out_cooldown = optional(string)
+        disable_scale_in   = optional(bool)
+      }))
+      on_metric = optional(map(object({
+        metric             = string
+        target             = number
+        policy_name        = optional(string)
+        scale_in_cooldown  = optional(string)
+        scale_out_cooldown = optional(string)
+        disable_scale_in   = optional(bool)
+      })))
+      on_steps = optional(map(object({
+        metric                   = string
+        steps                    = list(object({ change = number, lower = optional(number), upper = optional(number) }))
+        adjustment               = optional(string)
+        cooldown                 = optional(string)
+        min_adjustment_magnitude = optional(number)
+        evaluation_periods       = optional(number)
+        datapoints_to_alarm      = optional(number)
+      })))
+      on_schedule = optional(map(object({
+        schedule     = string
+        min_capacity = optional(number)
+        max_capacity = optional(number)
+        time_zone    = optional(string)
+        start        = optional(string)
+        end          = optional(string)
+      })))
+      stop_on = optional(object({
+        schedule  = string
+        id        = optional(string)
+        time_zone = optional(string)
+        start     = optional(string)
+        end       = optional(string)
+      }))
+      start_on = optional(object({
+        schedule     = string
+        id           = optional(string)
+        min_capacity = optional(number)
+        max_capacity = optional(number)
+        time_zone    = optional(string)
+        start        = optional(string)
+        end          = optional(string)
+      }))
+    }))
+    evaluations = optional(map(object({
+      workload = optional(object({
+        concurrency             = optional(list(number))
+        input_tokens            = optional(number)
+        input_tokens_stddev     = optional(number)
+        output_tokens           = optional(number)
+        output_tokens_stddev    = optional(number)
+        prompts                 = optional(string)
+        requests                = optional(number)
+        duration_seconds        = optional(number)
+        warmup_requests         = optional(number)
+        tokenizer               = optional(string)
+        token_secret_arn        = optional(string)
+        request_timeout_seconds = optional(number)
+        seed                    = optional(number)
+      }))
+      after_deployment        = optional(bool)
+      schedule                = optional(string)
+      baseline                = optional(object({ label = string, served = string, instance_price_per_hour = optional(number) }))
+      instance_price_per_hour = optional(number)
+      discount                = optional(number)
+      timeout                 = optional(string)
+      require = optional(object({
+        at_concurrency     = optional(number)
+        max_regression     = optional(number)
+        regression_metrics = optional(list(string))
+        quality = optional(object({
+          prompts        = string
+          min_identical  = optional(number)
+          max_difference = optional(number)
+          max_tokens     = optional(number)
+          most_prompts   = optional(number)
+        }))
+        forecast                             = optional(bool)
+        mean_ttft_ms                         = optional(number)
+        p50_ttft_ms                          = optional(number)
+        p90_ttft_ms                          = optional(number)
+        p99_ttft_ms                          = optional(number)
+        mean_itl_ms                          = optional(number)
+        p50_itl_ms                           = optional(number)
+        p90_itl_ms                           = optional(number)
+        p99_itl_ms                           = optional(number)
+        mean_client_latency_ms               = optional(number)
+        p50_client_latency_ms                = optional(number)
+        p90_client_latency_ms                = optional(number)
+        p99_client_latency_ms                = optional(number)
+        min_output_tokens_per_second         = optional(number)
+        min_total_throughput                 = optional(number)
+        min_acceptance_length                = optional(number)
+        max_error_rate                       = optional(number)
+        max_price_per_million_input_tokens   = optional(number)
+        max_price_per_million_output_tokens  = optional(number)
+        max_blended_price_per_million_tokens = optional(number)
+      }))
+    })))
+    shadow = optional(object({
+      candidate = object({
+        techniques = optional(list(object({
+          compilation = optional(object({
+            neuron = optional(object({
+              tensor_parallel_degree  = optional(number)
+              dtype                   = optional(string)
+              maximum_batch_size      = optional(number)
+              optimize_level          = optional(number)
+              maximum_sequence_length = optional(number)
+            }))
+            tensorrt_llm = optional(object({
+              tensor_parallel_degree = optional(number)
+              maximum_input_length   = optional(number)
+              maximum_output_length  = optional(number)
+              maximum_batch_size     = optional(number)
+            }))
+          }))
+          kv_cache = optional(object({
+            fp8 = optional(object({ tensor_parallel_degree = optional(number) }))
+          }))
+          quantization = optional(object({
+            awq = optional(object({
+              tensor_parallel_degree = optional(number)
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              group_size     = optional(number)
+              ignored_layers = optional(list(string))
+            }))
+            fp8 = optional(object({
+              tensor_parallel_degree = optional(number)
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              scheme             = optional(string)
+              ignored_layers     = optional(list(string))
+              calibration_size   = optional(number)
+              calibration_length = optional(number)
+            }))
+            smoothquant = optional(object({
+              tensor_parallel_degree = optional(number)
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              alpha            = optional(number)
+              per_token        = optional(bool)
+              per_channel      = optional(bool)
+              calibration_size = optional(number)
+            }))
+            fp8_block = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers = optional(list(string))
+            }))
+            fp8_dynamic = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers = optional(list(string))
+            }))
+            w4a16 = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers     = optional(list(string))
+              calibration_data   = optional(string)
+              calibration_size   = optional(number)
+              calibration_length = optional(number)
+              algorithm          = optional(string)
+            }))
+            nvfp4 = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers     = optional(list(string))
+              calibration_data   = optional(string)
+              calibration_size   = optional(number)
+              calibration_length = optional(number)
+            }))
+            mxfp4 = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              checkpoint = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              ignored_layers = optional(list(string))
+            }))
+          }))
+          sharding = optional(object({
+            fast_load = optional(object({ tensor_parallel_degree = optional(number) }))
+          }))
+          speculative_decoding = optional(object({
+            sagemaker_draft = optional(object({
+              tensor_parallel_degree = optional(number)
+              speculative_tokens     = optional(number)
+            }))
+            jumpstart_draft = optional(object({
+              tensor_parallel_degree = optional(number)
+              speculative_tokens     = optional(number)
+              model_id               = string
+              version                = optional(string)
+              accept_eula            = optional(bool)
+            }))
+            custom_draft = optional(object({
+              tensor_parallel_degree = optional(number)
+              speculative_tokens     = optional(number)
+              model = optional(object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              }))
+              uri         = optional(string)
+              accept_eula = optional(bool)
+            }))
+            eagle = optional(object({
+              tensor_parallel_degree = optional(number)
+              training_data = optional(object({
+                value              = optional(string)
+                uri                = optional(string)
+                period             = optional(string)
+                requests           = optional(bool)
+                responses          = optional(bool)
+                encryption_key_arn = optional(string)
+              }))
+              speculative_tokens = optional(number)
+            }))
+            ngram = optional(object({
+              tensor_parallel_degree = optional(number)
+              speculative_tokens     = optional(number)
+              prompt_lookup_max      = optional(number)
+            }))
+            speculator = optional(object({
+              tensor_parallel_degree = optional(number)
+              model = object({
+                huggingface = optional(object({
+                  model_id           = string
+                  revision           = optional(string)
+                  token_secret_arn   = optional(string)
+                  encryption_key_arn = optional(string)
+                  allow_pickle       = optional(bool)
+                  allow_code         = optional(bool)
+                  compute = optional(object({
+                    instance_type      = optional(string)
+                    instance_count     = optional(number)
+                    volume_size_gb     = optional(number)
+                    spot               = optional(bool)
+                    spot_wait_seconds  = optional(number)
+                    keep_alive_seconds = optional(number)
+                    environment        = optional(map(string))
+                  }))
+                }))
+                jumpstart = optional(object({
+                  model_id    = string
+                  version     = optional(string)
+                  accept_eula = optional(bool)
+                }))
+                s3 = optional(object({
+                  uri                = string
+                  accept_eula        = optional(bool)
+                  encryption_key_arn = optional(string)
+                  manifest_uri       = optional(string)
+                  manifest_etag      = optional(string)
+                }))
+              })
+              method             = optional(string)
+              speculative_tokens = optional(number)
+            }))
+            mtp = optional(object({ tensor_parallel_degree = optional(number), speculative_tokens = optional(number) }))
+          }))
+          pre_optimized = optional(object({ tensor_parallel_degree = optional(number), config = optional(string) }))
+          medusa = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            training_data   = string
+            validation_data = optional(string)
+            hyperparameters = optional(map(string))
+            heads           = optional(number)
+            layers          = optional(number)
+            base = optional(object({
+              tensor_parallel_degree = optional(number)
+              compute = optional(object({
+                instance_type      = optional(string)
+                instance_count     = optional(number)
+                volume_size_gb     = optional(number)
+                spot               = optional(bool)
+                spot_wait_seconds  = optional(number)
+                keep_alive_seconds = optional(number)
+                environment        = optional(map(string))
+              }))
+              training_data   = string
+              validation_data = optional(string)
+              hyperparameters = optional(map(string))
+              method          = optional(string)
+            }))
+          }))
+          fine_tune = optional(object({
+            tensor_parallel_degree = optional(number)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+            training_data   = string
+            validation_data = optional(string)
+            hyperparameters = optional(map(string))
+            method          = optional(string)
+          }))
+        })))
+        model = optional(object({
+          huggingface = optional(object({
+            model_id           = string
+            revision           = optional(string)
+            token_secret_arn   = optional(string)
+            encryption_key_arn = optional(string)
+            allow_pickle       = optional(bool)
+            allow_code         = optional(bool)
+            compute = optional(object({
+              instance_type      = optional(string)
+              instance_count     = optional(number)
+              volume_size_gb     = optional(number)
+              spot               = optional(bool)
+              spot_wait_seconds  = optional(number)
+              keep_alive_seconds = optional(number)
+              environment        = optional(map(string))
+            }))
+          }))
+          jumpstart = optional(object({ model_id = string, version = optional(string), accept_eula = optional(bool) }))
+          s3 = optional(object({
+            uri                = string
+            accept_eula        = optional(bool)
+            encryption_key_arn = optional(string)
+            manifest_uri       = optional(string)
+            manifest_etag      = optional(string)
+          }))
+        }))
+        instance_type  = optional(string)
+        instance_count = optional(number)
+        server = optional(object({
+          vllm = optional(object({
+            container_version       = optional(string)
+            context_length          = optional(number)
+            max_concurrent_requests = optional(number)
+            prefix_caching          = optional(bool)
+            chunked_prefill         = optional(bool)
+            reasoning_parser        = optional(string)
+            tool_call_parser        = optional(string)
+            adapters = optional(object({
+              max_loaded = optional(number)
+              max_cached = optional(number)
+              max_rank   = optional(number)
+            }))
+          }))
+          sglang = optional(object({
+            container_version       = optional(string)
+            context_length          = optional(number)
+            max_concurrent_requests = optional(number)
+            prefix_caching          = optional(bool)
+            chunked_prefill         = optional(bool)
+            reasoning_parser        = optional(string)
+            tool_call_parser        = optional(string)
+            adapters = optional(object({
+              max_loaded = optional(number)
+              max_cached = optional(number)
+              max_rank   = optional(number)
+            }))
+          }))
+          lmi = optional(object({
+            container_version       = optional(string)
+            context_length          = optional(number)
+            max_concurrent_requests = optional(number)
+            prefix_caching          = optional(bool)
+            chunked_prefill         = optional(bool)
+            reasoning_parser        = optional(string)
+            tool_call_parser        = optional(string)
+            adapters = optional(object({
+              max_loaded = optional(number)
+              max_cached = optional(number)
+              max_rank   = optional(number)
+            }))
+          }))
+          text_generation_inference = optional(object({ container_version = optional(string) }))
+        }))
+        environment  = optional(map(string))
+        artifact_key = optional(string)
+      })
+      checks = list(object({
+        answered    = optional(object({}))
+        json_valid  = optional(object({}))
+        tool_calls  = optional(object({}))
+        reference   = optional(object({ uri = string }))
+        judge       = optional(object({ function_arn = string }))
+        exact_match = optional(object({ at_least = number }))
+        top_token   = optional(object({ at_least = number }))
+      }))
+      sample_percent    = optional(number)
+      duration          = optional(string)
+      margin            = optional(number)
+      latency_tolerance = optional(number)
+      promote           = optional(bool)
+      topic             = optional(string)
+      instance_quota    = optional(number)
+    }))
+    dashboard = optional(object({
+      show_costs = optional(object({ instance_price_per_hour = number, discount = optional(number) }))
+      show_evaluation = optional(list(object({
+        concurrencies = list(number)
+        baseline      = optional(object({ label = string, served = string, instance_price_per_hour = optional(number) }))
+        label         = optional(string)
+      })))
+      add_deployment = optional(list(object({ at = string, label = optional(string) })))
+    }))
+    acknowledge = optional(list(object({ rule = string, reason = string })))
+  }))
+  default = null
+}
+
+variable "model_recommendations" {
+  description = <<-EOT
+    ModelRecommendation constructs by their ids.
+
+    - `model`: `Model.s3(...)`: a Hugging Face checkpoint with safetensors weights.
+    - `role`: The role that SageMaker assumes for the job. It gets what the developer guide asks of it ("Get generative AI inference deployment recommendations", prerequisites, and "Security in SageMaker AI inference optimization"): to read the model and the workload's prompts and secret, to write results, logs and metrics, and to run the training jobs, optimization jobs and endpoints of the service's benchmarks. Where a job fails for want of something else, its reason names it, and it is yours to grant. An imported, immutable role is left as it is.
+    - `workload`: The load that is sent. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users.
+    - `optimize_for`: `cost`, `latency` (the time to the first token, the API's `ttft-ms`) or `throughput`. Default: cost.
+    - `instance_types`: Those to try, three at most. Default: the service chooses.
+    - `framework`: `LMI` or `VLLM`. Default: the service chooses.
+    - `optimize_model`: Whether the model may be optimized, by speculative decoding or kernel tuning. Default: it may.
+    - `artifact_store`: The store of the result; it must not be read-only. Default: one store for the whole stack.
+    - `capacity_reservations`: What the job's instances are launched into, and only there. Default: on demand.
+    - `timeout`: How long the deployment waits, at most 12 hours. Default: 12 hours.
+    - `wait`: Whether the deployment waits for the result. Default: it does.
+  EOT
+  type = map(object({
+    model = object({
+      huggingface = optional(object({
+        model_id           = string
+        revision           = optional(string)
+        token_secret_arn   = optional(string)
+        encryption_key_arn = optional(string)
+        allow_pickle       = optional(bool)
+        allow_code         = optional(bool)
+        compute = optional(object({
+          instance_type      = optional(string)
+          instance_count     = optional(number)
+          volume_size_gb     = optional(number)
+          spot               = optional(bool)
+          spot_wait_seconds  = optional(number)
+          keep_alive_seconds = optional(number)
+          environment        = optional(map(string))
+        }))
+      }))
+      jumpstart = optional(object({ model_id = string, version = optional(string), accept_eula = optional(bool) }))
+      s3 = optional(object({
+        uri                = string
+        accept_eula        = optional(bool)
+        encryption_key_arn = optional(string)
+        manifest_uri       = optional(string)
+        manifest_etag      = optional(string)
+      }))
+    })
+    role = string
+    workload = optional(object({
+      concurrency             = optional(list(number))
+      input_tokens            = optional(number)
+      input_tokens_stddev     = optional(number)
+      output_tokens           = optional(number)
+      output_tokens_stddev    = optional(number)
+      prompts                 = optional(string)
+      requests                = optional(number)
+      duration_seconds        = optional(number)
+      warmup_requests         = optional(number)
+      tokenizer               = optional(string)
+      token_secret_arn        = optional(string)
+      request_timeout_seconds = optional(number)
+      seed                    = optional(number)
+    }))
+    optimize_for   = optional(string)
+    instance_types = optional(list(string))
+    framework      = optional(string)
+    optimize_model = optional(bool)
+    artifact_store = optional(object({
+      value       = optional(string)
+      from_bucket = optional(object({ bucket = string, encryption_key = optional(string), read_only = optional(bool) }))
+    }))
+    capacity_reservations = optional(list(object({ arn = string })))
+    timeout               = optional(string)
+    wait                  = optional(bool)
+  }))
+  default = null
+}
+
+variable "fleet_dashboards" {
+  description = <<-EOT
+    FleetDashboard constructs by their ids.
+
+    - `endpoints`: What it shows, in this order; more come with `add_endpoint`.
+    - `dashboard_name`: The dashboard's name. Default: CloudFormation generates one.
+    - `discount`: The discount of a savings plan, as a share. Default: 0.
+    - `add_endpoint`: Show one more endpoint.
+  EOT
+  type = map(object({
+    endpoints      = optional(list(string))
+    dashboard_name = optional(string)
+    discount       = optional(number)
+    add_endpoint = optional(list(object({
+      endpoint                = string
+      label                   = optional(string)
+      instance_price_per_hour = optional(number)
+    })))
+  }))
+  default = null
+}
+
+variable "policy" {
+  description = "The platform's policy, which fails synthesis."
+  type = object({
+    allowed_instance_types     = optional(list(string))
+    allowed_job_instance_types = optional(list(string))
+    max_price_per_hour         = optional(number)
+    max_monthly_cost           = optional(number)
+    required_techniques        = optional(list(string))
+    forbidden_techniques       = optional(list(string))
+    accepted_licenses          = optional(list(string))
+    pinned_model_versions      = optional(bool)
+    kms_required               = optional(bool)
+    vpc_required               = optional(bool)
+    network_isolation_required = optional(bool)
+    autoscaling_required       = optional(bool)
+    alarm_actions_required     = optional(bool)
+    evaluation_gate_required   = optional(bool)
+    instance_prices            = optional(map(number))
+    severities                 = optional(map(string))
+    reasons                    = optional(map(string))
+  })
+  default = null
+}
+
+variable "acknowledge" {
+  description = "Findings of the stack that are accepted."
+  type        = list(object({ rule = string, reason = string }))
+  default     = null
+}
+
+locals {
+  # Members that are not set are null here, and left out of what the command reads.
+  members = jsonencode(merge({
+    schema                = 1
+    parameters            = length(var.parameters) == 0 ? null : { for name in keys(var.parameters) : name => { type = "String" } }
+    description           = var.description
+    account               = var.account
+    region                = var.region
+    tags                  = var.tags
+    outputs               = var.outputs
+    artifact_stores       = var.artifact_stores
+    optimization_jobs     = var.optimization_jobs
+    optimized_artifacts   = var.optimized_artifacts
+    endpoints             = var.endpoints
+    model_recommendations = var.model_recommendations
+    fleet_dashboards      = var.fleet_dashboards
+    policy                = var.policy
+    acknowledge           = var.acknowledge
+  }, var.declaration, { stack = var.stack }))
+
+  # Objects that have a member `value`, which may stand for them.
+  alternatives = "acceptance_decay|acceptance_length|alarms|artifact_store|disk|error_rate|failed_job|inference_component|kv_cache|latency|queue|saturation|stale_evaluation|time_to_first_token|training_data|zero_capacity"
+}

@@ -1,0 +1,14 @@
+terraform {
+  required_version = ">= 1.5"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = ">= 6.0"
+    }
+    external = {
+      source  = "hashicorp/external"
+      version = ">= 2.3"
+    }
+  }
+}

@@ -1,0 +1,183 @@
+"""``constructs-optim mcp``: the server as a process, called by the SDK's client over standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+from mcp import Client, StdioServerParameters, Tool, stdio_client
+from mcp.types import CallToolResult
+from typer.testing import CliRunner
+
+from constructs_optim.cli.main import app
+from constructs_optim.recipe.rules import all_rules
+
+from ..support.documents import CHECKOUT
+from ..support.handwritten_templates import chat, resource, stack, written
+
+LLAMA = {"model": "meta-textgeneration-llama-3-70b-instruct", "model_version": "2.25.0", "accept_eula": True}
+QWEN = {"model": "Qwen/Qwen3-32B", "input_tokens": 1000, "output_tokens": 300}
+
+
+class Agent(NamedTuple):
+    """What an agent has of the server: its tools, and a way to call them."""
+
+    folder: Path
+    tools: dict[str, Tool]
+    call: Callable[..., CallToolResult]
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """A server in a folder with two assemblies, and without a network or credentials."""
+    folder = tmp_path_factory.mktemp("app")
+    written(folder / "before", stack(chat()))
+    written(folder / "cdk.out", stack(chat(Topic=resource("AWS::SNS::Topic"))))
+    nowhere = {"HTTPS_PROXY": "http://127.0.0.1:9", "AWS_EC2_METADATA_DISABLED": "true", "HOME": str(folder)}
+    command = [str(Path(sys.executable).parent / "constructs-optim"), "mcp", "--directory", str(folder)]
+    server = StdioServerParameters(command=command[0], args=command[1:], env={"PATH": os.environ["PATH"], **nowhere})
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(Client(stdio_client(server))) as client,
+    ):
+        tools = {tool.name: tool for tool in portal.call(client.list_tools).tools}
+        yield Agent(folder, tools, lambda name, **arguments: portal.call(partial(client.call_tool, name, arguments)))
+
+
+def printed(agent: Agent, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
+    """What a command prints as JSON in the folder of the server."""
+    monkeypatch.chdir(agent.folder)
+    result = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    assert result.exit_code in (0, 2), result.output
+    return json.loads(result.stdout)
+
+
+def text_of(result: CallToolResult) -> str:
+    return "".join(block.text for block in result.content if block.type == "text")
+
+
+def test_the_tools_only_read_and_only_those_that_can_call_aws_say_so(agent: Agent) -> None:
+    hints = {name: tool.annotations for name, tool in agent.tools.items()}
+    assert hints.keys() == {"plan", "plan_file", "recommend", "explain", "rules", "catalog"}
+    assert all(hint is not None and hint.read_only_hint for hint in hints.values())
+    assert {name for name, hint in hints.items() if hint is not None and hint.open_world_hint} == {
+        "recommend",
+        "explain",
+    }
+    assert all(tool.description and tool.output_schema for tool in agent.tools.values())
+
+
+def test_the_documentation_lists_the_tools(agent: Agent) -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", (CHECKOUT / "docs/agents.md").read_text(), flags=re.MULTILINE)
+    assert listed == ["plan", "plan_file", "recommend", "explain", "rules", "catalog"]
+    assert sorted(listed) == sorted(agent.tools)
+
+
+def test_a_plan_is_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = agent.call("plan", **LLAMA, instance_type="ml.g5.12xlarge", techniques=["quantization=awq"])
+    assert not result.is_error
+    assert result.structured_content == printed(
+        agent, monkeypatch, "plan", "--model", str(LLAMA["model"]), "--model-version", "2.25.0", "--accept-eula",
+        "--instance-type", "ml.g5.12xlarge", "--technique", "quantization=awq",
+    )  # fmt: skip
+
+
+def test_a_refusal_has_every_violation_with_what_works_as_the_command_prints_it(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = agent.call("plan", model="meta-textgeneration-lama-3-70b", instance_type="ml.none", techniques=["awq"])
+    assert result.is_error
+    refusal = result.structured_content or {}
+    assert {"OPT002", "OPT010", "OPT020"} <= {violation["rule"] for violation in refusal["violations"]}
+    assert all(each["message"] and each["suggestion"] and each["link"] for each in refusal["violations"])
+    assert json.loads(text_of(result)) == refusal == printed(
+        agent, monkeypatch, "plan", "--model", "meta-textgeneration-lama-3-70b", "--instance-type", "ml.none",
+        "--technique", "awq",
+    )  # fmt: skip
+
+
+def test_a_recommendation_is_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    types = ["ml.p5.48xlarge", "ml.g6e.12xlarge"]
+    arguments = {**QWEN, "requests_per_second": 4, "time_to_first_token": "2s", "instance_types": types}
+    result = agent.call("recommend", **arguments, left_out=True, limit=10)
+    assert result.structured_content == printed(
+        agent, monkeypatch, "recommend", "Qwen/Qwen3-32B", "--offline", "--input-tokens", "1000", "--output-tokens",
+        "300", "--rps", "4", "--ttft", "2s", "--instance-type", types[0], "--instance-type", types[1],
+    )  # fmt: skip
+    shorter = agent.call("recommend", **arguments, limit=1).structured_content or {}
+    assert (len(shorter["candidates"]), shorter["left_out"]) == (1, [])
+
+
+def test_a_recommendation_that_nothing_meets_says_so(agent: Agent) -> None:
+    result = agent.call("recommend", **QWEN, inter_token_latency="6ms", instance_types=["ml.g5.48xlarge"])
+    found = result.structured_content or {}
+    assert found["candidates"][0]["meets"] is False
+    assert found["notes"][-1].startswith("Nothing meets this")
+
+
+def test_the_plans_of_a_file_are_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = str(CHECKOUT / "examples" / "instance_pools.yaml")
+    assert agent.call("plan_file", file=file).structured_content == printed(agent, monkeypatch, "plan", file)
+
+
+def test_a_file_that_breaks_rules_is_refused_with_places(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "endpoint.yaml").write_text("stack: Chat\nendpoints:\n  Chat: {instance_typ: ml.g5.12xlarge}\n")
+    result = agent.call("plan_file", file=str(tmp_path / "endpoint.yaml"))
+    assert result.is_error
+    (found,) = result.structured_content["violations"]
+    assert found["location"].endswith("endpoint.yaml:3:10 endpoints.Chat.instance_typ")
+    assert "instance_type" in found["suggestion"]
+
+
+def test_an_explanation_is_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = agent.call("explain", against="before", prices={"ml.g5.12xlarge": 7.09})
+    (agent.folder / "prices.json").write_text('{"ml.g5.12xlarge": 7.09}')
+    report = printed(agent, monkeypatch, "explain", "--against", "before", "--prices", "prices.json")
+    assert report["stacks"][0]["endpoints"][0]["monthly_cost"]
+    assert json.dumps(result.structured_content).replace("of the call", "of prices.json") == json.dumps(report)
+
+
+def test_rules_and_the_catalog_are_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = agent.call("rules").structured_content or {}
+    assert everything["result"] == printed(agent, monkeypatch, "catalog", "rules")
+    assert len(everything["result"]) == len(all_rules())
+    one = agent.call("rules", ids=["OPT023"]).structured_content or {}
+    assert [rule["id"] for rule in one["result"]] == ["OPT023"]
+    models = agent.call("catalog", part="models", family="Llama", supports=["fp8"]).structured_content or {}
+    command = ("catalog", "models", "--family", "Llama", "--supports", "fp8")
+    assert models["result"] == printed(agent, monkeypatch, *command)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "sentence"),
+    [
+        ("plan", {}, "instance_type"),
+        ("plan", {**LLAMA, "instance_type": "ml.g5.12xlarge", "technique": []}, "technique"),
+        ("plan", {"instance_type": "ml.g5.12xlarge"}, "use either --model or --model-s3"),
+        ("recommend", {**QWEN, "store": "a-store"}, "set from_aws"),
+        ("recommend", {**QWEN, "store": "s3://a-store", "from_aws": True}, "is no bucket name"),
+        ("recommend", {**QWEN, "max_price_per_hour": 5}, "needs prices"),
+        ("explain", {"assembly": "nowhere"}, "run `cdk synth` first"),
+        ("explain", {"stacks": ["Another"]}, "its stacks are"),
+        ("explain", {"against": "deployed", "region": "us-west-2"}, "There are no AWS credentials"),
+        ("explain", {"store": "deployed", "profile": "nobody"}, "lists the profiles"),
+        ("rules", {"ids": ["OPT02"]}, "there is no rule OPT02"),
+        ("catalog", {"part": "rules", "family": "Llama"}, "is for models and instances"),
+        ("catalog", {"part": "prices"}, "'models', 'instances', 'images', 'metrics' or 'rules'"),
+    ],
+)
+def test_a_mistake_is_a_sentence_and_never_a_traceback(
+    agent: Agent, tool: str, arguments: dict[str, Any], sentence: str
+) -> None:
+    result = agent.call(tool, **arguments)
+    assert result.is_error
+    assert sentence in text_of(result)
+    assert "Traceback" not in text_of(result)

@@ -1,0 +1,246 @@
+"""``constructs-optim synth``, ``deploy`` and ``schema``, and what other commands read of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from constructs_optim.cli.main import app
+from constructs_optim.recipe.catalog.lock import LOCK_FILE, Lock
+from constructs_optim_local.cloud import LocalCloud
+
+from ..declaration.test_document import VALID
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+QUICKSTART = str(EXAMPLES / "quickstart.yaml")
+REGIONS = ("us-west-2", "eu-west-1")
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(app, arguments, input=text)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and no CDK CLI around the command."""
+    for name in ("CDK_OUTDIR", "CDK_DEFAULT_ACCOUNT", "CDK_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_assembly_is_written_to_cdk_out_and_to_the_folder_that_the_cdk_cli_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("synth", QUICKSTART).exit_code == 0
+    assert {"manifest.json", "Quickstart.template.json"} <= files_in(folder / "cdk.out")
+    monkeypatch.setenv("CDK_OUTDIR", str(folder / "of_cli"))
+    assert run("synth", QUICKSTART).exit_code == 0
+    assert files_in(folder / "of_cli") == files_in(folder / "cdk.out")
+
+
+def test_a_file_is_read_from_standard_input_and_from_the_query_of_a_data_source(folder: Path) -> None:
+    as_yaml = Path(QUICKSTART).read_text()
+    query = json.dumps({"query": as_yaml})
+    written = {}
+    for name, text in (("yaml", as_yaml), ("query", query)):
+        result = run("synth", "-", "--format", "cloudformation", "--output", name, "--json", text=text)
+        assert result.exit_code == 0, result.output
+        made = json.loads(result.stdout)
+        assert {key: Path(path).parent.name for key, path in made.items()} == {"template": name, "CodeKey": name}
+        written[name] = {path.name: path.read_bytes() for path in (folder / name).iterdir()}
+    assert written["yaml"] == written["query"]
+
+
+@pytest.mark.parametrize("arguments", [("synth", "-"), ("plan", "-"), ("synth", "-", "--format", "cloudformation")])
+def test_what_is_wrong_ends_with_status_2_and_writes_nothing(folder: Path, arguments: tuple[str, ...]) -> None:
+    result = run(*arguments, text=VALID.replace("ml.g5.12xlarge", "ml.g5.12xlarg"))
+    assert result.exit_code == 2
+    assert "OPT010 standard input:8:20 endpoints.Llama.instance_type = 'ml.g5.12xlarg'" in result.stderr
+    assert "did you mean ml.g5.12xlarge" in result.stderr
+    assert files_in(folder) == set()
+
+
+@pytest.mark.parametrize("command", [("synth",), ("synth", "--format", "cloudformation"), ("explain",)])
+def test_what_a_policy_refuses_is_refused_without_a_traceback(folder: Path, command: tuple[str, ...]) -> None:
+    governed = (EXAMPLES / "policy.yaml").read_text().replace("[ml.g5.*, ml.p5.48xlarge]", "[ml.p5.48xlarge]")
+    (folder / "endpoint.yaml").write_text(governed)
+    result = run(command[0], "endpoint.yaml", *command[1:])
+    assert result.exit_code == 2
+    assert "ValidationFailed" in result.stderr
+    assert "Traceback" not in result.output
+    assert not any(line.lstrip().startswith("at ") for line in result.stderr.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--code-bucket", "code"), "--code-bucket and --json are of --format cloudformation"),
+        (("--json",), "--code-bucket and --json are of --format cloudformation"),
+        (("--format", "cloudformation", "--code-bucket", "Not_A_Bucket"), "'Not_A_Bucket'"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = run("synth", QUICKSTART, *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+    assert files_in(folder) == set()
+
+
+def test_a_template_with_its_code_needs_no_file(folder: Path) -> None:
+    result = run("synth", QUICKSTART, "--format", "cloudformation", "--output", "out", "--code-bucket", "inline")
+    assert result.exit_code == 0, result.output
+    assert files_in(folder) == {"Quickstart.template.json"}
+    template = json.loads((folder / "out" / "Quickstart.template.json").read_text())
+    assert "Parameters" not in template
+    assert "Llama70BEndpointName" in template["Outputs"]
+
+
+class TestUpload:
+    pytestmark = pytest.mark.local
+
+    @pytest.fixture(scope="class")
+    def cloud(self) -> Iterator[LocalCloud]:
+        with LocalCloud(job_seconds=(0.2, 0.2), endpoint_seconds=0.2) as running:
+            for region in REGIONS:
+                location: Any = {"LocationConstraint": region}
+                s3 = running.client("s3", region_name=region)
+                s3.create_bucket(Bucket=f"code-{region}", CreateBucketConfiguration=location)
+            yield running
+
+    @pytest.fixture(autouse=True)
+    def credentials(self, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in cloud.environment().items():
+            monkeypatch.setenv(name, value)
+
+    @pytest.mark.parametrize("bucket", ["code-us-west-2", "code-${AWS::Region}"])
+    def test_the_code_is_in_the_bucket_before_the_template_is_written(
+        self, cloud: LocalCloud, folder: Path, bucket: str
+    ) -> None:
+        result = run(
+            "synth", QUICKSTART, "--format", "cloudformation", "--code-bucket", bucket, "--region", "us-west-2"
+        )
+        assert result.exit_code == 0, result.output
+        template = json.loads((folder / "cdk.out" / "Quickstart.template.json").read_text())
+        key = template["Parameters"]["CodeKey"]["Default"]
+        stored = cloud.client("s3").get_object(Bucket="code-us-west-2", Key=key)["Body"].read()
+        assert stored == (folder / "cdk.out" / Path(key).name).read_bytes()
+
+    @pytest.mark.parametrize(
+        ("bucket", "region", "message"),
+        [
+            ("code-eu-west-1", "us-west-2", "the code bucket code-eu-west-1 is in eu-west-1"),
+            ("code-of-nobody", "us-west-2", "the code bucket code-of-nobody does not exist"),
+        ],
+    )
+    def test_a_bucket_of_another_region_or_none_stops_everything(
+        self, cloud: LocalCloud, folder: Path, bucket: str, region: str, message: str
+    ) -> None:
+        result = run("synth", QUICKSTART, "--format", "cloudformation", "--code-bucket", bucket, "--region", region)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert files_in(folder) == set()
+        assert "Contents" not in cloud.client("s3", region_name="eu-west-1").list_objects_v2(Bucket="code-eu-west-1")
+
+
+def test_deploy_needs_a_file_that_is_there_and_the_cdk_cli(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "deploy needs a file" in run("deploy", "-").stderr
+    missing = run("deploy", "endpoint.yaml")
+    assert (missing.exit_code, "No such file" in missing.stderr) == (2, True)
+    monkeypatch.setattr("constructs_optim.cli.deploy.sys.executable", str(folder / "python"))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    without = run("deploy", QUICKSTART)
+    assert without.exit_code == 2
+    assert "The CDK CLI is not installed: `npm install aws-cdk@2`" in without.stderr
+
+
+def test_deploy_has_the_cdk_cli_synthesize_the_file(folder: Path) -> None:
+    """The CDK CLI is stood in for by a script that says how it is called."""
+    cdk = folder / "node_modules" / ".bin" / "cdk"
+    cdk.parent.mkdir(parents=True)
+    cdk.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {folder}/called\nexit 3\n')
+    cdk.chmod(0o755)
+    result = run("deploy", QUICKSTART, "--", "--require-approval", "never")
+    assert result.exit_code == 3
+    deploy, app_option, command, *rest = (folder / "called").read_text().splitlines()
+    assert (deploy, app_option, rest) == ("deploy", "--app", ["--require-approval", "never"])
+    assert command.endswith(f"-m constructs_optim synth {QUICKSTART}")
+    assert os.system(f"CDK_OUTDIR={folder}/out {command} > /dev/null") == 0
+    assert "Quickstart.template.json" in files_in(folder / "out")
+
+
+def test_the_schema_is_that_of_the_documentation() -> None:
+    published = EXAMPLES.parent / "docs" / "endpoint.schema.json"
+    assert run("schema").stdout == published.read_text()
+
+
+# Commands that take a file in place of their options.
+
+
+def test_a_plan_of_a_file_has_each_endpoint_and_pool() -> None:
+    result = run("plan", str(EXAMPLES / "production.yaml"), "--format", "json")
+    assert result.exit_code == 0, result.output
+    plans = json.loads(result.stdout)
+    assert {name: list(of_one) for name, of_one in plans.items()} == {
+        "Chat": ["ml.p5.48xlarge", "ml.g5.12xlarge"],
+        "Shared/Assistant": ["ml.g5.12xlarge"],
+        "Shared/NightShift": ["ml.g5.12xlarge"],
+    }
+    table = run("plan", str(EXAMPLES / "production.yaml")).stdout
+    assert "Chat on ml.p5.48xlarge" in table
+    assert "Token" not in table
+
+
+def test_a_plan_is_of_a_file_or_of_options() -> None:
+    both = run("plan", QUICKSTART, "--instance-type", "ml.g5.12xlarge")
+    neither = run("plan", "--model", "meta-textgeneration-llama-3-8b")
+    assert (both.exit_code, neither.exit_code) == (2, 2)
+    assert "leave the options of a recipe out" in " ".join(both.stderr.replace("│", " ").split())
+    assert "--instance-type and a model" in " ".join(neither.stderr.replace("│", " ").split())
+
+
+def test_a_file_is_explained_against_another(folder: Path) -> None:
+    before = folder / "before.yaml"
+    before.write_text(Path(QUICKSTART).read_text().replace("max_capacity: 4", "max_capacity: 2"))
+    report = run("explain", QUICKSTART, "--against", str(before)).stdout
+    assert "1 to 2" in report
+    assert "1 to 4" in report
+    assert run("explain", QUICKSTART, "--against", QUICKSTART, "--fail-on", "change").exit_code == 0
+
+
+def test_a_file_that_cannot_be_explained_says_where() -> None:
+    result = run("explain", "-", text=VALID.replace("awq", "awqq"))
+    assert (result.exit_code, "standard input:7:23" in result.stderr) == (2, True)
+
+
+def test_a_choice_is_recorded_for_the_objectives_of_a_file(folder: Path) -> None:
+    objectives = EXAMPLES / "objectives.yaml"
+    prices = folder / "prices.json"
+    prices.write_text(json.dumps({"ml.p5.48xlarge": 55.0}))
+    assert run("synth", str(objectives)).exit_code == 2
+    offline = ("--offline", "--instance-type", "ml.p5.48xlarge", "--prices", str(prices))
+    result = run("recommend", str(objectives), *offline, "--update")
+    assert result.exit_code == 0, result.output
+    assert "Chat:" in result.stdout
+    assert len(Lock.read(folder / LOCK_FILE).choices) == 1
+    assert run("synth", str(objectives)).exit_code == 0
+    report = json.loads(run("recommend", str(objectives), *offline, "--format", "json").stdout)
+    assert report["Chat"]["objectives"]["time_to_first_token"] == 2000
+
+
+def test_recommend_takes_objectives_from_a_file_or_from_options() -> None:
+    both = run("recommend", str(EXAMPLES / "objectives.yaml"), "--offline", "--ttft", "1s")
+    assert "leave these options out" in " ".join(both.stderr.replace("│", " ").split())
+    none = run("recommend", QUICKSTART, "--offline")
+    assert (none.exit_code, "has objectives" in none.stderr) == (2, True)

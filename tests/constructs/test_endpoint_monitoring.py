@@ -1,0 +1,360 @@
+"""Parts for endpoints that other constructs declare: what is read of their resources, and what is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Environment, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk.assertions import Annotations, Match, Template
+
+from constructs_optim import (
+    Alarms,
+    AlarmSettings,
+    AnswerCheck,
+    DataCapture,
+    EndpointMonitoring,
+    IOptimizedEndpoint,
+    Model,
+    MonitoringOptions,
+    Observability,
+    OptimizedEndpoint,
+    RecipeError,
+    Server,
+    ShadowCandidate,
+    Workload,
+)
+
+_IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker"
+_VARIANT = {
+    "variantName": "AllTraffic",
+    "initialInstanceCount": 2,
+    "initialVariantWeight": 1,
+    "instanceType": "ml.g5.12xlarge",
+}
+
+
+def stack_of() -> Stack:
+    return Stack(App(), "Chat", env=Environment(account="111122223333", region="us-west-2"))
+
+
+def declared(
+    scope: Stack,
+    *,
+    environment: dict[str, str] | None = None,
+    variants: list[dict[str, Any]] | None = None,
+    **options: Any,
+) -> sagemaker.CfnEndpoint:
+    """Somebody else's endpoint."""
+    model = sagemaker.CfnModel(
+        scope,
+        "Model",
+        execution_role_arn="arn:aws:iam::111122223333:role/serve",
+        primary_container={"image": _IMAGE, "environment": environment or {"SM_VLLM_MAX_NUM_SEQS": "32"}},
+    )
+    production: Any = variants or [{**_VARIANT, "modelName": model.attr_model_name}]
+    config = sagemaker.CfnEndpointConfig(scope, "Config", production_variants=production, **options)
+    return sagemaker.CfnEndpoint(scope, "Endpoint", endpoint_config_name=config.attr_endpoint_config_name)
+
+
+def resources(stack: Stack, type_name: str) -> dict[str, Any]:
+    return Template.from_stack(stack).find_resources(type_name)
+
+
+def one(stack: Stack, type_name: str) -> dict[str, Any]:
+    (found,) = resources(stack, type_name).values()
+    return found["Properties"]
+
+
+def test_the_resources_of_an_endpoint_say_what_its_parts_need() -> None:
+    stack = stack_of()
+    monitoring = EndpointMonitoring.of(declared(stack))
+    monitoring.auto_scale(max_capacity=4).on_concurrency().on_queue(target=2)
+    monitoring.evaluate(workload=Workload(concurrency=[1])).require(p99_ttft_ms=500)
+    monitoring.grant_invoke(iam.Role(stack, "Caller", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")))
+    name = {"Fn::GetAtt": ["Endpoint", "EndpointName"]}
+    alarms = [each["Properties"] for each in resources(stack, "AWS::CloudWatch::Alarm").values()]
+    assert [name] * 2 == [
+        value["Value"] for each in alarms for value in each.get("Dimensions", []) if value["Name"] == "EndpointName"
+    ]
+    (saturation,) = [each for each in alarms if each.get("MetricName") == "ConcurrentRequestsPerModel"]
+    assert saturation["Threshold"] == 32
+    assert one(stack, "AWS::ApplicationAutoScaling::ScalableTarget")["ResourceId"] == {
+        "Fn::Join": ["", ["endpoint/", name, "/variant/AllTraffic"]]
+    }
+    targets = [
+        each["Properties"]["TargetTrackingScalingPolicyConfiguration"]["TargetValue"]
+        for each in resources(stack, "AWS::ApplicationAutoScaling::ScalingPolicy").values()
+        if "TargetTrackingScalingPolicyConfiguration" in each["Properties"]
+    ]
+    assert targets == [22.4], "seven tenths of what the container's environment says"
+    request = one(stack, "Custom::EndpointEvaluation")["Request"]
+    assert request["EndpointName"] == name
+    assert request["EndpointConfigName"] == {"Fn::GetAtt": ["Config", "EndpointConfigName"]}
+    assert request["ModelNames"] == [{"Fn::GetAtt": ["Model", "ModelName"]}]
+    (subject,) = request["Subjects"]
+    assert (subject["InstanceType"], subject["Server"]) == ("ml.g5.12xlarge", "vllm")
+    assert one(stack, "AWS::SageMaker::Endpoint")["RetainAllVariantProperties"] is True
+    board = json.dumps(one(stack, "AWS::CloudWatch::Dashboard"))
+    assert "ml.g5.12xlarge" in board
+    assert "vllm:" in board, "the engine's own metrics are drawn"
+
+
+def test_an_evaluation_is_another_one_when_the_container_changes() -> None:
+    def key(**environment: str) -> str:
+        stack = stack_of()
+        EndpointMonitoring.of(declared(stack, environment=environment)).evaluate()
+        return one(stack, "Custom::EndpointEvaluation")["Request"]["Subjects"][0]["ArtifactKey"]
+
+    assert key(SM_VLLM_MAX_NUM_SEQS="8") == key(SM_VLLM_MAX_NUM_SEQS="8") != key(SM_VLLM_MAX_NUM_SEQS="16")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"async_inference_config": {"outputConfig": {}}}, {"metrics_config": {"enableDetailedObservability": False}}],
+)
+def test_what_the_configuration_says_of_metrics_counts(options: dict[str, Any]) -> None:
+    scaling = EndpointMonitoring.of(declared(stack_of(), **options)).auto_scale(max_capacity=2)
+    with pytest.raises(RecipeError, match="OPT170"):
+        scaling.on_queue(target=2)
+
+
+def test_an_endpoint_that_keeps_its_name_from_a_parameter_and_a_config_by_its_name() -> None:
+    stack = stack_of()
+    count = CfnParameter(stack, "Count", type="Number")
+    sagemaker.CfnModel(stack, "Model", model_name="llama", primary_container={"image": _IMAGE})
+    variant: Any = {**_VARIANT, "modelName": "llama", "initialInstanceCount": count.value_as_number}
+    sagemaker.CfnEndpointConfig(stack, "Config", endpoint_config_name="chat", production_variants=[variant])
+    endpoint = sagemaker.CfnEndpoint(stack, "Endpoint", endpoint_config_name="chat")
+    monitoring = EndpointMonitoring.of(endpoint)
+    assert monitoring.served.engine.server == "vllm"
+    monitoring.evaluate()
+    assert one(stack, "Custom::EndpointEvaluation")["Request"]["ModelNames"] == [{"Fn::GetAtt": ["Model", "ModelName"]}]
+
+
+def test_arguments_replace_what_the_resources_say() -> None:
+    stack = stack_of()
+    pools = [{"instanceType": "ml.g5.2xlarge", "priority": 2}, {"instanceType": "ml.g6.2xlarge", "priority": 1}]
+    pooled: Any = {"variantName": "A", "modelName": "llama", "instancePools": pools}
+    endpoint = declared(stack, variants=[pooled])
+    as_declared = EndpointMonitoring.of(endpoint)
+    as_declared.evaluate()
+    types = [each["InstanceType"] for each in one(stack, "Custom::EndpointEvaluation")["Request"]["Subjects"]]
+    assert types == ["ml.g6.2xlarge", "ml.g5.2xlarge"], "by priority"
+    changed = EndpointMonitoring.of(
+        endpoint,
+        id="Other",
+        instance_type="ml.g5.2xlarge",
+        model_name="other",
+        server=Server.sglang(),
+        max_concurrent_requests=4,
+    )
+    assert changed.served.instance_type == "ml.g5.2xlarge"
+    assert changed.served.engine.server == "sglang"
+    assert changed.served.artifact_key != as_declared.served.artifact_key
+    assert changed.auto_scale(max_capacity=2).capacity == 4
+
+
+def test_a_component_has_parts_of_its_own_and_keeps_its_copies() -> None:
+    stack = stack_of()
+    endpoint = declared(stack, variants=[_VARIANT])
+    component = sagemaker.CfnInferenceComponent(
+        stack,
+        "Component",
+        endpoint_name=endpoint.attr_endpoint_name,
+        inference_component_name="llama",
+        specification={"modelName": "llama", "computeResourceRequirements": {"numberOfAcceleratorDevicesRequired": 1}},
+        runtime_config={"copyCount": 2},
+    )
+    with pytest.raises(ValueError, match="publishes metrics by the inference components on it"):
+        EndpointMonitoring.of(endpoint)
+    monitoring = EndpointMonitoring.of(endpoint, inference_component=component, max_concurrent_requests=8)
+    monitoring.auto_scale(min_capacity=1, max_capacity=4).on_concurrency()
+    monitoring.evaluate()
+    name = {"Fn::Select": [1, {"Fn::Split": ["/", {"Ref": "Component"}]}]}
+    assert one(stack, "AWS::ApplicationAutoScaling::ScalableTarget")["ResourceId"] == {
+        "Fn::Join": ["", ["inference-component/", name]]
+    }
+    request = one(stack, "Custom::EndpointEvaluation")["Request"]
+    assert (request["InferenceComponentName"], request["ShareOfInstance"]) == (name, 0.25)
+    capacity = one(stack, "Custom::ComponentCapacity")
+    assert (capacity["ComponentLogicalId"], capacity["InitialCopyCount"]) == ("Component", 2)
+    assert "llama" in json.dumps(capacity["Component"])
+    copies = one(stack, "AWS::SageMaker::InferenceComponent")["RuntimeConfig"]["CopyCount"]
+    assert copies["Fn::GetAtt"][1] == "CopyCount"
+
+
+def test_an_endpoint_of_another_app_takes_what_is_given() -> None:
+    stack = stack_of()
+    existing = IOptimizedEndpoint.from_endpoint_name(stack, "Prod", "Chat-Prod")
+    monitoring = EndpointMonitoring.of(
+        existing, instance_type="ml.g5.12xlarge", model_name="llama", server=Server.vllm(max_concurrent_requests=16)
+    )
+    monitoring.auto_scale(max_capacity=2).on_concurrency()
+    monitoring.evaluate(schedule="rate(1 day)")
+    target = one(stack, "AWS::ApplicationAutoScaling::ScalableTarget")
+    assert target["ResourceId"] == "endpoint/Chat-Prod/variant/AllTraffic"
+    Annotations.from_stack(stack).has_warning("*", Match.string_like_regexp(".*RetainAllVariantProperties.*"))
+    with pytest.raises(ValueError, match="call shadow in the app that does"):
+        monitoring.shadow(candidate=ShadowCandidate(), checks=[], data_capture=captured(stack))
+
+
+def captured(stack: Stack) -> DataCapture:
+    return DataCapture(bucket=s3.Bucket.from_bucket_name(stack, "Captures", "captures"))
+
+
+def test_a_shadow_is_a_configuration_beside_the_declared_one() -> None:
+    alone, stack = stack_of(), stack_of()
+    declared(alone, kms_key_id="0123-key")
+    before = one(alone, "AWS::SageMaker::EndpointConfig")
+    endpoint = declared(stack, kms_key_id="0123-key")
+    monitoring = EndpointMonitoring.of(endpoint)
+    candidate = ShadowCandidate(model=Model.s3("s3://models/llama/"), instance_type="ml.g5.2xlarge")
+    capture = captured(stack)
+    run = monitoring.shadow(
+        candidate=candidate,
+        checks=[AnswerCheck.answered()],
+        data_capture=capture,
+        duration=Duration.hours(2),
+        promote=True,
+    )
+    assert run.announced_pairs > 0
+    found = {name: each["Properties"] for name, each in resources(stack, "AWS::SageMaker::EndpointConfig").items()}
+    assert found.pop("Config") == before
+    (shadow,) = [each for each in found.values() if "ShadowProductionVariants" in each]
+    (promoted,) = [each for each in found.values() if "ShadowProductionVariants" not in each]
+    assert shadow["ProductionVariants"] == before["ProductionVariants"]
+    assert shadow["KmsKeyId"] == promoted["KmsKeyId"] == "0123-key"
+    assert shadow["DataCaptureConfig"]["DestinationS3Uri"] == "s3://captures/captures"
+    (taken_over,) = promoted["ProductionVariants"]
+    assert (taken_over["VariantName"], taken_over["InitialInstanceCount"]) == ("AllTraffic", 2)
+    request = one(stack, "Custom::ShadowRun")["Request"]
+    assert request["EndedConfigName"] == {"Fn::GetAtt": ["Config", "EndpointConfigName"]}
+    assert one(stack, "AWS::SageMaker::Endpoint")["EndpointConfigName"] == {
+        "Fn::GetAtt": [next(name for name, each in found.items() if each is shadow), "EndpointConfigName"]
+    }
+    assert "key/0123-key" in json.dumps(Template.from_stack(stack).to_json())
+    with pytest.raises(ValueError, match="has a shadow already"):
+        monitoring.shadow("Second", candidate=candidate, checks=[], data_capture=capture)
+    with pytest.raises(RecipeError, match="OPT193"):
+        monitoring.auto_scale(max_capacity=2)
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "reason"),
+    [
+        ({}, {"candidate": ShadowCandidate()}, r"ShadowCandidate\(model="),
+        ({"kms_key_id": "alias/volumes"}, {}, "names no alias"),
+        ({"async_inference_config": {"outputConfig": {}}}, {}, "OPT190"),
+        ({}, {"checks": []}, "OPT195"),
+    ],
+)
+def test_a_shadow_that_cannot_be_is_refused_with_its_reason(
+    config: dict[str, Any], options: dict[str, Any], reason: str
+) -> None:
+    stack = stack_of()
+    candidate = ShadowCandidate(model=Model.s3("s3://models/llama/"))
+    given = {"candidate": candidate, "checks": [AnswerCheck.answered()], "data_capture": captured(stack), **options}
+    with pytest.raises(ValueError, match=reason):
+        EndpointMonitoring.of(declared(stack, **config)).shadow(**given)
+
+
+def _two_variants(scope: Stack) -> Any:
+    return declared(
+        scope, variants=[{**_VARIANT, "modelName": "a"}, {**_VARIANT, "variantName": "B", "modelName": "b"}]
+    )
+
+
+def _serverless(scope: Stack) -> Any:
+    serverless = {"maxConcurrency": 1, "memorySizeInMb": 4096}
+    return declared(scope, variants=[{"variantName": "A", "modelName": "a", "serverlessConfig": serverless}])
+
+
+def _unknown_config(scope: Stack) -> Any:
+    return sagemaker.CfnEndpoint(scope, "Endpoint", endpoint_config_name="made-by-hand")
+
+
+def _ours(scope: Stack) -> Any:
+    return OptimizedEndpoint(scope, "Ours", model=Model.s3("s3://models/llama/"), instance_type="ml.g5.12xlarge")
+
+
+def _inside_ours(scope: Stack) -> Any:
+    return _ours(scope).node.find_child("Resource")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "options", "reason"),
+    [
+        (_two_variants, {}, "has the variants AllTraffic, B: variant_name= one of them"),
+        (declared, {"variant_name": "Blue"}, "has no variant 'Blue': it has AllTraffic"),
+        (_serverless, {}, "its variant is serverless"),
+        (_unknown_config, {}, r'variant_name="AllTraffic", for instance, and instance_type='),
+        (_ours, {}, "has its own alarms, dashboard and scaling"),
+        (_inside_ours, {}, "has its own alarms, dashboard and scaling"),
+        (lambda scope: "chat", {}, r'IOptimizedEndpoint.from_endpoint_name\(stack, "Chat", \'chat\'\)'),
+        (
+            declared,
+            {"monitoring": MonitoringOptions(observability=Observability(enhanced=True))},
+            "monitoring.observability: that is the endpoint's own configuration",
+        ),
+        (
+            lambda scope: declared(scope, environment={"A": "b"}),
+            {"monitoring": MonitoringOptions(alarms=Alarms())},
+            "saturation without a threshold",
+        ),
+    ],
+)
+def test_what_nothing_says_is_asked_for(endpoint: Callable[[Stack], Any], options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        EndpointMonitoring.of(endpoint(stack_of()), **options)
+
+
+def test_without_the_requests_of_an_instance_there_is_no_alarm_on_saturation_and_no_default_target() -> None:
+    stack = stack_of()
+    endpoint = declared(stack, environment={"A": "b"})
+    monitoring = EndpointMonitoring.of(
+        endpoint, monitoring=MonitoringOptions(alarms=Alarms(saturation=AlarmSettings(threshold=4)))
+    )
+    assert "saturation" in monitoring.alarms.alarms
+    unknown = EndpointMonitoring.of(endpoint, id="Second")
+    assert "saturation" not in unknown.alarms.alarms
+    scaling = unknown.auto_scale(max_capacity=2)
+    with pytest.raises(ValueError, match="needs a target"):
+        scaling.on_concurrency()
+    with pytest.raises(ValueError, match=r"max_concurrent_requests=32"):
+        scaling.on_queue(target=1)
+    with pytest.raises(ValueError, match="there is no plan"):
+        _ = unknown.plan
+    evaluated = EndpointMonitoring.of(IOptimizedEndpoint.from_endpoint_name(stack, "Prod", "chat"))
+    with pytest.raises(ValueError, match=r'model_name="..." and instance_type="..."'):
+        evaluated.evaluate()
+
+
+def test_a_component_needs_a_name_that_is_its_own() -> None:
+    stack = stack_of()
+    endpoint = declared(stack, variants=[_VARIANT])
+    component = sagemaker.CfnInferenceComponent(stack, "Component", endpoint_name=endpoint.attr_endpoint_name)
+    with pytest.raises(ValueError, match='inference_component_name="chat-llama"'):
+        EndpointMonitoring.of(endpoint, inference_component=component)
+
+
+def test_the_cdks_own_constructs_take_endpoints_and_components_of_this_library() -> None:
+    stack = stack_of()
+    ours = OptimizedEndpoint(
+        stack,
+        "Ours",
+        model=Model.s3("s3://models/llama/"),
+        instance_type="ml.g5.12xlarge",
+        inference_component=True,
+    )
+    existing = IOptimizedEndpoint.from_endpoint_name(stack, "Prod", "chat")
+    assert ours.component is not None
+    assert sagemaker.CfnEndpoint.arn_for_endpoint(ours) == ours.endpoint_arn
+    assert sagemaker.CfnEndpoint.arn_for_endpoint(existing) == existing.endpoint_arn
+    component_arn = sagemaker.CfnInferenceComponent.arn_for_inference_component(ours.component)
+    assert component_arn == ours.component.inference_component_arn

@@ -1,0 +1,209 @@
+"""What a file declares becomes constructs: parameters, references, outputs, and an app's own arguments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk.assertions import Template
+
+from constructs_optim import ArtifactStore, NetworkOptions, OptimizedEndpoint
+from constructs_optim.constructs.declaration.document import DeclarationError, Document
+from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, intents
+
+MODEL = {"jumpstart": {"model_id": "meta-textgeneration-llama-3-8b", "version": "2.24.0", "accept_eula": True}}
+LLAMA = {"model": MODEL, "techniques": [{"quantization": "awq"}], "instance_type": "ml.g5.12xlarge"}
+
+
+def document(**content: Any) -> Document:
+    return Document.parsed(json.dumps({"stack": "Chat", **content}), "endpoint.json")
+
+
+def synthesized(**content: Any) -> dict[str, Any]:
+    return Template.from_stack(DeclaredStack(document(**content))).to_json()
+
+
+def only(template: dict[str, Any], type_name: str) -> dict[str, Any]:
+    (found,) = [each["Properties"] for each in template["Resources"].values() if each["Type"] == type_name]
+    return found
+
+
+def test_parameters_take_the_places_of_text_and_numbers() -> None:
+    template = synthesized(
+        parameters={
+            "Pages": {"description": "who is paged"},
+            "MaxCapacity": {"type": "Number", "default": 4, "min_value": 1},
+            "Key": {"allowed_pattern": "arn:.*"},
+        },
+        endpoints={
+            "Llama": {
+                **LLAMA,
+                "environment": {"OWNER": "team-${Pages}-${AWS::Region}"},
+                "monitoring": {"alarm_actions": ["${Pages}"]},
+                "data_capture": {"bucket": "captures", "encryption_key": "${Key}"},
+                "scaling": {"max_capacity": "${MaxCapacity}", "on_concurrency": {"target": 8}},
+            }
+        },
+    )
+    assert template["Parameters"]["MaxCapacity"] == {"Default": 4, "MinValue": 1, "Type": "Number"}
+    assert template["Parameters"]["Pages"] == {"Description": "who is paged", "Type": "String"}
+    assert only(template, "AWS::ApplicationAutoScaling::ScalableTarget")["MaxCapacity"] == {"Ref": "MaxCapacity"}
+    alarms = [each for each in template["Resources"].values() if each["Type"] == "AWS::CloudWatch::Alarm"]
+    assert all(alarm["Properties"]["AlarmActions"] == [{"Ref": "Pages"}] for alarm in alarms)
+    owner = only(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]["OWNER"]
+    assert owner == {"Fn::Join": ["", ["team-", {"Ref": "Pages"}, "-", {"Ref": "AWS::Region"}]]}
+    assert only(template, "AWS::SageMaker::EndpointConfig")["DataCaptureConfig"]["KmsKeyId"] == {"Ref": "Key"}
+
+
+def test_what_exists_is_named_by_ids_names_and_arns() -> None:
+    role = "arn:aws:iam::111122223333:role/models"
+    template = synthesized(
+        endpoints={
+            "Llama": {
+                **LLAMA,
+                "role": role,
+                "network": {
+                    "vpc": {"vpc_id": "vpc-1", "subnet_ids": ["subnet-1", "subnet-2"]},
+                    "security_groups": ["sg-1"],
+                },
+                "data_capture": {"bucket": "captures"},
+                "async_inference": {"bucket": "answers", "success_topic": "arn:aws:sns:us-west-2:111122223333:done"},
+                "update_policy": {
+                    "rolling": {
+                        "percent": 20,
+                        "timeout": "2h",
+                        "rollback_alarms": ["arn:aws:cloudwatch:us-west-2:111122223333:alarm:mine"],
+                    }
+                },
+                "removal_policy": "retain",
+            }
+        }
+    )
+    model = only(template, "AWS::SageMaker::Model")
+    assert model["ExecutionRoleArn"] == role
+    assert model["VpcConfig"] == {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1", "subnet-2"]}
+    config = only(template, "AWS::SageMaker::EndpointConfig")
+    assert config["DataCaptureConfig"]["DestinationS3Uri"] == "s3://captures/captures"
+    assert config["AsyncInferenceConfig"]["OutputConfig"]["S3OutputPath"].startswith("s3://answers/")
+    endpoint = next(each for each in template["Resources"].values() if each["Type"] == "AWS::SageMaker::Endpoint")
+    assert endpoint["DeletionPolicy"] == "Retain"
+    rolling = endpoint["Properties"]["DeploymentConfig"]["RollingUpdatePolicy"]
+    assert rolling["MaximumExecutionTimeoutInSeconds"] == 7200
+    alarms = endpoint["Properties"]["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
+    assert {"AlarmName": "mine"} in alarms
+
+
+def test_a_metric_of_the_endpoint_is_its_name() -> None:
+    scaling = {"max_capacity": 2, "on_metric": {"Gpu": {"metric": "gpu_utilization", "target": 70}}}
+    policy = only(
+        synthesized(endpoints={"Llama": {**LLAMA, "scaling": scaling}}), "AWS::ApplicationAutoScaling::ScalingPolicy"
+    )
+    metric = policy["TargetTrackingScalingPolicyConfiguration"]["CustomizedMetricSpecification"]
+    assert "GPUUtilization" in json.dumps(metric)
+
+
+def test_tags_description_and_account_are_the_stack_s() -> None:
+    stack = DeclaredStack(
+        document(
+            description="Chat of team x",
+            account="111122223333",
+            region="eu-west-1",
+            tags={"team": "x"},
+            endpoints={"Llama": LLAMA},
+        )
+    )
+    template = Template.from_stack(stack).to_json()
+    assert (stack.account, stack.region, template["Description"]) == ("111122223333", "eu-west-1", "Chat of team x")
+    assert {"Key": "team", "Value": "x"} in only(template, "AWS::SageMaker::Endpoint")["Tags"]
+
+
+def test_a_file_has_the_plans_of_endpoints_and_components() -> None:
+    stack = DeclaredStack(
+        document(
+            endpoints={
+                "Llama": LLAMA,
+                "Shared": {"instance_type": "ml.g5.12xlarge", "components": {"Sql": {"model": MODEL}}},
+            }
+        )
+    )
+    assert {name: [plan.instance_type for plan in plans] for name, plans in stack.plans.items()} == {
+        "Llama": ["ml.g5.12xlarge"],
+        "Shared/Sql": ["ml.g5.12xlarge"],
+    }
+
+
+def test_objectives_of_a_file_are_asked_for_before_there_is_a_choice() -> None:
+    objectives = {"input_tokens": 1000, "output_tokens": 300, "time_to_first_token": "1.5s"}
+    found = intents(document(endpoints={"Llama": LLAMA, "Chat": {"model": MODEL, "objectives": objectives}}))
+    assert list(found) == ["Chat"]
+    model, wanted = found["Chat"]
+    assert (model.model_id, wanted.time_to_first_token) == ("meta-textgeneration-llama-3-8b", 1500)
+
+
+# Taken into an app.
+
+
+def write(folder: Path, **content: Any) -> Path:
+    path = folder / "endpoint.json"
+    path.write_text(json.dumps({"stack": "Unused", **content}))
+    return path
+
+
+def test_an_app_takes_an_endpoint_with_arguments_of_its_own(tmp_path: Path) -> None:
+    stack = Stack(App(), "Mine")
+    vpc = ec2.Vpc(
+        stack,
+        "Vpc",
+        availability_zones=["us-west-2a"],
+        nat_gateways=0,
+        subnet_configuration=[ec2.SubnetConfiguration(name="Models", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)],
+    )
+    scaled = {**LLAMA, "scaling": {"max_capacity": 4, "on_concurrency": {"target": 8}}}
+    network = NetworkOptions(vpc=vpc, vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_ISOLATED))
+    endpoint = OptimizedEndpoint.from_file(stack, "Chat", write(tmp_path, endpoints={"Llama": scaled}), network=network)
+    template = Template.from_stack(stack).to_json()
+    assert endpoint.node.path == "Mine/Chat"
+    assert "VpcConfig" in only(template, "AWS::SageMaker::Model")
+    assert only(template, "AWS::ApplicationAutoScaling::ScalableTarget")["MaxCapacity"] == 4
+
+
+def test_the_class_that_takes_an_endpoint_is_that_of_the_endpoint(tmp_path: Path) -> None:
+    class Ours(OptimizedEndpoint):
+        """A platform's own."""
+
+    made = Ours.from_file(Stack(App(), "Mine"), "Chat", write(tmp_path, endpoints={"Llama": LLAMA}))
+    assert type(made) is Ours
+
+
+def test_an_app_names_one_of_several_endpoints(tmp_path: Path) -> None:
+    path = write(tmp_path, endpoints={"Llama": LLAMA, "Other": {**LLAMA, "instance_type": "ml.g6e.12xlarge"}})
+    stack = Stack(App(), "Mine")
+    assert OptimizedEndpoint.from_file(stack, "Chat", path, endpoint="Other").plan.instance_type == "ml.g6e.12xlarge"
+    with pytest.raises(DeclarationError, match=r"there is no endpoint 'Chat2'[\s\S]*it has Llama, Other"):
+        OptimizedEndpoint.from_file(stack, "Chat2", path)
+
+
+@pytest.mark.parametrize("is_declared_by_app", [False, True])
+def test_endpoints_of_a_file_share_a_store_in_an_app(tmp_path: Path, is_declared_by_app: bool) -> None:
+    endpoint = {**LLAMA, "artifact_store": "Artifacts"}
+    path = write(
+        tmp_path, artifact_stores={"Artifacts": {"bucket_name": "ours"}}, endpoints={"A": endpoint, "B": endpoint}
+    )
+    stack = Stack(App(), "Mine")
+    if is_declared_by_app:
+        ArtifactStore(stack, "Artifacts", bucket_name="theirs")
+    for name in ("A", "B"):
+        OptimizedEndpoint.from_file(stack, name, path)
+    bucket = only(Template.from_stack(stack).to_json(), "AWS::S3::Bucket")
+    assert bucket["BucketName"] == ("theirs" if is_declared_by_app else "ours")
+
+
+def test_an_app_is_told_what_is_wrong_in_its_file(tmp_path: Path) -> None:
+    path = write(tmp_path, endpoints={"Llama": {**LLAMA, "instance_type": "ml.g5"}})
+    with pytest.raises(DeclarationError) as error:
+        OptimizedEndpoint.from_file(Stack(App(), "Mine"), "Llama", path)
+    assert [each.location for each in error.value.violations] == [f"{path}:1:217 endpoints.Llama.instance_type"]

@@ -1,0 +1,266 @@
+"""What is wrong in a file is told by file, line and column, all of it at once."""
+
+from __future__ import annotations
+
+import textwrap
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constructs_optim.constructs.declaration.document import DeclarationError, Document
+from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, stack_form
+from constructs_optim.recipe import RecipeError
+
+VALID = textwrap.dedent(
+    """\
+    stack: Chat
+    endpoints:
+      Llama:
+        model:
+          jumpstart: {model_id: meta-textgeneration-llama-3-8b, version: 2.24.0, accept_eula: true}
+        techniques:
+          - quantization: awq
+        instance_type: ml.g5.12xlarge
+    """
+)
+
+
+def refused(text: str) -> list[tuple[str, Any, str, str]]:
+    """Location, value, reason and suggestion of everything that is wrong in a file."""
+    with pytest.raises(DeclarationError) as error:
+        DeclaredStack(Document.parsed(text, "endpoint.yaml"))
+    assert str(error.value).startswith("the declaration breaks ")
+    return [(each.location, each.value, each.reason, each.suggestion) for each in error.value.violations]
+
+
+def replaced(old: str, new: str) -> str:
+    assert old in VALID
+    return VALID.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "location", "reason", "suggestion"),
+    [
+        ("stack: A\n  b: [\n", "endpoint.yaml:2:4", "mapping values are not allowed here", "YAML 1.2"),
+        ("stack: A\nstack: B\n", "endpoint.yaml:2:1", 'found duplicate key "stack"', "YAML 1.2"),
+        ("", "endpoint.yaml:1:1", "there is no value", "a value"),
+        ("- a\n", "endpoint.yaml:1:1", "no mapping", "a mapping"),
+        (replaced("stack: Chat\n", ""), "endpoint.yaml:1:1 stack", "'stack' is needed", "stack: ..."),
+        (replaced("stack: Chat", "stack: 1"), "endpoint.yaml:1:8 stack", "does not work", "text"),
+        (replaced("stack: Chat", "stack: a_b"), "endpoint.yaml:1:8 stack", "does not work", "match"),
+        (
+            f"schema: 2\nregions: [a]\n{VALID}",
+            "endpoint.yaml:1:9 schema",
+            "this release knows schema 1",
+            "a newer release",
+        ),
+        (f"schema: one\n{VALID}", "endpoint.yaml:1:9 schema", "does not work", "a whole number"),
+        (f"account: 111122223333\n{VALID}", "endpoint.yaml:1:10 account", "does not work", "text"),
+        (replaced("endpoints:", "enpoints:"), "endpoint.yaml:2:1 enpoints", "there is no 'enpoints'", "endpoints"),
+        (
+            replaced("instance_type:", "instancetype:"),
+            "endpoint.yaml:8:5 endpoints.Llama.instancetype",
+            "there is no 'instancetype' here",
+            "did you mean instance_type",
+        ),
+        (
+            replaced("awq", "{awq: {group_sizes: 64}}"),
+            "endpoint.yaml:7:30 endpoints.Llama.techniques[0].quantization.awq.group_sizes",
+            "there is no 'group_sizes' here",
+            "did you mean group_size?",
+        ),
+        (
+            replaced("awq", "{awq: {group_size: 48}}"),
+            "endpoint.yaml:7:42 endpoints.Llama.techniques[0].quantization.awq.group_size",
+            "does not work",
+            "one of 32, 64 or 128",
+        ),
+        (
+            replaced("awq", "int4"),
+            "endpoint.yaml:7:23 endpoints.Llama.techniques[0].quantization",
+            "there is nothing of that name",
+            "awq",
+        ),
+        (
+            replaced("- quantization: awq", "- quantization=awq,group_size=64"),
+            "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
+            "it needs settings",
+            "quantization: {...}",
+        ),
+        (
+            replaced("- quantization: awq", "- {quantization: awq, sharding: fast_load}"),
+            "endpoint.yaml:7:9 endpoints.Llama.techniques[0]",
+            "exactly one",
+            "one of",
+        ),
+        (
+            replaced("instance_type: ml.g5.12xlarge", "instance_type:"),
+            "endpoint.yaml:8:5 endpoints.Llama.instance_type",
+            "there is no value",
+            "leave the key out",
+        ),
+        (
+            f"{VALID}    variant: {{container_startup_timeout: 20 minutes}}\n",
+            "endpoint.yaml:9:42 endpoints.Llama.variant.container_startup_timeout",
+            "none",
+            "a duration: 90s, 15m, 6h or 7d",
+        ),
+        # What rules refuse, in the words of a file.
+        (
+            replaced("accept_eula: true", "accept_eula: false"),
+            "endpoint.yaml:5:91 endpoints.Llama.model.accept_eula",
+            "only you can accept",
+            "{jumpstart: {model_id: meta-textgeneration-llama-3-8b, version: 2.24.0, accept_eula: true}}",
+        ),
+        (
+            replaced("ml.g5.12xlarge", "ml.g5.12xlarg"),
+            "endpoint.yaml:8:20 endpoints.Llama.instance_type",
+            "no endpoint instance type of that name",
+            "did you mean ml.g5.12xlarge",
+        ),
+        (
+            f"{VALID}    scaling: {{max_capacity: 0}}\n",
+            "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
+            "the maximum is at least 1",
+            "a whole number from 1 on",
+        ),
+        # What constructs refuse.
+        (
+            f"{VALID}    objectives: {{input_tokens: 1, output_tokens: 1}}\n",
+            "endpoint.yaml:4:5 endpoints.Llama",
+            "are set",
+            "a choice for objectives decides those",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Lama.endpoint_name}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "no parameter 'Lama.endpoint_name'",
+            "there is",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Llama.endpoint_nam}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "has no 'endpoint_nam'",
+            "endpoint_name",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Llama._endpoint}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "has no '_endpoint'",
+            "",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Llama.plans.3.summary}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "has no item 3",
+            "",
+        ),
+        (
+            f"{VALID}outputs:\n  Name: ${{Llama.grant_invoke}}\n",
+            "endpoint.yaml:10:9 outputs.Name",
+            "and no text",
+            "",
+        ),
+        (
+            f"{VALID}    artifact_store: Artifacts\n",
+            "endpoint.yaml:9:21 endpoints.Llama.artifact_store",
+            "nothing of this file has the id 'Artifacts'",
+            "",
+        ),
+        (
+            f"{VALID}    variant: {{initial_instance_count: '${{Count}}'}}\n",
+            "endpoint.yaml:9:39 endpoints.Llama.variant.initial_instance_count",
+            "there is no parameter 'Count'",
+            "",
+        ),
+    ],
+)
+def test_a_mistake_has_its_place_a_reason_and_a_fix(text: str, location: str, reason: str, suggestion: str) -> None:
+    (found,) = refused(text)
+    assert found[0] == location
+    assert reason in found[2]
+    assert suggestion in found[3]
+
+
+def test_everything_that_is_wrong_in_a_form_is_told_at_once() -> None:
+    text = replaced("awq", "awqq").replace("instance_type", "instancetype").replace("stack: Chat", "stak: Chat")
+    assert [location for location, *_ in refused(text)] == [
+        "endpoint.yaml:1:1 stack",
+        "endpoint.yaml:7:23 endpoints.Llama.techniques[0].quantization",
+        "endpoint.yaml:8:5 endpoints.Llama.instancetype",
+        "endpoint.yaml:1:1 stak",
+    ]
+
+
+def test_everything_that_rules_refuse_of_all_endpoints_is_told_at_once() -> None:
+    second = VALID.split("endpoints:\n")[1].replace("Llama", "Other").replace("ml.g5.12xlarge", "ml.g6.xlarg")
+    text = replaced("accept_eula: true", "accept_eula: false") + second
+    assert [location.partition(" ")[2] for location, *_ in refused(text)] == [
+        "endpoints.Llama.model.accept_eula",
+        "endpoints.Other.instance_type",
+    ]
+
+
+def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="No such file"):
+        Document.read(tmp_path / "endpoint.yaml")
+    (tmp_path / "endpoint.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(DeclarationError, match="UTF-8"):
+        Document.read(tmp_path / "endpoint.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("- &a [*a]\n", "contains itself"),
+        ("[" * 5_000, "nested too deep"),
+        (
+            "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
+            "too many values",
+        ),
+        ("stack: !!python/object:os.system {}\n", "endpoint.yaml:1:8 stack"),
+    ],
+)
+def test_files_that_would_exhaust_a_reader_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(DeclarationError) as error:
+        Document.parsed(text, "endpoint.yaml").validated(stack_form())
+    assert reason in str(error.value)
+
+
+def test_json_and_anchors_are_yaml() -> None:
+    as_json = '{"stack": "A", "endpoints": {}}'
+    assert Document.parsed(as_json, "a.json").data == {"stack": "A", "endpoints": {}}
+    anchored = "a: &model {kind: x}\nb: *model\n"
+    assert Document.parsed(anchored, "a.yaml").data == {"a": {"kind": "x"}, "b": {"kind": "x"}}
+
+
+def test_yaml_is_that_of_today() -> None:
+    """No text is a number or a truth value by accident, as in YAML 1.1."""
+    assert Document.parsed("a: on\nb: 1:30\nc: no\nd: 0o17\ne: 1_000\n", "a.yaml").data["a"] == "on"
+    assert Document.parsed("a: 1:30", "a.yaml").data == {"a": "1:30"}
+
+
+_KEYS = st.sampled_from(
+    [*stack_form().model_fields, "Chat", "model", "techniques", "quantization", "awq", "scaling", "schema"]
+)
+_LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8))
+_ANYTHING = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4), max_leaves=12
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_ANYTHING)
+def test_whatever_a_file_holds_is_read_or_refused_with_places(data: Any) -> None:
+    document = Document("endpoint.yaml", data)
+    with suppress(RecipeError):
+        document.validated(stack_form())
+        return
+    with pytest.raises(DeclarationError) as error:
+        document.validated(stack_form())
+    assert error.value.violations
+    assert all(each.location.startswith("endpoint.yaml:1:1") for each in error.value.violations)

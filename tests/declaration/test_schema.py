@@ -1,0 +1,160 @@
+"""The JSON Schema of files: published as it is made, and of one mind with what reads them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+
+import constructs_optim
+from constructs_optim.constructs.declaration.schema import call_of, json_schema
+from constructs_optim.constructs.declared_stack.stack_file import schema, stack_form
+from constructs_optim.recipe.techniques import REGISTRY
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = json.loads((ROOT / "docs" / "endpoint.schema.json").read_text())
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+EDITOR = jsonschema.Draft202012Validator(PUBLISHED)
+MODEL = {"jumpstart": {"model_id": "meta-textgeneration-llama-3-8b", "accept_eula": True}}
+
+
+def with_endpoint(**settings: Any) -> dict[str, Any]:
+    return {"stack": "Chat", "endpoints": {"Chat": {"model": MODEL, "instance_type": "ml.g5.12xlarge", **settings}}}
+
+
+def test_the_published_schema_is_that_of_the_signatures() -> None:
+    assert schema() == PUBLISHED, "python -m tests.support.resource_schemas writes it"
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(PUBLISHED)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_editors_accept_every_example(path: Path) -> None:
+    EDITOR.validate(YAML(typ="safe").load(path))
+
+
+ACCEPTED = [
+    {"techniques": [{"quantization": "awq"}]},
+    {"techniques": [{"quantization": {"awq": {"group_size": 64}}}]},
+    {"techniques": [{"medusa": {"training_data": "s3://a/b/"}}]},
+    {"model": "Qwen/Qwen3-32B"},
+    {"model": {"s3": {"uri": "s3://bucket/model/"}}},
+    {"server": {"vllm": {"context_length": 8192}}},
+    {"server": "sglang"},
+    {"inference_component": True},
+    {"inference_component": {"cpu_cores": 2}},
+    {"monitoring": {"alarms": "none"}},
+    {"monitoring": {"alarms": {"latency": {"threshold": 20}, "queue": True}}},
+    {"variant": {"initial_instance_count": "${Count}", "container_startup_timeout": "20m", "routing": "random"}},
+    {"variant": {"volume_size": "256GiB", "routing": {"prefix_aware": {"prefix_length": 4096}}}},
+    {"update_policy": "all_at_once"},
+    {"update_policy": {"canary": {"percent": 50, "bake_time": "90s"}}},
+    {"objectives": {"input_tokens": 1000, "output_tokens": 300, "time_to_first_token": "1.5s"}},
+    {"artifact_store": "Artifacts"},
+    {"artifact_store": {"from_bucket": {"bucket": "artifacts", "read_only": True}}},
+    {"network": {"vpc": {"vpc_id": "vpc-1", "subnet_ids": ["subnet-1"]}, "security_groups": ["sg-1"]}},
+    {"removal_policy": "retain"},
+    {
+        "scaling": {
+            "max_capacity": 4,
+            "on_concurrency": {},
+            "on_schedule": {"Night": {"schedule": "cron(0 20 * * ? *)"}},
+        }
+    },
+    {"evaluations": {"Daily": {"schedule": "rate(1 day)", "require": {"p99_ttft_ms": 2000, "max_regression": 0.1}}}},
+    {"components": {"Sql": {"model": MODEL, "copies": 2, "adapters": {"A": {"artifact_uri": "s3://a/b.tar.gz"}}}}},
+    {
+        "shadow": {
+            "candidate": {"techniques": [{"quantization": "fp8"}]},
+            "checks": ["answered", {"exact_match": {"at_least": 0.9}}],
+        }
+    },
+    {"dashboard": {"show_costs": {"instance_price_per_hour": 7}}},
+    {"acknowledge": [{"rule": "POL031", "reason": "a test"}]},
+]
+REFUSED = [
+    {"techniques": {"quantization": "awq"}},
+    {"techniques": ["quantization=awq"]},
+    {"techniques": [{"quantization": "awqq"}]},
+    {"techniques": [{"quantization": {"awq": {"group_size": 63}}}]},
+    {"techniques": [{"quantization": "awq", "compilation": "neuron"}]},
+    {"techniques": [{"medusa": {}}]},
+    {"techniques": [{"quantization": {"awq": None}}]},
+    {"model": {"jumpstart": {}}},
+    {"model": 3},
+    {"instance_type": None},
+    {"instancetype": "ml.g5.12xlarge"},
+    {"inference_component": "yes"},
+    {"monitoring": {"alarms": "all"}},
+    {"monitoring": {"alarm_actions": "arn:aws:sns:us-west-2:111122223333:pages"}},
+    {"variant": {"initial_instance_count": "2"}},
+    {"variant": {"initial_instance_count": 1.5}},
+    {"variant": {"container_startup_timeout": 600}},
+    {"variant": {"volume_size": "256"}},
+    {"update_policy": {"canary": {}, "rolling": {}}},
+    {"objectives": {"input_tokens": 0, "output_tokens": 1}},
+    {"removal_policy": "RETAIN"},
+    {"scaling": {"on_concurrency": {"target": True}}},
+    {"scaling": {"on_nothing": {}}},
+    {"components": [{"model": MODEL}]},
+]
+
+
+@pytest.mark.parametrize("settings", ACCEPTED, ids=str)
+def test_what_editors_accept_is_read(settings: dict[str, Any]) -> None:
+    EDITOR.validate(with_endpoint(**settings))
+    stack_form().model_validate(with_endpoint(**settings))
+
+
+@pytest.mark.parametrize("settings", REFUSED, ids=str)
+def test_what_editors_refuse_is_refused(settings: dict[str, Any]) -> None:
+    assert not EDITOR.is_valid(with_endpoint(**settings))
+    with pytest.raises(ValidationError):
+        stack_form().model_validate(with_endpoint(**settings))
+
+
+def test_every_technique_and_server_is_in_the_schema() -> None:
+    definitions = PUBLISHED["$defs"]
+    techniques = {technique.__name__ for by_name in REGISTRY.values() for technique in by_name.values()}
+    servers = {each.__name__ for each in vars(constructs_optim.Server).values() if inspect.isclass(each)}
+    assert techniques | servers <= definitions.keys()
+
+
+def test_a_new_keyword_of_a_construct_is_a_new_key() -> None:
+    def declare(scope: object, id: str, *, weight: float = 0.5, names: list[str] | None = None) -> None:
+        """Declare something.
+
+        Args:
+            scope: where.
+            id: its id.
+            weight: how heavy it is.
+            names: what it is called.
+        """
+
+    made = json_schema(call_of(declare, "Something"))
+    assert made["description"] == "Declare something."
+    assert made["properties"]["weight"]["description"] == "how heavy it is."
+    assert made["properties"]["weight"]["default"] == 0.5
+    assert made["properties"]["names"] == {
+        "description": "what it is called.",
+        "items": {"type": "string"},
+        "type": "array",
+    }
+
+
+def test_every_key_is_described() -> None:
+    undescribed = [
+        f"{name}.{key}"
+        for name, definition in PUBLISHED["$defs"].items()
+        for key, value in definition.get("properties", {}).items()
+        if "description" not in value and "$ref" not in value
+    ]
+    assert undescribed == []

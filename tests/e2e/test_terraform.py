@@ -1,0 +1,136 @@
+"""The module of terraform/, with Terraform itself and providers whose calls go to the local cloud."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim_local.cloud import LocalCloud
+
+from ..support.deployed_stack import CHECKOUT
+from ..support.example_cloud import example_cloud
+from ..support.terraform_providers import install
+
+TERRAFORM = shutil.which("terraform")
+pytestmark = pytest.mark.skipif(TERRAFORM is None, reason="there is no terraform on the PATH")
+
+BUCKET = "code-us-west-2"
+# Exit statuses of `terraform plan -detailed-exitcode`.
+NO_CHANGES, CHANGES = 0, 2
+
+
+class Configuration:
+    """A copy of the module with its example, which Terraform has initialized."""
+
+    def __init__(self, folder: Path, cloud: LocalCloud) -> None:
+        self.module, self.cloud = folder / "module", cloud
+        self.example = self.module / "examples/quickstart"
+        shutil.copytree(CHECKOUT / "terraform", self.module)
+        mirror, settings = folder / "mirror", folder / "terraformrc"
+        install(mirror)
+        mirrored = f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
+        settings.write_text(f"disable_checkpoint = true\n{mirrored}")
+        self.environment = {
+            **os.environ,
+            **cloud.environment(),
+            # Where the providers' framework keeps its certificate.
+            "HOME": str(folder),
+            "TF_CLI_CONFIG_FILE": str(settings),
+            "TF_VAR_code_bucket": BUCKET,
+        }
+
+    def run(self, *arguments: str, status: int = 0, folder: Path | None = None, **variables: str) -> str:
+        """Run Terraform; all that it prints."""
+        assert TERRAFORM is not None
+        done = subprocess.run(
+            [TERRAFORM, *arguments, *(["-no-color"] if arguments[0] not in ("fmt", "output", "show") else [])],
+            cwd=folder or self.example,
+            env={**self.environment, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        printed = done.stdout + done.stderr
+        assert done.returncode == status, printed[-5000:]
+        return printed
+
+    def edit(self, before: str, after: str) -> None:
+        path = self.example / "main.tf"
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, after))
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    with example_cloud(tmp_path_factory.mktemp("cloud")) as running:
+        location: Any = {"LocationConstraint": "us-west-2"}
+        running.client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration=location)
+        yield running
+
+
+@pytest.fixture
+def configuration(cloud: LocalCloud, tmp_path: Path) -> Configuration:
+    made = Configuration(tmp_path, cloud)
+    made.run("init")
+    return made
+
+
+def test_the_module_is_formatted_valid_and_passes_its_own_tests(configuration: Configuration) -> None:
+    configuration.run("fmt", "-check", "-recursive", folder=configuration.module)
+    configuration.run("validate")
+    configuration.run("init", folder=configuration.module)
+    assert "0 failed" in configuration.run("test", folder=configuration.module)
+
+
+def test_a_plan_shows_what_changes_and_an_apply_changes_it(configuration: Configuration, cloud: LocalCloud) -> None:
+    configuration.run("apply", "-auto-approve")
+    outputs = json.loads(configuration.run("output", "-json"))
+    endpoint = outputs["endpoint_name"]["value"]
+    found = cloud.client("sagemaker").describe_endpoint(EndpointName=endpoint)
+    assert found["EndpointStatus"] == "InService"
+    assert found["EndpointArn"] in outputs["invoke_policy"]["value"]
+    configuration.edit("target = 8", "target = 6")
+    planned = configuration.run("plan", "-out", "plan", "-detailed-exitcode", status=CHANGES)
+    assert "TargetValue                   = 8 -> 6" in planned
+    assert "unchanged elements hidden" in planned or "unchanged attributes hidden" in planned
+    changed = json.loads(configuration.run("show", "-json", "plan"))["resource_changes"]
+    (record,) = [each["change"] for each in changed if each["address"].endswith("terraform_data.deployed")]
+    before, after = (record[side]["triggers_replace"] for side in ("before", "after"))
+    kinds = {json.loads(after[name])["Type"] for name in after if before[name] != after[name]}
+    assert kinds >= {"AWS::ApplicationAutoScaling::ScalingPolicy"}
+    assert "AWS::SageMaker::Endpoint" not in kinds
+    configuration.run("apply", "plan")
+    (policy,) = cloud.client("application-autoscaling").describe_scaling_policies(ServiceNamespace="sagemaker")[
+        "ScalingPolicies"
+    ]
+    assert policy["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] == 6
+    configuration.run("plan", "-detailed-exitcode", status=NO_CHANGES)
+    configuration.run("destroy", "-auto-approve")
+    assert cloud.client("sagemaker").list_endpoints()["Endpoints"] == []
+    assert "Contents" not in cloud.client("s3").list_objects_v2(Bucket=BUCKET)
+
+
+def test_a_plan_says_what_is_wrong_and_uploads_nothing(configuration: Configuration, cloud: LocalCloud) -> None:
+    missing = configuration.run("plan", status=1, PATH="")
+    assert "External Program Lookup Failed" in missing
+    assert "Program: constructs-optim" in missing
+    # Terraform would drop the misspelt name from a typed variable.
+    configuration.edit("  endpoints = {", "  declaration = { endpoints = {")
+    configuration.edit("\n  }\n\n  outputs", "\n  } }\n\n  outputs")
+    configuration.edit("[{ quantization = { awq = {} } }]", "[{ quantization = { awq = { group = 64 } } }, {}]")
+    broken = " ".join(configuration.run("plan", status=1).replace("│", "").split())
+    assert "the declaration breaks" in broken
+    assert "there is no 'group' here" in broken
+    assert "group_size" in broken
+    assert "endpoints.Llama70B.techniques[1]" in broken
+    assert "this takes exactly one of them" in broken
+    assert "Traceback" not in broken
+    assert "Contents" not in cloud.client("s3").list_objects_v2(Bucket=BUCKET)

@@ -1,0 +1,154 @@
+"""The quickstart by every toolchain: what SageMaker, CloudWatch and Application Auto Scaling have is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_optim_local.cloud import LocalCloud
+
+from ..support.deployed_stack import CDK, CHECKOUT, DeployedStack
+from ..support.example_cloud import example_cloud
+from ..support.waiting import until
+from .test_terraform import TERRAFORM, Configuration
+
+STACK = "Quickstart"
+FILE = CHECKOUT / "examples" / "quickstart.yaml"
+CODE = "code-us-west-2"
+# What differs between two deployments of one template.
+_PASSING = re.compile(r"(Time|Timestamp|Updated\w*|Arn|ARN|Date)$")
+_UNIQUE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    with example_cloud(tmp_path_factory.mktemp("cloud")) as running:
+        location: Any = {"LocationConstraint": "us-west-2"}
+        running.client("s3").create_bucket(Bucket=CODE, CreateBucketConfiguration=location)
+        DeployedStack(running, tmp_path_factory.mktemp("bootstrap"), "Bootstrap").cdk("bootstrap")
+        yield running
+
+
+def run(cloud: LocalCloud, folder: Path, *command: str, **variables: str) -> str:
+    """Run a command as a user does: in a folder of its own, with the cloud's credentials and the CDK CLI."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{CDK.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**cloud.child_environment(), "PATH": path, **variables}
+    done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def by_python(cloud: LocalCloud, folder: Path) -> None:
+    app = f"{sys.executable} {CHECKOUT / 'examples' / 'quickstart.py'}"
+    run(cloud, folder, "cdk", "deploy", "--app", app, "--require-approval", "never")
+
+
+def by_yaml(cloud: LocalCloud, folder: Path) -> None:
+    run(cloud, folder, "constructs-optim", "deploy", str(FILE), "--", "--require-approval", "never")
+
+
+def by_cloudformation(cloud: LocalCloud, folder: Path) -> None:
+    template = ("--format", "cloudformation", "--code-bucket", CODE, "--output", "out", "--json")
+    written = json.loads(run(cloud, folder, "constructs-optim", "synth", str(FILE), *template))
+    # What `aws cloudformation deploy --s3-bucket` does.
+    cloud.client("s3").put_object(Bucket=CODE, Key="template", Body=(folder / written["template"]).read_bytes())
+    url = f"https://s3.us-west-2.amazonaws.com/{CODE}/template"
+    cloudformation = cloud.client("cloudformation")
+    cloudformation.create_stack(StackName=STACK, TemplateURL=url, Capabilities=["CAPABILITY_IAM"])
+    status = until(lambda: status_of(cloud), lambda status: not status.endswith("_IN_PROGRESS"), 180)
+    assert status == "CREATE_COMPLETE"
+
+
+def by_terraform(cloud: LocalCloud, folder: Path) -> None:
+    configuration = Configuration(folder, cloud)
+    configuration.run("init")
+    configuration.run("apply", "-auto-approve")
+
+
+WAYS: dict[str, Callable[[LocalCloud, Path], None]] = {
+    "Python": by_python,
+    "YAML": by_yaml,
+    "CloudFormation": by_cloudformation,
+    **({"Terraform": by_terraform} if TERRAFORM is not None else {}),
+}
+
+
+def test_every_way_makes_the_same_resources_property_by_property(cloud: LocalCloud, tmp_path: Path) -> None:
+    found: dict[str, dict[str, Any]] = {}
+    for way, deploy in WAYS.items():
+        folder = tmp_path / way
+        folder.mkdir()
+        deploy(cloud, folder)
+        found[way] = resources_of(cloud)
+        delete(cloud)
+    of_python = found.pop("Python")
+    assert set(of_python) == {"endpoint", "config", "model", "targets", "policies", "alarms", "dashboard"}
+    assert of_python["endpoint"]["EndpointStatus"] == "InService"
+    assert of_python["targets"][0]["MaxCapacity"] == 4
+    for way, resources in found.items():
+        assert resources == of_python, way
+
+
+def status_of(cloud: LocalCloud) -> str:
+    return cloud.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"][0]["StackStatus"]
+
+
+def delete(cloud: LocalCloud) -> None:
+    cloudformation = cloud.client("cloudformation")
+    arn = cloudformation.describe_stacks(StackName=STACK)["Stacks"][0]["StackId"]
+    cloudformation.delete_stack(StackName=STACK)
+    until(
+        lambda: cloudformation.describe_stacks(StackName=arn)["Stacks"][0]["StackStatus"],
+        lambda status: status == "DELETE_COMPLETE",
+        180,
+    )
+
+
+def resources_of(cloud: LocalCloud) -> dict[str, Any]:
+    """What the services say of the stack's resources, without times, and with types in place of generated names."""
+    stack = cloud.client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]
+    names: dict[str, list[str]] = {}
+    for each in stack:
+        names.setdefault(each["ResourceType"], []).append(each["PhysicalResourceId"])
+    (endpoint,) = (each.rpartition("/")[2] for each in names["AWS::SageMaker::Endpoint"])
+    sagemaker, scaling = cloud.client("sagemaker"), cloud.client("application-autoscaling")
+    described = sagemaker.describe_endpoint(EndpointName=endpoint)
+    config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
+    model = sagemaker.describe_model(ModelName=config["ProductionVariants"][0]["ModelName"])
+    of_sagemaker = {"ServiceNamespace": "sagemaker", "ResourceId": f"endpoint/{endpoint}/variant/AllTraffic"}
+    policies = scaling.describe_scaling_policies(**of_sagemaker)["ScalingPolicies"]
+    of_sagemaker["ResourceIds"] = [of_sagemaker.pop("ResourceId")]
+    targets = scaling.describe_scalable_targets(**of_sagemaker)["ScalableTargets"]
+    cloudwatch = cloud.client("cloudwatch")
+    alarms = cloudwatch.describe_alarms(AlarmNames=names["AWS::CloudWatch::Alarm"])["MetricAlarms"]
+    (dashboard,) = names["AWS::CloudWatch::Dashboard"]
+    found = {
+        "endpoint": described,
+        "config": config,
+        "model": model,
+        "targets": targets,
+        "policies": policies,
+        "alarms": sorted(alarms, key=lambda alarm: alarm["AlarmDescription"]),
+        "dashboard": json.loads(cloudwatch.get_dashboard(DashboardName=dashboard)["DashboardBody"]),
+    }
+    text = json.dumps(_lasting(found), default=str)
+    generated = {name.rpartition("/")[2]: kind for kind, of_kind in names.items() for name in of_kind}
+    for name in sorted(generated, key=len, reverse=True):
+        # Names in ARNs are in lower case.
+        text = re.sub(re.escape(name), f"<{generated[name]}>", text, flags=re.IGNORECASE)
+    return json.loads(_UNIQUE.sub("<unique>", text))
+
+
+def _lasting(value: Any) -> Any:
+    if isinstance(value, dict):
+        passing = {"ResponseMetadata", "StateReason", "StateReasonData", "StateValue"}
+        return {key: _lasting(each) for key, each in value.items() if key not in passing and not _PASSING.search(key)}
+    return [_lasting(each) for each in value] if isinstance(value, list) else value

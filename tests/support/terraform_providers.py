@@ -1,0 +1,333 @@
+"""Providers for Terraform that stand for hashicorp/aws and hashicorp/external, whose registry tests do without.
+
+They have what terraform/ uses of them, with names, types, requirements and defaults of the real ones; sources:
+internal/service/{cloudformation/stack.go, s3/object.go, s3/bucket_data_source.go} of hashicorp/terraform-provider-aws
+6, internal/provider/data_source.go of hashicorp/terraform-provider-external 2. Calls go where boto3's settings say.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import boto3
+from botocore.exceptions import ClientError
+from tf.iface import (
+    CreateContext,
+    DataSource,
+    DeleteContext,
+    PlanContext,
+    Provider,
+    ReadContext,
+    ReadDataContext,
+    Resource,
+    UpdateContext,
+)
+from tf.runner import run_provider
+from tf.schema import Attribute, Block, NestedBlock, NestMode, Schema
+from tf.types import List, Map, Set, String, Unknown
+from tf.utils import Diagnostics
+
+VERSIONS = {"aws": "6.0.0", "external": "2.3.0"}
+
+State = dict[str, Any]
+
+
+def main() -> None:
+    """Serve the provider that the executable is called after."""
+    name = Path(sys.argv[0]).name.removeprefix("terraform-provider-").partition("_")[0]
+    run_provider({"aws": Aws, "external": External}[name]())
+
+
+def install(mirror: Path) -> None:
+    """Write the providers to a filesystem mirror.
+
+    Source of its layout: https://developer.hashicorp.com/terraform/cli/config/config-file#provider-installation.
+    """
+    checkout = Path(__file__).parents[2]
+    program = (
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(checkout)!r})\n"
+        "from tests.support.terraform_providers import main\nmain()\n"
+    )
+    for name, version in VERSIONS.items():
+        for platform in ("linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"):
+            path = (
+                mirror
+                / f"registry.terraform.io/hashicorp/{name}/{version}/{platform}/terraform-provider-{name}_v{version}"
+            )
+            path.parent.mkdir(parents=True)
+            path.write_text(program)
+            path.chmod(0o755)
+
+
+def _text(name: str, **options: Any) -> Attribute:
+    return Attribute(name, String(), **options)
+
+
+class _Timeouts(NestedBlock):
+    """The block ``timeouts``: Terraform's own, which this provider does not need."""
+
+    def __init__(self) -> None:
+        block = Block([_text(name, optional=True) for name in ("create", "update", "delete")])
+        super().__init__("timeouts", NestMode.Single, block)
+
+    def encode(self, value: Any) -> Any:
+        return value
+
+    def decode(self, value: Any) -> Any:
+        return value
+
+    def semantically_equal(self, a_decoded: Any, b_decoded: Any) -> bool:
+        return a_decoded == b_decoded
+
+
+class _Provider(Provider):
+    name: ClassVar[str]
+    data_sources: ClassVar[list[type[DataSource]]] = []
+    resources: ClassVar[list[type[Resource]]] = []
+
+    def get_model_prefix(self) -> str:
+        return ""
+
+    def full_name(self) -> str:
+        return f"registry.terraform.io/hashicorp/{self.name}"
+
+    def get_provider_schema(self, diags: Diagnostics) -> Schema:
+        return Schema(version=0, attributes=[_text("region", optional=True)] if self.name == "aws" else [])
+
+    def validate_config(self, diags: Diagnostics, config: State) -> None:
+        pass
+
+    def configure_provider(self, diags: Diagnostics, config: State) -> None:
+        self.session = boto3.Session(region_name=config.get("region"))
+
+    def get_data_sources(self) -> list[type[DataSource]]:
+        return self.data_sources
+
+    def get_resources(self) -> list[type[Resource]]:
+        return self.resources
+
+
+class _Part:
+    """A data source or a resource of the provider."""
+
+    def __init__(self, provider: _Provider) -> None:
+        self.provider = provider
+
+    def client(self, service: str) -> Any:
+        return self.provider.session.client(service)
+
+
+@contextmanager
+def _refusals(diagnostics: Diagnostics, what: str) -> Iterator[None]:
+    """What AWS refuses is a diagnostic."""
+    try:
+        yield
+    except ClientError as error:
+        diagnostics.add_error(f"{what}: {error}")
+
+
+class ExternalData(_Part, DataSource):
+    @classmethod
+    def get_name(cls) -> str:
+        return "external"
+
+    @classmethod
+    def get_schema(cls) -> Schema:
+        return Schema(
+            version=0,
+            attributes=[
+                Attribute("program", List(String()), required=True),
+                _text("working_dir", optional=True),
+                Attribute("query", Map(String()), optional=True),
+                Attribute("result", Map(String()), computed=True),
+                _text("id", computed=True),
+            ],
+        )
+
+    def read(self, ctx: ReadDataContext, config: State) -> State | None:
+        program = config["program"]
+        if shutil.which(program[0]) is None:
+            ctx.diagnostics.add_error("External Program Lookup Failed", f"Program: {program[0]}", path=["program"])
+            return None
+        query = {key: value for key, value in (config["query"] or {}).items() if value is not None}
+        done = subprocess.run(
+            program, input=json.dumps(query), capture_output=True, text=True, cwd=config["working_dir"], check=False
+        )
+        if done.returncode:
+            detail = f"Program: {program[0]}\nError Message: {done.stderr}\nState: exit status {done.returncode}"
+            ctx.diagnostics.add_error("External Program Execution Failed", detail, path=["program"])
+            return None
+        return {**config, "result": json.loads(done.stdout), "id": "-"}
+
+
+class External(_Provider):
+    name = "external"
+    data_sources: ClassVar = [ExternalData]
+
+
+class Region(_Part, DataSource):
+    @classmethod
+    def get_name(cls) -> str:
+        return "aws_region"
+
+    @classmethod
+    def get_schema(cls) -> Schema:
+        return Schema(version=0, attributes=[_text("region", optional=True, computed=True), _text("id", computed=True)])
+
+    def read(self, ctx: ReadDataContext, config: State) -> State | None:
+        region = self.provider.session.region_name
+        return {"region": region, "id": region}
+
+
+class Bucket(_Part, DataSource):
+    @classmethod
+    def get_name(cls) -> str:
+        return "aws_s3_bucket"
+
+    @classmethod
+    def get_schema(cls) -> Schema:
+        computed = ("id", "bucket_region", "bucket_regional_domain_name")
+        return Schema(
+            version=0, attributes=[_text("bucket", required=True), *(_text(name, computed=True) for name in computed)]
+        )
+
+    def read(self, ctx: ReadDataContext, config: State) -> State | None:
+        name = config["bucket"]
+        with _refusals(ctx.diagnostics, f"reading S3 Bucket ({name})"):
+            region = self.client("s3").head_bucket(Bucket=name)["BucketRegion"]
+            domain = f"{name}.s3.{region}.amazonaws.com"
+            return {"bucket": name, "id": name, "bucket_region": region, "bucket_regional_domain_name": domain}
+        return None
+
+
+class Object(_Part, Resource):
+    @classmethod
+    def get_name(cls) -> str:
+        return "aws_s3_object"
+
+    @classmethod
+    def get_schema(cls) -> Schema:
+        return Schema(
+            version=0,
+            attributes=[
+                *(_text(name, required=True, requires_replace=True) for name in ("bucket", "key")),
+                *(_text(name, optional=True) for name in ("content", "source")),
+                _text("content_type", optional=True, computed=True),
+                *(_text(name, computed=True) for name in ("id", "etag")),
+            ],
+        )
+
+    def create(self, ctx: CreateContext, planned: State) -> State | None:
+        source = planned["source"]
+        body = Path(source).read_bytes() if source is not None else planned["content"].encode()
+        kind = planned["content_type"]
+        kind = "application/octet-stream" if kind in (None, Unknown) else kind
+        made = self.client("s3").put_object(Bucket=planned["bucket"], Key=planned["key"], Body=body, ContentType=kind)
+        return {**planned, "content_type": kind, "id": planned["key"], "etag": made["ETag"].strip('"')}
+
+    def read(self, ctx: ReadContext, current: State) -> State | None:
+        try:
+            found = self.client("s3").head_object(Bucket=current["bucket"], Key=current["key"])
+        except ClientError:
+            return None
+        return {**current, "etag": found["ETag"].strip('"'), "content_type": found["ContentType"]}
+
+    def update(self, ctx: UpdateContext, current: State, planned: State) -> State | None:
+        return self.create(CreateContext(ctx.diagnostics, ctx.type_name), planned)
+
+    def delete(self, ctx: DeleteContext, current: State) -> None:
+        self.client("s3").delete_object(Bucket=current["bucket"], Key=current["key"])
+
+
+class Stack(_Part, Resource):
+    @classmethod
+    def get_name(cls) -> str:
+        return "aws_cloudformation_stack"
+
+    @classmethod
+    def get_schema(cls) -> Schema:
+        return Schema(
+            version=0,
+            attributes=[
+                _text("name", required=True, requires_replace=True),
+                _text("template_url", optional=True),
+                Attribute("capabilities", Set(String()), optional=True),
+                Attribute("parameters", Map(String()), optional=True, computed=True),
+                Attribute("outputs", Map(String()), computed=True),
+                _text("id", computed=True),
+            ],
+            block_types=[_Timeouts()],
+        )
+
+    def plan(self, ctx: PlanContext, current: State | None, planned: State) -> State | None:
+        # customdiff.ComputedIf("outputs", stackHasActualChanges)
+        return {**planned, "outputs": Unknown} if ctx.changed_fields else planned
+
+    def create(self, ctx: CreateContext, planned: State) -> State | None:
+        with _refusals(ctx.diagnostics, "creating CloudFormation Stack"):
+            made = self.client("cloudformation").create_stack(StackName=planned["name"], **_input(planned))
+            return self._settled(ctx.diagnostics, {**planned, "id": made["StackId"]}, "CREATE_COMPLETE")
+        return None
+
+    def update(self, ctx: UpdateContext, current: State, planned: State) -> State | None:
+        try:
+            self.client("cloudformation").update_stack(StackName=current["id"], **_input(planned))
+        except ClientError as error:
+            if "No updates are to be performed" not in str(error):
+                ctx.diagnostics.add_error(f"updating CloudFormation Stack: {error}")
+                return current
+        return self._settled(ctx.diagnostics, planned, "UPDATE_COMPLETE", "CREATE_COMPLETE")
+
+    def read(self, ctx: ReadContext, current: State) -> State | None:
+        stack = self._described(current["id"])
+        return None if stack["StackStatus"] == "DELETE_COMPLETE" else self._state(current, stack)
+
+    def delete(self, ctx: DeleteContext, current: State) -> None:
+        self.client("cloudformation").delete_stack(StackName=current["id"])
+        self._settled(ctx.diagnostics, current, "DELETE_COMPLETE")
+
+    def _described(self, name: str) -> dict[str, Any]:
+        return self.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
+
+    def _settled(self, diagnostics: Diagnostics, state: State, *wanted: str) -> State:
+        deadline = time.monotonic() + 180
+        while (stack := self._described(state["id"]))["StackStatus"].endswith("_IN_PROGRESS"):
+            if time.monotonic() > deadline:
+                raise TimeoutError(stack["StackStatus"])
+            time.sleep(0.2)
+        if stack["StackStatus"] not in wanted:
+            events = self.client("cloudformation").describe_stack_events(StackName=state["id"])["StackEvents"]
+            reasons = [event["ResourceStatusReason"] for event in events if "FAILED" in event["ResourceStatus"]]
+            diagnostics.add_error(f"CloudFormation Stack ({state['name']}): {stack['StackStatus']}", "\n".join(reasons))
+        return self._state(state, stack)
+
+    def _state(self, state: State, stack: dict[str, Any]) -> State:
+        return {
+            **state,
+            "parameters": {each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", ())},
+            "outputs": {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", ())},
+        }
+
+
+def _input(planned: State) -> dict[str, Any]:
+    return {
+        "TemplateURL": planned["template_url"],
+        "Capabilities": planned["capabilities"],
+        "Parameters": [
+            {"ParameterKey": key, "ParameterValue": value} for key, value in (planned["parameters"] or {}).items()
+        ],
+    }
+
+
+class Aws(_Provider):
+    name = "aws"
+    data_sources: ClassVar = [Region, Bucket]
+    resources: ClassVar = [Object, Stack]
