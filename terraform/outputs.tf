@@ -3,7 +3,7 @@
 locals {
   # The stack's outputs are called after the ids of what they are of: Llama70BEndpointName.
   by_id = {
-    for suffix in ["EndpointName", "EndpointArn", "InferenceComponentName", "InferenceComponentArn", "OpenAiBaseUrl", "InvokePolicy", "DashboardName", "AlarmNames", "ArtifactKeys", "ArtifactStoreBucket"] : suffix => {
+    for suffix in ["EndpointName", "EndpointArn", "VariantName", "InferenceComponentName", "InferenceComponentArn", "OpenAiBaseUrl", "InvokePolicy", "DashboardName", "AlarmNames", "ArtifactKeys", "ArtifactStoreBucket"] : suffix => {
       for name, value in aws_cloudformation_stack.this.outputs : trimsuffix(name, suffix) => value
       if endswith(name, suffix) && name != suffix
     }
@@ -18,6 +18,11 @@ output "endpoint_names" {
 output "endpoint_arns" {
   description = "The endpoint's ARN, by the id of endpoint, component or adapter."
   value       = local.by_id["EndpointArn"]
+}
+
+output "variant_names" {
+  description = "The production variant, a dimension of the endpoint's metrics, by the id of endpoint, component or adapter."
+  value       = local.by_id["VariantName"]
 }
 
 output "inference_component_names" {

@@ -107,7 +107,7 @@ class Types:
         definition = self._definitions[name]
         if definition.get("type") == "string":
             # A parameter is for numbers, which tokens are in the CDK.
-            return ("number" if name == "Parameter" else "string"), ""
+            return ("number" if name == "ParameterName" else "string"), ""
         if not definition:
             return "any", ""
         return self._refer(name), _title(name)

@@ -28,6 +28,7 @@ from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, Quality
 from constructs_optim.recipe.report import PlanReport, catalog_report, plan_report, refusal_report
 
 from .aws import DEFAULT_REGION, EXPLAINED, Account, bucket_name, sentence
+from .endpoint_file import is_endpoint_file
 from .explain import DEPLOYED, explained
 from .recipes.catalog import Part, catalog_rows
 from .recipes.model_of_text import MODEL_HELP
@@ -98,7 +99,14 @@ def plan_file(
     region: Annotated[str, Field(description="Of a file that names none.")] = DEFAULT_REGION,
 ) -> dict[str, dict[str, PlanReport]]:
     """The same of each endpoint, and of each Endpoint/Component, that a file declares; by pool. Calls nothing."""
-    return plan_reports(planned_of_file(file, region))
+    return plan_reports(planned_of_file(_in_folder(file), region))
+
+
+def _in_folder(file: str) -> str:
+    """A file of the server's folder that declares endpoints: what is wrong in a file is shown, and so is no other."""
+    if not is_endpoint_file(file) or not Path(file).resolve().is_relative_to(Path.cwd()):
+        raise ToolError(f"{file} is no file of YAML or JSON in {Path.cwd()}, the server's --directory")
+    return file
 
 
 def recommend(
@@ -167,6 +175,10 @@ def explain(
     profile: _Profile = None,
 ) -> Report:
     """What a deployment does to each endpoint: jobs, replacements, updates, costs, permissions, refusals of AWS."""
+    if is_endpoint_file(assembly):
+        _in_folder(assembly)
+    if against is not None and is_endpoint_file(against):
+        _in_folder(against)
     return explained(
         Path(assembly),
         against=against,

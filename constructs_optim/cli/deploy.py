@@ -30,8 +30,10 @@ def deploy_command(
     """
     if file == STANDARD_INPUT:
         raise typer.BadParameter("deploy needs a file: the CDK CLI reads it several times")
+    from constructs_optim.constructs.declared_stack.stack_file import stack_form
+
     with refusals_printed("table"):
-        document_of(file)
+        document_of(file).validated(stack_form())
     app = shlex.join([sys.executable, "-m", "constructs_optim", "synth", str(Path(file))])
     status = subprocess.run([*_cdk(), "deploy", "--app", app, *(arguments or ())], check=False).returncode
     if status:

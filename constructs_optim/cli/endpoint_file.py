@@ -28,7 +28,7 @@ FileArgument = Annotated[
 
 def is_endpoint_file(text: str | Path) -> bool:
     """Whether an argument names a file that declares endpoints, and no model or folder."""
-    return str(text) == STANDARD_INPUT or Path(text).suffix in _SUFFIXES
+    return str(text) == STANDARD_INPUT or (Path(text).suffix in _SUFFIXES and not Path(text).is_dir())
 
 
 def document_of(file: str | Path) -> Document:
@@ -56,8 +56,10 @@ class SynthesisError(ValueError):
         super().__init__(re.sub(r" A copy of this report.*|\n +at .*", "", str(error)).strip())
 
 
-def synthesized(document: Document, output: Path) -> Path:
+def synthesized(document: Document, output: Path, region: str | None = None) -> Path:
     """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
+
+    A ``region`` takes the place of that one.
 
     Raises:
         DeclarationError: with everything that is wrong in the document.
@@ -65,11 +67,10 @@ def synthesized(document: Document, output: Path) -> Path:
     """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
-    account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")
-    # Node may have been started elsewhere.
-    stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region)
+    account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), region or os.environ.get("CDK_DEFAULT_REGION")
     try:
-        return stack.synth()
+        # Node may have been started elsewhere.
+        return DeclaredStack(document, outdir=output.absolute(), account=account, region=region).synth()
     except RuntimeError as error:
         raise SynthesisError(error) from None
 
@@ -81,7 +82,7 @@ def assembly_of(path: Path) -> Iterator[Path]:
     Raises:
         DeclarationError: with everything that is wrong in the file.
     """
-    if not is_endpoint_file(path) or path.is_dir():
+    if not is_endpoint_file(path):
         yield path
         return
     with TemporaryDirectory() as folder:

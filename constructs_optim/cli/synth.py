@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,9 +28,10 @@ def synth_command(
         Literal["cdk", "cloudformation"],
         typer.Option(help="An assembly of the CDK, or one template that needs no bootstrap.", metavar="FORMAT"),
     ] = "cdk",
-    output: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write to.", envvar="CDK_OUTDIR")] = Path(
-        "cdk.out"
-    ),
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The folder to write to. Default: cdk.out, or cloudformation.out."),
+    ] = None,
     code_bucket: Annotated[
         str | None,
         typer.Option(
@@ -46,14 +48,20 @@ def synth_command(
 
     `cdk deploy --app FOLDER` deploys an assembly, and `aws cloudformation deploy` a template.
     """
-    if format == "cdk" and (code_bucket is not None or as_json):
-        raise typer.BadParameter("--code-bucket and --json are of --format cloudformation")
+    if format == "cdk" and (code_bucket is not None or as_json or profile is not None):
+        raise typer.BadParameter("--code-bucket, --profile and --json are of --format cloudformation")
     with refusals_printed("table"):
         document = document_of(file)
+        declared_region = document.value_at(("region",))
+        if region not in (None, declared_region) and declared_region is not None:
+            raise typer.BadParameter(f"{file} is for {declared_region}, and --region is {region}: one of the two")
         if format == "cloudformation":
-            written = _write_template(document, output, code_bucket, Account(profile, region))
+            folder = output or Path("cloudformation.out")
+            written = _write_template(document, folder, code_bucket, Account(profile, region))
         else:
-            written = {"assembly": str(synthesized(document, output))}
+            # The CDK CLI says where it looks for the assembly of an app that it runs.
+            folder = output or Path(os.environ.get("CDK_OUTDIR", "cdk.out"))
+            written = {"assembly": str(synthesized(document, folder, region))}
     if as_json:
         typer.echo(json.dumps(written))
         return
@@ -84,7 +92,10 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
             {each.key: each.content for each in made.files},
             region=where,
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise failed(f"{folder} cannot be written to: {error.strerror}") from None
     template = folder / f"{name}.template.json"
     written = {"template": str(template)}
     for each in made.files:

@@ -63,10 +63,12 @@ def _put(s3: S3Client, bucket: str, key: str, content: bytes) -> bool:
             IfNoneMatch="*",
         )
     except ClientError as error:
-        # Another upload was faster: of the same file, or S3 would have said so.
-        if code_of(error) in ("PreconditionFailed", "ConditionalRequestConflict"):
-            return not _is_there(s3, bucket, key, content)
-        raise
+        # Another upload was faster, or is under way: of the same file, or its content is refused.
+        if code_of(error) not in ("PreconditionFailed", "ConditionalRequestConflict"):
+            raise
+        if not _is_there(s3, bucket, key, content):
+            raise
+        return False
     return True
 
 

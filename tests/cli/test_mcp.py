@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -124,13 +125,25 @@ def test_a_recommendation_that_nothing_meets_says_so(agent: Agent) -> None:
 
 
 def test_the_plans_of_a_file_are_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = str(CHECKOUT / "examples" / "instance_pools.yaml")
+    shutil.copy(CHECKOUT / "examples" / "instance_pools.yaml", agent.folder)
+    file = "instance_pools.yaml"
     assert agent.call("plan_file", file=file).structured_content == printed(agent, monkeypatch, "plan", file)
 
 
-def test_a_file_that_breaks_rules_is_refused_with_places(agent: Agent, tmp_path: Path) -> None:
-    (tmp_path / "endpoint.yaml").write_text("stack: Chat\nendpoints:\n  Chat: {instance_typ: ml.g5.12xlarge}\n")
-    result = agent.call("plan_file", file=str(tmp_path / "endpoint.yaml"))
+@pytest.mark.parametrize("file", ["/etc/hostname", "../secret.yaml", "credentials"])
+def test_no_other_file_is_read(agent: Agent, file: str) -> None:
+    (agent.folder / "credentials").write_text("secret")
+    (agent.folder.parent / "secret.yaml").write_text("secret")
+    for tool, argument in (("plan_file", "file"), ("explain", "assembly")):
+        if tool == "plan_file" or file.endswith(".yaml"):
+            result = agent.call(tool, **{argument: file})
+            assert result.is_error
+            assert "is no file of YAML or JSON in" in text_of(result)
+
+
+def test_a_file_that_breaks_rules_is_refused_with_places(agent: Agent) -> None:
+    (agent.folder / "endpoint.yaml").write_text("stack: Chat\nendpoints:\n  Chat: {instance_typ: ml.g5.12xlarge}\n")
+    result = agent.call("plan_file", file="endpoint.yaml")
     assert result.is_error
     (found,) = result.structured_content["violations"]
     assert found["location"].endswith("endpoint.yaml:3:10 endpoints.Chat.instance_typ")

@@ -50,6 +50,43 @@ def test_an_assembly_is_written_to_cdk_out_and_to_the_folder_that_the_cdk_cli_na
     assert files_in(folder / "of_cli") == files_in(folder / "cdk.out")
 
 
+@pytest.mark.parametrize("declared", ["region: us-west-2\n", 'account: "111122223333"\nregion: us-west-2\n'])
+@pytest.mark.parametrize("bucket", [(), ("--code-bucket", "inline")])
+def test_a_template_of_a_known_region_takes_its_code_from_where_its_parameters_say(
+    folder: Path, declared: str, bucket: tuple[str, ...]
+) -> None:
+    text = declared + Path(QUICKSTART).read_text()
+    result = run("synth", "-", "--format", "cloudformation", *bucket, text=text)
+    assert result.exit_code == 0, result.output
+    template = json.loads((folder / "cloudformation.out" / "Quickstart.template.json").read_text())
+    functions = [each for each in template["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
+    code = [each["Properties"]["Code"] for each in functions]
+    from_parameters = {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}}
+    assert all(set(each) == {"ZipFile"} if bucket else each == from_parameters for each in code)
+
+
+def test_a_region_is_that_of_the_file_or_of_the_option(folder: Path) -> None:
+    (folder / "endpoint.yaml").write_text("region: us-west-2\n" + Path(QUICKSTART).read_text())
+    assert run("synth", "endpoint.yaml", "--region", "us-west-2").exit_code == 0
+    result = run("synth", "endpoint.yaml", "--region", "eu-west-1")
+    assert result.exit_code == 2
+    assert "is for us-west-2, and --region is eu-west-1" in " ".join(result.stderr.replace("│", " ").split())
+    assert run("synth", QUICKSTART, "--region", "eu-west-1").exit_code == 0
+    assert "aws://unknown-account/eu-west-1" in (folder / "cdk.out" / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize("format", ["cdk", "cloudformation"])
+def test_a_folder_that_cannot_be_one_is_told(folder: Path, format: str) -> None:
+    (folder / "taken").write_text("")
+    result = run("synth", QUICKSTART, "--format", format, "--output", "taken")
+    assert (result.exit_code, "Traceback" in result.output) == (2, False)
+
+
+def test_a_stack_without_resources_is_no_template(folder: Path) -> None:
+    result = run("synth", "-", "--format", "cloudformation", text="stack: Chat\n")
+    assert (result.exit_code, "the stack has no resources" in result.stderr) == (2, True)
+
+
 def test_a_file_is_read_from_standard_input_and_from_the_query_of_a_data_source(folder: Path) -> None:
     as_yaml = Path(QUICKSTART).read_text()
     query = json.dumps({"query": as_yaml})
@@ -86,8 +123,8 @@ def test_what_a_policy_refuses_is_refused_without_a_traceback(folder: Path, comm
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--code-bucket", "code"), "--code-bucket and --json are of --format cloudformation"),
-        (("--json",), "--code-bucket and --json are of --format cloudformation"),
+        (("--code-bucket", "code"), "--code-bucket, --profile and --json are of --format cloudformation"),
+        (("--json",), "--code-bucket, --profile and --json are of --format cloudformation"),
         (("--format", "cloudformation", "--code-bucket", "Not_A_Bucket"), "'Not_A_Bucket'"),
     ],
 )
@@ -132,10 +169,10 @@ class TestUpload:
             "synth", QUICKSTART, "--format", "cloudformation", "--code-bucket", bucket, "--region", "us-west-2"
         )
         assert result.exit_code == 0, result.output
-        template = json.loads((folder / "cdk.out" / "Quickstart.template.json").read_text())
+        template = json.loads((folder / "cloudformation.out" / "Quickstart.template.json").read_text())
         key = template["Parameters"]["CodeKey"]["Default"]
         stored = cloud.client("s3").get_object(Bucket="code-us-west-2", Key=key)["Body"].read()
-        assert stored == (folder / "cdk.out" / Path(key).name).read_bytes()
+        assert stored == (folder / "cloudformation.out" / Path(key).name).read_bytes()
 
     @pytest.mark.parametrize(
         ("bucket", "region", "message"),
@@ -237,6 +274,13 @@ def test_a_choice_is_recorded_for_the_objectives_of_a_file(folder: Path) -> None
     assert run("synth", str(objectives)).exit_code == 0
     report = json.loads(run("recommend", str(objectives), *offline, "--format", "json").stdout)
     assert report["Chat"]["objectives"]["time_to_first_token"] == 2000
+
+
+def test_a_choice_is_for_the_region_of_the_file(folder: Path) -> None:
+    (folder / "endpoint.yaml").write_text("region: eu-west-1\n" + (EXAMPLES / "objectives.yaml").read_text())
+    report = json.loads(run("recommend", "endpoint.yaml", "--offline", "--format", "json").stdout)
+    assert report["Chat"]["region"] == "eu-west-1"
+    assert "is for eu-west-1" in run("recommend", "endpoint.yaml", "--offline", "--region", "us-west-2").stderr
 
 
 def test_recommend_takes_objectives_from_a_file_or_from_options() -> None:

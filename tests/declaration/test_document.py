@@ -46,7 +46,7 @@ def replaced(old: str, new: str) -> str:
     ("text", "location", "reason", "suggestion"),
     [
         ("stack: A\n  b: [\n", "endpoint.yaml:2:4", "mapping values are not allowed here", "YAML 1.2"),
-        ("stack: A\nstack: B\n", "endpoint.yaml:2:1", 'found duplicate key "stack"', "YAML 1.2"),
+        ("stack: A\nstack: B\n", "endpoint.yaml:2:1", "two keys 'stack'", "one of them"),
         ("", "endpoint.yaml:1:1", "there is no value", "a value"),
         ("- a\n", "endpoint.yaml:1:1", "no mapping", "a mapping"),
         (replaced("stack: Chat\n", ""), "endpoint.yaml:1:1 stack", "'stack' is needed", "stack: ..."),
@@ -106,7 +106,7 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}    variant: {{container_startup_timeout: 20 minutes}}\n",
             "endpoint.yaml:9:42 endpoints.Llama.variant.container_startup_timeout",
-            "none",
+            "does not work",
             "a duration: 90s, 15m, 6h or 7d",
         ),
         # What rules refuse, in the words of a file.
@@ -168,13 +168,55 @@ def replaced(old: str, new: str) -> str:
         (
             f"{VALID}    artifact_store: Artifacts\n",
             "endpoint.yaml:9:21 endpoints.Llama.artifact_store",
-            "nothing of this file has the id 'Artifacts'",
+            "'Artifacts' is no id of one of this file's artifact_stores",
+            "",
+        ),
+        (
+            f"{VALID}    scaling: {{max_capacity: '${{Count}}'}}\n",
+            "endpoint.yaml:9:29 endpoints.Llama.scaling.max_capacity",
+            "there is no parameter 'Count'",
             "",
         ),
         (
             f"{VALID}    variant: {{initial_instance_count: '${{Count}}'}}\n",
             "endpoint.yaml:9:39 endpoints.Llama.variant.initial_instance_count",
-            "there is no parameter 'Count'",
+            "does not work",
+            "a whole number",
+        ),
+        (
+            f"{VALID}tags: {{team: '${{Team'}}\n",
+            "endpoint.yaml:9:14 tags.team",
+            "`${` begins a reference",
+            "`$${` for the characters themselves",
+        ),
+        (
+            f"{VALID}outputs: {{Where: '${{AWS::Regoin}}'}}\n",
+            "endpoint.yaml:9:18 outputs.Where",
+            "no pseudo parameter 'AWS::Regoin'",
+            "AWS::Region",
+        ),
+        (
+            f"{VALID}parameters: {{'a-b': {{}}}}\n",
+            "endpoint.yaml:9:21 parameters.a-b",
+            "does not work",
+            "match",
+        ),
+        (
+            replaced("model:\n      jumpstart: {", "model: jumpstart\n    variant: {routing: random} # {"),
+            "endpoint.yaml:4:12 endpoints.Llama.model",
+            "'jumpstart' is a kind of model",
+            "a mapping with that key",
+        ),
+        (
+            f"{VALID}    acknowledge: [{{rule: POL999, reason: none}}]\n",
+            "endpoint.yaml:9:19 endpoints.Llama.acknowledge[0]",
+            "there is no rule 'POL999'",
+            "POL001",
+        ),
+        (
+            replaced("    instance_type: ml.g5.12xlarge\n", "    <<: &a {rules: x, instance_type: ml.g5.12xlarge}\n"),
+            "endpoint.yaml:8:13 endpoints.Llama.rules",
+            "there is no 'rules' here",
             "",
         ),
     ],
@@ -222,7 +264,7 @@ def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
             "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
             "too many values",
         ),
-        ("stack: !!python/object:os.system {}\n", "endpoint.yaml:1:8 stack"),
+        ("stack: !!python/object:os.system {}\n", "endpoint.yaml:1:8 ="),
     ],
 )
 def test_files_that_would_exhaust_a_reader_are_refused(text: str, reason: str) -> None:

@@ -53,7 +53,7 @@ ACCEPTED = [
     {"inference_component": {"cpu_cores": 2}},
     {"monitoring": {"alarms": "none"}},
     {"monitoring": {"alarms": {"latency": {"threshold": 20}, "queue": True}}},
-    {"variant": {"initial_instance_count": "${Count}", "container_startup_timeout": "20m", "routing": "random"}},
+    {"variant": {"initial_instance_count": 2, "container_startup_timeout": "20m", "routing": "random"}},
     {"variant": {"volume_size": "256GiB", "routing": {"prefix_aware": {"prefix_length": 4096}}}},
     {"update_policy": "all_at_once"},
     {"update_policy": {"canary": {"percent": 50, "bake_time": "90s"}}},
@@ -67,6 +67,13 @@ ACCEPTED = [
             "max_capacity": 4,
             "on_concurrency": {},
             "on_schedule": {"Night": {"schedule": "cron(0 20 * * ? *)"}},
+        }
+    },
+    {"scaling": {"max_capacity": "${Count}", "on_concurrency": {"target": "${Target}"}}},
+    {
+        "scaling": {
+            "max_capacity": 1,
+            "on_schedule": {"A": {"schedule": "rate(1 day)", "start": "2026-11-21T14:00:00Z"}},
         }
     },
     {"evaluations": {"Daily": {"schedule": "rate(1 day)", "require": {"p99_ttft_ms": 2000, "max_regression": 0.1}}}},
@@ -104,6 +111,7 @@ REFUSED = [
     {"removal_policy": "RETAIN"},
     {"scaling": {"on_concurrency": {"target": True}}},
     {"scaling": {"on_nothing": {}}},
+    {"variant": {"initial_instance_count": "${Count}"}},
     {"components": [{"model": MODEL}]},
 ]
 
@@ -119,6 +127,41 @@ def test_what_editors_refuse_is_refused(settings: dict[str, Any]) -> None:
     assert not EDITOR.is_valid(with_endpoint(**settings))
     with pytest.raises(ValidationError):
         stack_form().model_validate(with_endpoint(**settings))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"parameters": {"Pages": {"description": "who"}, "Most": {"type": "Number", "default": 4}}},
+        {"schema": 1, "$schema": "endpoint.schema.json"},
+        {"outputs": {"Name": "${Chat.endpoint_name}"}, "tags": {"team": "x"}, "region": "eu-west-1"},
+        {"account": "111122223333", "description": "Chat", "policy": {"vpc_required": True}},
+    ],
+    ids=str,
+)
+def test_what_a_stack_says_is_read_as_editors_accept_it(content: dict[str, Any]) -> None:
+    EDITOR.validate({**with_endpoint(), **content})
+    stack_form().model_validate({**with_endpoint(), **content})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"parameters": {"a-b": {}}},
+        {"parameters": {"Most": "4"}},
+        {"schema": 0},
+        {"schema_version": 1},
+        {"outputs": {"": "x"}},
+        {"region": ""},
+        {"account": 111122223333},
+        {"stack": ""},
+    ],
+    ids=str,
+)
+def test_what_a_stack_cannot_say_is_refused_by_both(content: dict[str, Any]) -> None:
+    assert not EDITOR.is_valid({**with_endpoint(), **content})
+    with pytest.raises(ValidationError):
+        stack_form().model_validate({**with_endpoint(), **content})
 
 
 def test_every_technique_and_server_is_in_the_schema() -> None:

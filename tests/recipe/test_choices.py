@@ -229,8 +229,7 @@ def test_the_command_that_records_a_choice_is_for_these_objectives(settings: dic
         time_to_first_token=parsed["ttft"],
         inter_token_latency=parsed["itl"],
         max_price_per_hour=parsed["max_price"],
-        quality=parsed["quality"].value,
-        confidence=parsed["confidence"],
+        **{name: parsed[name] for name in ("quality", "confidence") if parsed[name] is not None},
     )
     assert understood == asked
 

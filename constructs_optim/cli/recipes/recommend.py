@@ -101,11 +101,13 @@ def recommend_command(
         raise typer.BadParameter("--pools says how many instance types --update records, and --update is not given")
     account = None if offline else Account(profile, region)
 
-    def answer(named: Model, objectives: Objectives, notes: Sequence[str] = ()) -> Recommended:
+    def answer(
+        named: Model, objectives: Objectives, notes: Sequence[str] = (), where: str | None = region
+    ) -> Recommended:
         return recommended(
             named,
             objectives,
-            region=region,
+            region=where,
             instance_types=instance_type or (),
             discount=discount,
             store=store,
@@ -125,8 +127,11 @@ def recommend_command(
         if any(each is not None for each in own):
             raise typer.BadParameter(f"{model} has the models and their objectives: leave these options out")
         with refusals_printed(format):
-            asked = intents_of(model)
-            answers = {name: answer(*intent) for name, intent in asked.items()}
+            asked, declared_region = intents_of(model)
+            if region not in (None, declared_region) and declared_region is not None:
+                raise typer.BadParameter(f"{model} is for {declared_region}, and --region is {region}: one of the two")
+            where = declared_region or region
+            answers = {name: answer(*intent, where=where) for name, intent in asked.items()}
         _print_answers({name: (found, record(found)) for name, found in answers.items()}, limit, left_out, format)
         return
     notes: list[str] = []
@@ -170,18 +175,19 @@ def recommend_command(
         raise failed(found.shortfall)
 
 
-def intents_of(file: str) -> dict[str, tuple[Model, Objectives]]:
-    """The models and the objectives of a file's endpoints that have objectives.
+def intents_of(file: str) -> tuple[dict[str, tuple[Model, Objectives]], str | None]:
+    """The models and the objectives of a file's endpoints that have objectives, and the file's Region.
 
     Raises:
         RecipeError: has everything that is wrong in the file.
     """
     from constructs_optim.constructs.declared_stack.stack_file import intents
 
-    found = intents(document_of(file))
+    document = document_of(file)
+    found = intents(document)
     if not found:
         raise failed(f"No endpoint of {file} has objectives: docs/recommendation.md says what they are.")
-    return found
+    return found, document.value_at(("region",))
 
 
 def _print_answers(

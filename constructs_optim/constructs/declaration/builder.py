@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from pydantic import Field, create_model
 from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredResource
 from constructs_optim.constructs.stack.stack_context import StackContext
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
-from constructs_optim.policy import RULES
 from constructs_optim.recipe.errors import RecipeError, did_you_mean, shown
 from constructs_optim.recipe.settings import meant_name
 
@@ -74,6 +74,10 @@ class Method:
         return {"once": model, "list": list[model], "id": dict[str, model]}[self.calls]
 
 
+class _Failed(Exception):
+    """What a value names has been refused already."""
+
+
 class WithMethods(Call):
     """A call whose result has further methods called."""
 
@@ -105,12 +109,18 @@ def acknowledge(scope: Construct, *, rule: str, reason: str) -> None:
         rule: the rule's id, such as ``POL031``, or that of another tool with its name before ``::``.
         reason: why they are acceptable here.
     """
-    if rule in {known.id for known in RULES}:
+    if "::" not in rule:
         PolicyValidation.acknowledge(scope, rule, reason=reason)
     else:
         Validations.of(scope).acknowledge(Acknowledgment(id=rule, reason=reason))
 
 
+# CloudFormation user guide, "Pseudo parameters reference"; without AWS::NoValue, which is no text.
+_PSEUDO_PARAMETERS = tuple(
+    f"AWS::{name}" for name in ("AccountId", "Partition", "Region", "StackId", "StackName", "URLSuffix")
+)
+_METHOD = re.compile(r"^[a-z_]+(\('[^']*'\))?: ")
+_AS_SAID = "what this message asks for"
 ACKNOWLEDGE = Method("acknowledge", acknowledge, "list")
 
 
@@ -123,24 +133,39 @@ class Builder:
         self._violations: list[Any] = []
         self._late: list[Callable[[], None]] = []
         self._measured: MeasuredResource | None = None
+        self._failed: set[str] = set()
         self.made: dict[str, Any] = StackContext.of(stack).once((Builder, document.name), dict[str, Any])
         """The document's constructs in the stack by their ids, a component's by ``Endpoint/Component``."""
 
     def parameter(self, name: str) -> CfnParameter:
-        """The parameter of a name, which the template has from then on."""
-        given = {key: value for key, value in self._parameters[name].model_dump().items() if value is not None}
-        return StackContext.of(self._stack).once(
-            ("declared parameter", name), lambda: CfnParameter(self._stack, name, **given)
-        )
+        """The parameter of a name, which the template has from then on.
 
-    def construct(self, call: Call, scope: Construct, id: str, path: Path_, **given: Any) -> Any:
-        """The construct of a declaration, its methods called; ``given`` replaces arguments. None if it is wrong."""
+        Raises:
+            ValueError: where another file has declared it otherwise in the stack.
+        """
+        given = {key: value for key, value in self._parameters[name].model_dump().items() if value is not None}
+        declared, parameter = StackContext.of(self._stack).once(
+            ("declared parameter", name), lambda: (given, CfnParameter(self._stack, name, **given))
+        )
+        if declared != given:
+            raise ValueError(f"the stack has another parameter {name!r}: another name, or the same in both files")
+        return parameter
+
+    def construct(
+        self, call: Call, scope: Construct, id: str, path: Path_, *, of: Callable[..., Any] | None = None, **given: Any
+    ) -> Any:
+        """The construct of a declaration, its methods called; ``given`` replaces arguments. None if it is wrong.
+
+        ``of`` is the class to make, one that is derived from the declared one.
+        """
         arguments = self._arguments(call, path, given)
         made = None
         if arguments is not None:
             with self._explained(path):
-                made = call.calls(scope, id, **arguments)
-        if made is not None:
+                made = (of or call.calls)(scope, id, **arguments)
+        if made is None:
+            self._failed.add(id)
+        else:
             self.made[id] = made
             self._call_methods(made, call, path, id)
         return made
@@ -192,21 +217,26 @@ class Builder:
 
     def text(self, text: str) -> str:
         """Text with the values of its parameters and attributes."""
-        parts = PLACEHOLDER.split(text)
-        return "".join(str(self._placed(part)) if index % 2 else part for index, part in enumerate(parts))
+        parts = [
+            str(self._placed(part)) if index % 2 else _literal(part)
+            for index, part in enumerate(PLACEHOLDER.split(text))
+        ]
+        return "".join(parts)
 
     def _placed(self, name: str) -> Any:
         if name in self._parameters:
             return self.parameter(name).value_as_string
         if name.startswith("AWS::"):
+            if name not in _PSEUDO_PARAMETERS:
+                raise ValueError(f"there is no pseudo parameter {name!r}: {meant_name(_PSEUDO_PARAMETERS, name)}")
             return Fn.ref(name)
         owner, *attributes = name.split(".")
+        if owner in self._failed:
+            raise _Failed
         found = self._named(owner)
         if found is None or not attributes:
             known = [*self._parameters, *(f"{each}." for each in self.made)]
-            hint = did_you_mean(
-                name, known, f"there is {', '.join(known)}" if known else "parameters: {...} declares one"
-            )
+            hint = did_you_mean(name, known, f"there is {', '.join(known)}" if known else "a key of `parameters`")
             raise ValueError(f"there is no parameter {name!r}, and no construct of that id is declared before: {hint}")
         for attribute in attributes:
             found = _attribute(found, attribute, name)
@@ -229,9 +259,14 @@ class Builder:
             assert self._measured is not None  # noqa: S101 - only scaling takes metrics
             return self._measured.metric(text)
         if kind in (STORE, ENDPOINT, SERVED):
+            if text in self._failed:
+                raise _Failed
             found = self._named(text)
-            if found is None:
-                raise ValueError(f"nothing of this file has the id {text!r}: {meant_name(self.made, text)}")
+            wanted = "bucket_name" if kind is STORE else "served"
+            if found is None or not _has(found, wanted):
+                others = [key for key, each in self.made.items() if _has(each, wanted)]
+                none = kind.description.replace("the id", "no id", 1)
+                raise ValueError(f"{text!r} is {none}: {_listed(others)}")
             return found.served if kind is SERVED else found
         assert kind.makes is not None  # noqa: S101 - of all others
         makes, value = kind.makes, self.text(text)
@@ -253,11 +288,12 @@ class Builder:
                 at = (*path, method.key)
                 value = getattr(call, method.key)
                 if method.is_late:
-                    self._late.append(lambda method=method, value=value, at=at: self._call(made, method, value, at, id))
+                    self._late.append(lambda method=method, value=value, at=at: self.call(made, method, value, at, id))
                 else:
-                    self._call(made, method, value, at, id)
+                    self.call(made, method, value, at, id)
 
-    def _call(self, made: Any, method: Method, value: Any, path: Path_, id: str) -> None:
+    def call(self, made: Any, method: Method, value: Any, path: Path_, id: str = "") -> None:
+        """Call a method of a construct with each value of a key."""
         match method.calls:
             case "id":
                 calls = [(name, call, (*path, name)) for name, call in value.items()]
@@ -290,12 +326,44 @@ class Builder:
                 location = f"{place} {dotted(path)}.{each.location}"
                 changes = {"location": location, "suggestion": in_yaml(each.suggestion)}
                 self._violations.append(each.model_copy(update=changes))
-        except (RuntimeError, TypeError, ValueError) as error:
-            # jsii's errors are RuntimeErrors, whose first line is the CDK's own message.
-            reason, _, fix = str(error).partition("\n")[0].rpartition(": ")
-            place = self._document.at(path)
-            value = self._document.value_at(path)
-            self._violations.append(violation(place, value, reason or fix, in_yaml(fix)))
+        except _Failed:
+            # The refusal that there is already counts for this value as well; errors list it once.
+            self._failed.add(str(path[-1]))
+            self._violations.append(self._violations[-1])
+        except (TypeError, ValueError) as error:
+            # By the convention of this library: the method, the reason, and after a colon what works.
+            text = _METHOD.sub("", str(error))
+            reason, _, fix = text.rpartition(": ")
+            if not reason:
+                reason, _, fix = text.partition("; ")
+            self._refuse(path, reason, in_yaml(fix) or _AS_SAID)
+        except RuntimeError as error:
+            # The CDK's own message; Node's frames follow it.
+            self._refuse(path, str(error).partition("\n")[0], _AS_SAID)
+
+    def _refuse(self, path: Path_, reason: str, suggestion: str) -> None:
+        place, value = self._document.at(path), self._document.value_at(path)
+        self._violations.append(violation(place, value, reason, suggestion))
+
+
+def _literal(text: str) -> str:
+    """Text without references, in which ``$${`` stands for ``${``."""
+    parts = text.split("$${")
+    if any("${" in part for part in parts):
+        raise ValueError(
+            "`${` begins a reference, which is a name, or an id with an attribute, and ends with `}`: "
+            "`${Name}`, `${Endpoint.endpoint_name}`, or `$${` for the characters themselves"
+        )
+    return "${".join(parts)
+
+
+def _has(owner: Any, attribute: str) -> bool:
+    """Whether an object has an attribute, without reading a property."""
+    return hasattr(type(owner), attribute) or attribute in getattr(owner, "__dict__", ())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"there is {', '.join(names)}" if names else "there is none before"
 
 
 def _attribute(owner: Any, attribute: str, path: str) -> Any:

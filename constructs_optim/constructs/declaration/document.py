@@ -11,7 +11,6 @@ from typing import Any, ClassVar, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from constructs_optim.recipe.errors import RecipeError, Violation
@@ -25,7 +24,12 @@ Path_ = tuple[str | int, ...]
 """The keys and indices of a value in a document."""
 _MAPPINGS = ("dict_type", "model_type")
 _MOST_VALUES = 50_000
+_TAG = "tag:yaml.org,2002:"
 _Model = TypeVar("_Model", bound=Call)
+
+
+SCHEMA_VERSION = 1
+"""The version of the schema: a file of a newer one is of a newer release."""
 
 
 class DeclarationError(RecipeError):
@@ -65,8 +69,11 @@ class Document:
         Raises:
             DeclarationError: where it is no YAML.
         """
+        parser = YAML(typ="safe", pure=True)
+        reader = _Reader(name, parser.constructor)
         try:
-            loaded = YAML().load(text)
+            root = parser.compose(text)
+            data = reader.value(root, (), ()) if root is not None else None
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark is not None else name
@@ -78,16 +85,19 @@ class Document:
             raise _refused(name, None, f"this is no YAML: {error}", "YAML 1.2, or JSON") from None
         except RecursionError:
             raise _refused(name, None, "its values are nested too deep", "fewer levels") from None
-        values: dict[Path_, tuple[int, int]] = {}
-        keys: dict[Path_, tuple[int, int]] = {}
-        try:
-            data = _plain(loaded, (), values, keys)
-        except RecursionError:
-            raise _refused(name, None, "a value contains itself by an alias", "aliases of other values") from None
-        except OverflowError:
-            fix = f"at most {_MOST_VALUES:,} values, those of aliases included"
-            raise _refused(name, None, "the file has too many values", fix) from None
-        return Document(name, data, values, keys)
+        return Document(name, data, reader.values, reader.keys)
+
+    def refuse_newer_schema(self) -> None:
+        """Refuse a file whose ``schema`` this release does not know, before its keys are looked at.
+
+        Raises:
+            DeclarationError: names both versions.
+        """
+        version = self.value_at(("schema",))
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            fix = f"a newer release of constructs-optim, or a file of schema {SCHEMA_VERSION}"
+            reason = f"the file is of schema {version}, and this release knows schema {SCHEMA_VERSION}"
+            raise _refused(self.at(("schema",)), version, reason, fix)
 
     def at(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
         """``file:line:column path`` of a value, or of a key; of what is around it where the document has none."""
@@ -147,7 +157,8 @@ class Document:
         path, models = self._followed(problem["loc"], model, below, is_missing=kind == "missing")
         whole = (*below, *path)
         if kind == "extra_forbidden":
-            names = list(dict.fromkeys(name for each in models for name in each.model_fields))
+            fields = [item for each in models for item in each.model_fields.items()]
+            names = list(dict.fromkeys(field.alias or name for name, field in fields))
             return violation(
                 self.at(whole, is_key=True), value, f"there is no {path[-1]!r} here", meant_name(names, path[-1])
             )
@@ -193,25 +204,61 @@ def _refused(place: str, value: object, reason: str, suggestion: str) -> Declara
     return DeclarationError([violation(place, value, reason, suggestion)])
 
 
-def _plain(node: Any, path: Path_, values: dict[Path_, tuple[int, int]], keys: dict[Path_, tuple[int, int]]) -> Any:
-    """Python's own types for those of the parser, whose places are recorded, from 1.
+class _Reader:
+    """Reads the nodes of a parsed file into plain data, and keeps their places."""
 
-    Raises OverflowError where aliases make more values of a file than any declaration has.
-    """
-    if len(values) > _MOST_VALUES:
-        raise OverflowError
-    if isinstance(node, CommentedMap):
-        for key in node:
-            keys[*path, key], values[*path, key] = _place(node.lc.key(key)), _place(node.lc.value(key))
-        return {key: _plain(value, (*path, key), values, keys) for key, value in node.items()}
-    if isinstance(node, CommentedSeq):
-        values.update({(*path, index): _place(node.lc.item(index)) for index in range(len(node))})
-        return [_plain(value, (*path, index), values, keys) for index, value in enumerate(node)]
-    return next((kind(node) for kind in (bool, int, float, str) if isinstance(node, kind)), node)
+    def __init__(self, name: str, constructor: Any) -> None:
+        self._name, self._constructor = name, constructor
+        self.values: dict[Path_, tuple[int, int]] = {}
+        self.keys: dict[Path_, tuple[int, int]] = {}
+
+    def value(self, node: Any, path: Path_, around: tuple[int, ...]) -> Any:
+        """The data of a node at a path; ``around`` are the nodes that it is in."""
+        self.values[path] = _place(node)
+        if len(self.values) > _MOST_VALUES:
+            fix = f"at most {_MOST_VALUES:,} values, those of aliases included"
+            raise _refused(self._name, None, "the file has too many values", fix)
+        if id(node) in around:
+            raise self._refused(node, "a value contains itself by an alias", "an alias of another value")
+        kind, around = node.tag.removeprefix(_TAG), (*around, id(node))
+        if kind == "map":
+            return {key: self.value(each, (*path, key), around) for key, each in self._members(node, path).items()}
+        if kind == "seq":
+            return [self.value(each, (*path, index), around) for index, each in enumerate(node.value)]
+        if kind in ("str", "timestamp"):
+            return node.value
+        if kind in ("bool", "float", "int", "null"):
+            return self._constructor.construct_object(node)
+        raise self._refused(node, f"this has the tag {node.tag}", "a value without a tag")
+
+    def _members(self, node: Any, path: Path_) -> dict[str, Any]:
+        """The nodes of a mapping's values by their keys, those that it merges (``<<``) before its own."""
+        merged: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key, member in node.value:
+            if key.tag == f"{_TAG}merge":
+                for each in member.value if member.tag == f"{_TAG}seq" else [member]:
+                    if each.tag != f"{_TAG}map" or id(each) == id(node):
+                        raise self._refused(each, "`<<` merges this, and it is no mapping", "an alias of a mapping")
+                    merged = {**self._members(each, path), **merged}
+                continue
+            if key.tag.removeprefix(_TAG) not in ("str", "int", "bool", "float", "timestamp"):
+                raise self._refused(key, "this is a key, and no text", "text")
+            if key.value in own:
+                raise self._refused(key, f"there are two keys {key.value!r}", "one of them")
+            own[key.value] = member
+            self.keys[*path, key.value] = _place(key)
+        return {**merged, **own}
+
+    def _refused(self, node: Any, reason: str, suggestion: str) -> DeclarationError:
+        line, column = _place(node)
+        return _refused(
+            f"{self._name}:{line}:{column}", node.value if isinstance(node.value, str) else None, reason, suggestion
+        )
 
 
-def _place(position: Sequence[int]) -> tuple[int, int]:
-    return position[0] + 1, position[1] + 1
+def _place(node: Any) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def _mapping(node: Any) -> dict[str | int, Any]:

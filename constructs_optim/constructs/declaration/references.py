@@ -28,7 +28,7 @@ from constructs_optim.constructs.monitoring.endpoint_metrics import MeasuredReso
 from constructs_optim.constructs.monitoring.served_model import ServedModel
 from constructs_optim.recipe.model import Model
 
-PLACEHOLDER = re.compile(r"\$\{([A-Za-z][\w.:/]*)\}")
+PLACEHOLDER = re.compile(r"\$\{([A-Za-z][\w.:/-]*)\}")
 """``${Name}`` in text: a parameter, a pseudo parameter such as ``AWS::Region``, or ``Construct.attribute``."""
 IN_SCHEMA = "x-reference"
 """Where the schema of a model has a kind, until it is among the definitions."""
@@ -73,8 +73,16 @@ class ReferenceKind:
         if isinstance(value, Reference):
             return value
         if not isinstance(value, str) or (self.pattern is not None and not re.fullmatch(self.pattern, value)):
-            raise PydanticCustomError("reference", "{fix}", {"reason": "this is none", "fix": self.description})
+            raise PydanticCustomError(
+                "reference", "{fix}", {"reason": "this value does not work", "fix": self.description}
+            )
         return Reference(self, value)
+
+
+def _model(text: str) -> Model:
+    if text in ("huggingface", "jumpstart", "s3"):
+        raise ValueError(f"{text!r} is a kind of model, and no model: a mapping with that key")
+    return Model.of_text(text)
 
 
 def _duration(scope: Construct, name: str, text: str) -> Duration:
@@ -118,7 +126,7 @@ METRIC = ReferenceKind("metric", "the name of a metric of the endpoint (docs/met
 MODEL = ReferenceKind(
     "model name",
     "owner/name of Hugging Face, with @<commit> or without, s3://bucket/prefix/, or the id of a JumpStart model",
-    lambda scope, name, text: Model.of_text(text),
+    lambda scope, name, text: _model(text),
 )
 REFERENCES: Mapping[Any, ReferenceKind] = {
     Duration: ReferenceKind("duration", "a duration: 90s, 15m, 6h or 7d", _duration, _DURATION.pattern),

@@ -15,6 +15,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Union, Unpack, cast, get_args, get_origin, get_type_hints
 
@@ -74,6 +75,8 @@ _NAMES: dict[str, Any] = {
     "scaling": aws_applicationautoscaling,
     "sns": aws_sns,
 }
+# Ranges and targets of scaling may be numbers that only the deployment knows.
+_TAKES_PARAMETERS = ("ModelServer.auto_scale", "EndpointScaling.")
 _SCALARS = (bool, int, float, str)
 _NEW_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _DOCUMENTED = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
@@ -84,7 +87,7 @@ class Call(BaseModel):
     """The keyword arguments of a call of the Python API."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True, populate_by_name=True
+        extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True
     )
 
     calls: ClassVar[Callable[..., Any]]
@@ -135,11 +138,14 @@ def call_of(function: Callable[..., Any], name: str | None = None) -> type[Call]
     for argument, annotation, default in _arguments(function):
         form = form_of(annotation)
         if form is not Any:
+            if function.__qualname__.startswith(_TAKES_PARAMETERS) and "number" in _kinds(form):
+                form = union_of([form, PARAMETER.form])
             shown = default if default is ... or _is_shown(default) else None
             fields[argument] = (form, Field(default=shown, description=texts.get(argument, texts.get(""))))
     model = create_model(name or _name_of(function), __base__=Call, __doc__=described(function), **fields)
     model.calls = staticmethod(function)
-    _MADE[model.__name__] = model
+    if inspect.isclass(function) and (issubclass(function, Settings) or is_dataclass(function)):
+        _MADE[model.__name__] = model
     return model
 
 
@@ -183,7 +189,9 @@ def form_of(annotation: Any) -> Any:
     if inspect.isclass(origin) and issubclass(origin, Sequence):
         return list[form_of(arguments[0])]
     if annotation in (int, float):
-        return _number(annotation, [])
+        return _within(annotation, [])
+    if annotation is datetime:
+        return Annotated[datetime, Strict(False)]
     if inspect.isclass(annotation) and issubclass(annotation, Settings):
         return _settings(annotation)
     if inspect.isclass(annotation) and is_dataclass(annotation):
@@ -257,7 +265,7 @@ def _constrained(inner: Any, *metadata: Any) -> Any:
         if any(isinstance(each, BeforeValidator) for each in flat):
             # Text that the setting itself reads: 40ms.
             return union_of([_within(float, kept), str])
-        return _number(inner, kept)
+        return _within(inner, kept)
     if get_origin(inner) in (Union, types.UnionType):
         arms = [each for each in get_args(inner) if each is not type(None)]
         return union_of([_constrained(each, *kept) for each in arms])
@@ -266,12 +274,8 @@ def _constrained(inner: Any, *metadata: Any) -> Any:
     return Annotated[(form, *kept)] if kept and is_sized else form
 
 
-def _number(kind: type, constraints: Sequence[Any]) -> Any:
-    """A number within constraints, or a parameter. A whole number stays one where any number is taken."""
-    return union_of([_within(kind, constraints), PARAMETER.form])
-
-
 def _within(kind: type, constraints: Sequence[Any]) -> Any:
+    """A number within constraints."""
     # A whole number stays one where any number is taken: templates show 20, and not 20.0.
     kept = [WrapValidator(_unchanged)] if kind is float else []
     return Annotated[(kind, *constraints, *kept)] if constraints or kept else kind
@@ -466,6 +470,11 @@ def _with_references(schema: Any, definitions: dict[str, Any]) -> Any:
     parts = cast("dict[str, Any]", schema)
     if (reference := parts.get(IN_SCHEMA)) is None:
         untitled = {key: each for key, each in parts.items() if key != "title" or not isinstance(each, str)}
+        match untitled.pop("patternProperties", {}):
+            case {**patterns} if patterns:
+                # Keys of one pattern: other keys are not allowed.
+                ((pattern, each),) = patterns.items()
+                untitled |= {"additionalProperties": each, "propertyNames": {"pattern": pattern}}
         return {key: _with_references(each, definitions) for key, each in untitled.items()}
     name = reference["name"]
     definitions[name] = reference["schema"]

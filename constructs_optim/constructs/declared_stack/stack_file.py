@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from aws_cdk import App, Environment, IStackSynthesizer, Stack, Tags, Validations
-from pydantic import Field, create_model
+from pydantic import Field, StringConstraints, create_model
 
 from constructs_optim.constructs.artifacts.optimization_job import OptimizationJob
 from constructs_optim.constructs.artifacts.optimized_artifact import OptimizedArtifact
@@ -19,10 +19,9 @@ from constructs_optim.constructs.declaration.builder import (
     Builder,
     Method,
     Parameter,
-    acknowledge,
     declared,
 )
-from constructs_optim.constructs.declaration.document import DeclarationError, Document, violation
+from constructs_optim.constructs.declaration.document import SCHEMA_VERSION, Document
 from constructs_optim.constructs.declaration.schema import Call, call_of, json_schema
 from constructs_optim.constructs.endpoint.endpoint_base import ModelServer
 from constructs_optim.constructs.endpoint.endpoint_file import endpoint_form, store_form
@@ -37,8 +36,7 @@ from constructs_optim.policy import PlatformPolicy
 from constructs_optim.recipe import Model, Plan
 from constructs_optim.recipe.objectives import Objectives
 
-SCHEMA_VERSION = 1
-"""The version of the schema: a file of another one is of another release."""
+LogicalId = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9]+$", max_length=255)]
 
 
 class StackFile(Call):
@@ -47,8 +45,9 @@ class StackFile(Call):
     calls: ClassVar[Callable[..., Any]] = Stack
 
     schema_version: int = Field(
-        default=SCHEMA_VERSION, alias="schema", description="the version of this schema. Default: 1."
+        default=SCHEMA_VERSION, alias="schema", ge=1, le=SCHEMA_VERSION, description="the version of this schema."
     )
+    editor_schema: str | None = Field(default=None, alias="$schema", description="the JSON Schema, for editors.")
     stack: str = Field(description="the stack's name.", pattern="^[A-Za-z][A-Za-z0-9-]*$", max_length=128)
     description: str | None = Field(default=None, description="the stack's description.", max_length=1024)
     account: str | None = Field(
@@ -56,12 +55,16 @@ class StackFile(Call):
         description="the account's number, in quotes. Default: that of the credentials.",
         pattern=r"^\d{12}$",
     )
-    region: str | None = Field(default=None, description="the Region. Default: that of the credentials.")
+    region: str | None = Field(
+        default=None, description="the Region. Default: that of the credentials.", pattern=r"^[a-z]{2}(-[a-z]+)+-\d$"
+    )
     tags: dict[str, str] | None = Field(default=None, description="tags of all resources.")
-    parameters: dict[str, Parameter] | None = Field(
+    parameters: dict[LogicalId, Parameter] | None = Field(
         default=None, description="parameters of the template, which `${Name}` in text names."
     )
-    outputs: dict[str, str] | None = Field(default=None, description="text with `${Endpoint.endpoint_name}`, by id.")
+    outputs: dict[LogicalId, str] | None = Field(
+        default=None, description="text with `${Endpoint.endpoint_name}`, by id."
+    )
 
     def given(self, section: str) -> Any:
         """The value of a section that the models of constructs make; None where the file has none."""
@@ -115,6 +118,7 @@ def intents(document: Document) -> dict[str, tuple[Model, Objectives]]:
     Raises:
         DeclarationError: with everything that is wrong in the file's form.
     """
+    document.refuse_newer_schema()
     form = document.validated(stack_form())
     builder = Builder(Stack(App(), form.stack), document, form.parameters)
     found = {
@@ -152,28 +156,24 @@ class DeclaredStack(Stack):
         Raises:
             DeclarationError: with everything that is wrong in the file.
         """
-        version = document.value_at(("schema",))
-        if isinstance(version, int) and version > SCHEMA_VERSION:
-            fix = f"a newer release of constructs-optim, or a file of schema {SCHEMA_VERSION}"
-            reason = f"the file is of schema {version}, and this release knows schema {SCHEMA_VERSION}"
-            raise DeclarationError([violation(document.at(("schema",)), version, reason, fix)])
+        document.refuse_newer_schema()
         form = document.validated(stack_form())
         self.app = app or App(outdir=str(outdir) if outdir is not None else None)
         env = Environment(account=form.account or account, region=form.region or region)
         super().__init__(self.app, form.stack, description=form.description, env=env, synthesizer=synthesizer)
-        for key, value in (form.tags or {}).items():
-            Tags.of(self).add(key, value)
         self._builder = Builder(self, document, form.parameters)
         for name in form.parameters or ():
             self._builder.parameter(name)
+        for key, value in (form.tags or {}).items():
+            if (text := self._builder.value(value, ("tags", key))) is not None:
+                Tags.of(self).add(key, text)
         if (settings := form.given("policy")) is not None:
             policy: PlatformPolicy = self._builder.value(settings, ("policy",))
             Validations.of(self.app).add_plugins(PolicyValidation(policy))
         for section in sections():
             for key, construct in (form.given(section) or {}).items():
                 self._builder.construct(construct, self, key, (section, key))
-        for acknowledged in form.given("acknowledge") or ():
-            acknowledge(self, rule=acknowledged.rule, reason=acknowledged.reason)
+        self._builder.call(self, ACKNOWLEDGE, form.given("acknowledge") or [], ("acknowledge",))
         for key, text in (form.outputs or {}).items():
             self._builder.output(key, text)
         self._builder.finish()

@@ -84,10 +84,17 @@ def endpoint_form(of: Any) -> type[Call]:
 
 
 def read_endpoint(
-    of: type[_Endpoint], scope: Construct, id: str, path: Path, endpoint: str | None, given: dict[str, Any]
+    of: type[_Endpoint],
+    declared_as: Any,
+    scope: Construct,
+    id: str,
+    path: Path,
+    endpoint: str | None,
+    given: dict[str, Any],
 ) -> _Endpoint:
-    """The endpoint that a file declares, in a scope; ``given`` replaces arguments."""
+    """The endpoint that a file declares, in a scope; ``given`` replaces arguments, ``of`` is the class to make."""
     document = Document.read(path)
+    document.refuse_newer_schema()
     endpoints, name = document.keys_at(("endpoints",)), endpoint or id
     if endpoint is None and name not in endpoints and len(endpoints) == 1:
         (name,) = endpoints
@@ -101,7 +108,7 @@ def read_endpoint(
         at = ("artifact_stores", store)
         if document.value_at(at) is not None:
             builder.construct(document.validated(store_form(), at), Stack.of(scope), store, at)
-    form = document.validated(endpoint_form(of), ("endpoints", name))
-    made = builder.construct(form, scope, id, ("endpoints", name), **given)
+    form = document.validated(endpoint_form(declared_as), ("endpoints", name))
+    made = builder.construct(form, scope, id, ("endpoints", name), of=of, **given)
     builder.finish()
     return made

@@ -311,6 +311,8 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
     ) -> Self:
         """The endpoint that a file declares (docs/endpoint-file.md), with its components, scaling and evaluations.
 
+        What the file says of its stack is the app's own to say: account, Region, tags, policy and outputs.
+
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
@@ -324,7 +326,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         """
         from .endpoint_file import read_endpoint
 
-        return read_endpoint(cls, scope, id, Path(path), endpoint, arguments)
+        return read_endpoint(cls, OptimizedEndpoint, scope, id, Path(path), endpoint, arguments)
 
     @staticmethod
     def _with_copies(

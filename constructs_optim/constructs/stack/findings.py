@@ -30,7 +30,7 @@ from constructs_optim.recipe.errors import Advice, shown
 from .stack_context import StackContext
 
 _LIBRARY = str(Path(__file__).parents[2]) + os.sep
-_INSTALLED = {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+_INSTALLED = {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")}
 _NOT_OF_THE_APP = ("<", _LIBRARY, *_INSTALLED)
 # The CDK's names: aws-cdk-lib/cx-api, and ArtifactMetadataEntryType of its cloud-assembly-schema.
 _CREATED_AT, _NO_TRACES = "aws:cdk:creationStack", "aws:cdk:disable-stack-trace"

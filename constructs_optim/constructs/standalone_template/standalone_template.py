@@ -29,8 +29,11 @@ _REGION = "${AWS::Region}"
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # What parameters are called after: the paths of the library's assets.
 _PARAMETERS = {"OptimizationService/Code": "CodeKey", "OptimizationService/TrainingCode/Asset": "TrainingCodeKey"}
-# What has a pseudo parameter becomes an Fn::Sub of its own, in whose place a parameter is then put.
-_BUCKET_PLACEHOLDER, _PREFIX_PLACEHOLDER = f"code-bucket-{_REGION}", f"code-prefix-{_REGION}/"
+# What has a pseudo parameter becomes an Fn::Sub of its own, in whose place a parameter is then put. The CDK may know
+# account and Region, and writes them instead; it never knows the partition (StringSpecializer of aws-cdk-lib,
+# core/lib/helpers-internal/string-specializer.ts).
+_PARTITION = "${AWS::Partition}"
+_BUCKET_PLACEHOLDER, _PREFIX_PLACEHOLDER = f"code-bucket-{_PARTITION}", f"code-prefix-{_PARTITION}/"
 # The CDK CLI sets the others for the programs that it runs.
 _CONTEXT = {
     "@aws-cdk/core:suppressTemplateIndentation": True,
@@ -108,6 +111,10 @@ def standalone_template(
         if errors:
             raise RuntimeError("\n".join(errors))
         template = json.loads((Path(folder) / stack.template_file).read_bytes())
+        if not template.get("Resources"):
+            raise ValueError(
+                "the stack has no resources, and CloudFormation takes no template without any: declare some"
+            )
         assets = list(_assets(Path(folder), stack, template))
         files: list[CodeFile] = []
         if inline:
@@ -221,7 +228,7 @@ def _parameterized(
         raise ValueError(f"the stack has the parameter {taken[0]}, which is the template's own: give it another name")
     referred = {asset.placeholder: {"Ref": asset.parameter} for asset in assets}
     replaced = _replaced(template, {**referred, _BUCKET_PLACEHOLDER: bucket})
-    if _BUCKET_PLACEHOLDER in json.dumps(replaced):
+    if any(left in json.dumps(replaced) for left in ("code-bucket-", "code-prefix-")):
         raise ValueError(
             "the stack has the URL of an asset, in which no parameter takes the place of bucket and key: compose it of "
             "s3_bucket_name and s3_object_key"
@@ -239,7 +246,8 @@ def _inlined(template: dict[str, Any], assets: list[_Asset]) -> dict[str, Any]:
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
             properties = resource["Properties"]
-            asset = by_key.get(properties["Code"].get("S3Key", {}).get("Fn::Sub"))
+            key = properties["Code"].get("S3Key")
+            asset = by_key.get(key.get("Fn::Sub")) if isinstance(key, dict) else None
             if asset is not None and asset.path.is_dir():
                 properties["Code"] = {"ZipFile": inline_source(asset.path, properties["Handler"])}
                 properties["Handler"] = "index.handler"
