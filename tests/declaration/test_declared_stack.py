@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 
@@ -177,6 +178,47 @@ def test_the_class_that_takes_an_endpoint_is_that_of_the_endpoint(tmp_path: Path
 
     made = Ours.from_file(Stack(App(), "Mine"), "Chat", write(tmp_path, endpoints={"Llama": LLAMA}))
     assert type(made) is Ours
+
+
+def test_a_platform_s_own_class_takes_what_it_changes(tmp_path: Path) -> None:
+    class Ours(OptimizedEndpoint):
+        """A platform's own, with a constructor of its own."""
+
+        def __init__(self, scope: Stack, id: str, **given: Any) -> None:
+            super().__init__(scope, id, **{"removal_policy": RemovalPolicy.RETAIN, **given})
+
+    stack = Stack(App(), "Mine")
+    assert type(Ours.from_file(stack, "Chat", write(tmp_path, endpoints={"Llama": LLAMA}))) is Ours
+    found = Template.from_stack(stack).find_resources("AWS::SageMaker::Endpoint")
+    assert [each["DeletionPolicy"] for each in found.values()] == ["Retain"]
+
+
+def test_two_files_do_not_share_a_parameter_by_accident(tmp_path: Path) -> None:
+    scaled = {**LLAMA, "scaling": {"max_capacity": "${Most}", "on_concurrency": {"target": 8}}}
+    stack = Stack(App(), "Mine")
+    for name, default, problem in (("one", 4, None), ("two", 4, None), ("three", 9, "another parameter 'Most'")):
+        folder = tmp_path / name
+        folder.mkdir()
+        parameters = {"Most": {"type": "Number", "default": default}}
+        path = write(folder, parameters=parameters, endpoints={name: scaled})
+        with pytest.raises(DeclarationError, match=problem) if problem else nullcontext():
+            OptimizedEndpoint.from_file(stack, name, path)
+
+
+def test_an_app_s_file_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="this release knows schema 1"):
+        OptimizedEndpoint.from_file(Stack(App(), "Mine"), "A", write(tmp_path, schema=2, endpoints={"A": LLAMA}))
+
+
+def test_text_has_references_and_their_characters() -> None:
+    template = synthesized(
+        parameters={"Team": {}},
+        tags={"team": "${Team}"},
+        endpoints={"Llama": {**LLAMA, "environment": {"A": "$${HOME} of ${Team}"}}},
+    )
+    assert {"Key": "team", "Value": {"Ref": "Team"}} in only(template, "AWS::SageMaker::Endpoint")["Tags"]
+    value = only(template, "AWS::SageMaker::Model")["PrimaryContainer"]["Environment"]["A"]
+    assert value == {"Fn::Join": ["", ["${HOME} of ", {"Ref": "Team"}]]}
 
 
 def test_an_app_names_one_of_several_endpoints(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import typer.main
 from typer.testing import CliRunner
 
 from constructs_optim.cli.main import app as command_line
 from constructs_optim.constructs.declaration.document import Document
-from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
+from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack, schema
 from tests.support.documents import CHECKOUT, Snippet, pages, snippets
 
 from .snippet_names import names_of
@@ -63,7 +64,9 @@ def test_a_python_snippet_runs_and_its_app_is_synthesized(snippet: Snippet) -> N
 
 @pytest.mark.parametrize("snippet", FILES, ids=str)
 def test_a_file_of_endpoints_is_synthesized(snippet: Snippet) -> None:
-    DeclaredStack(Document.parsed(snippet.code, str(snippet))).app.synth()
+    document = Document.parsed(snippet.code, str(snippet))
+    jsonschema.Draft202012Validator(schema()).validate(document.data)
+    DeclaredStack(document).app.synth()
 
 
 def leaf(words: list[str]) -> tuple[Any, list[str]]:

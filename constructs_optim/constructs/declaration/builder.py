@@ -119,6 +119,7 @@ def acknowledge(scope: Construct, *, rule: str, reason: str) -> None:
 _PSEUDO_PARAMETERS = tuple(
     f"AWS::{name}" for name in ("AccountId", "Partition", "Region", "StackId", "StackName", "URLSuffix")
 )
+_REFERENCE = re.compile(rf"(?<!\$){PLACEHOLDER.pattern}")
 _METHOD = re.compile(r"^[a-z_]+(\('[^']*'\))?: ")
 _AS_SAID = "what this message asks for"
 ACKNOWLEDGE = Method("acknowledge", acknowledge, "list")
@@ -219,7 +220,7 @@ class Builder:
         """Text with the values of its parameters and attributes."""
         parts = [
             str(self._placed(part)) if index % 2 else _literal(part)
-            for index, part in enumerate(PLACEHOLDER.split(text))
+            for index, part in enumerate(_REFERENCE.split(text))
         ]
         return "".join(parts)
 
