@@ -29,8 +29,9 @@ _REGION = "${AWS::Region}"
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # What parameters are called after: the paths of the library's assets.
 _PARAMETERS = {"OptimizationService/Code": "CodeKey", "OptimizationService/TrainingCode/Asset": "TrainingCodeKey"}
-# What has a pseudo parameter becomes an Fn::Sub of its own, in whose place a parameter is then put.
-_BUCKET_PLACEHOLDER, _PREFIX_PLACEHOLDER = f"code-bucket-{_REGION}", f"code-prefix-{_REGION}/"
+# What has a pseudo parameter becomes an Fn::Sub of its own, in whose place a parameter is then put. The stack's id is
+# never known; account and region are, where the stack has them.
+_BUCKET_PLACEHOLDER, _PREFIX_PLACEHOLDER = "code-bucket-${AWS::StackId}", "code-prefix-${AWS::StackId}/"
 # The CDK CLI sets the others for the programs that it runs.
 _CONTEXT = {
     "@aws-cdk/core:suppressTemplateIndentation": True,
