@@ -1,4 +1,4 @@
-// Written by typescript/generate.py: change it there, or in the Python API.
+// Generated from docs/endpoint.schema.json: python tooling/typescript_declaration.py
 
 import {
   aws_cloudwatch, aws_ec2, aws_iam, aws_kms, aws_s3, aws_sns, Duration, RemovalPolicy, Size,
@@ -677,12 +677,40 @@ export interface Scaling {
  * Benchmark the endpoint: after each deployment that changes it, on a schedule, or both.
  */
 export interface Evaluation {
+  /**
+   * The load that is sent.
+   * @default - synthetic prompts of 622 tokens, from 1, 8 and 32 users; of an endpoint with objectives, of their lengths, from one user and from as many as are expected
+   */
   readonly workload?: Workload;
+  /**
+   * Whether it runs when something else is served than before.
+   * @default - it does
+   */
   readonly afterDeployment?: boolean;
+  /**
+   * When it runs besides: `rate(1 day)`, or `cron(0 6 ? * MON-FRI *)` in UTC.
+   * @default - never
+   */
   readonly schedule?: string;
+  /**
+   * What the dashboard shows beside it, for instance the same model without techniques.
+   * @default - nothing
+   */
   readonly baseline?: EvaluatedModel;
+  /**
+   * What an instance costs in US dollars.
+   * @default - that of the endpoint, and otherwise what the AWS Price List says when it runs
+   */
   readonly instancePricePerHour?: number;
+  /**
+   * What a savings plan takes off, as a share.
+   * @default - that of the endpoint
+   */
   readonly discount?: number;
+  /**
+   * How long a deployment with requirements waits at most, up to 12 hours.
+   * @default - 4 hours
+   */
   readonly timeout?: Duration;
   readonly require?: Requirements;
 }
@@ -1082,11 +1110,35 @@ export interface SglangServer {
    * @default - none
    */
   readonly contextLength?: number;
+  /**
+   * The requests of a batch.
+   * @default - vLLM's own
+   */
   readonly maxConcurrentRequests?: number;
+  /**
+   * Whether requests share the KV cache of equal beginnings.
+   * @default - vLLM's own, which is yes
+   */
   readonly prefixCaching?: boolean;
+  /**
+   * Whether long prompts are processed in pieces.
+   * @default - vLLM's own, which is yes
+   */
   readonly chunkedPrefill?: boolean;
+  /**
+   * How thoughts are told from the reply, for instance `qwen3`.
+   * @default - what the catalog knows of the model
+   */
   readonly reasoningParser?: string;
+  /**
+   * How tool calls are read, for instance `hermes`.
+   * @default - what the catalog knows
+   */
   readonly toolCallParser?: string;
+  /**
+   * The limits of LoRA adapters.
+   * @default - none are loaded
+   */
   readonly adapters?: Adapters;
 }
 
@@ -1104,11 +1156,35 @@ export interface LmiServer {
    * @default - none
    */
   readonly contextLength?: number;
+  /**
+   * The requests of a batch.
+   * @default - vLLM's own
+   */
   readonly maxConcurrentRequests?: number;
+  /**
+   * Whether requests share the KV cache of equal beginnings.
+   * @default - vLLM's own, which is yes
+   */
   readonly prefixCaching?: boolean;
+  /**
+   * Whether long prompts are processed in pieces.
+   * @default - vLLM's own, which is yes
+   */
   readonly chunkedPrefill?: boolean;
+  /**
+   * How thoughts are told from the reply, for instance `qwen3`.
+   * @default - what the catalog knows of the model
+   */
   readonly reasoningParser?: string;
+  /**
+   * How tool calls are read, for instance `hermes`.
+   * @default - what the catalog knows
+   */
   readonly toolCallParser?: string;
+  /**
+   * The limits of LoRA adapters.
+   * @default - none are loaded
+   */
   readonly adapters?: Adapters;
 }
 
@@ -1280,8 +1356,20 @@ export interface SpeculationCure {
  * A second fleet of the same size, which takes all traffic once it is in service.
  */
 export interface UpdatePolicyAllAtOnce {
+  /**
+   * How long alarms are watched after each step, 0 s to 1 hour.
+   * @default - 10 minutes
+   */
   readonly bakeTime?: Duration;
+  /**
+   * How long the update takes at most, 10 minutes to 8 hours.
+   * @default - the service's own
+   */
   readonly timeout?: Duration;
+  /**
+   * Alarms that are watched besides the endpoint's own; a composite alarm that is imported needs permissions of your own, scoped to `*`.
+   * @default - none
+   */
   readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
 }
 
@@ -1289,11 +1377,35 @@ export interface UpdatePolicyAllAtOnce {
  * A second fleet that takes a share of the traffic first, and the rest when that went well.
  */
 export interface UpdatePolicyCanary {
+  /**
+   * As of every policy: how long alarms are watched after each step, 0 s to 1 hour.
+   * @default - 10 minutes
+   */
   readonly bakeTime?: Duration;
+  /**
+   * Likewise: how long the update takes at most, 10 minutes to 8 hours.
+   * @default - the service's own
+   */
   readonly timeout?: Duration;
+  /**
+   * Likewise: alarms that are watched besides the endpoint's own.
+   * @default - none
+   */
   readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
+  /**
+   * A step as a share of the instances.
+   * @default - none
+   */
   readonly percent?: number;
+  /**
+   * A step as a number of instances, instead.
+   * @default - none
+   */
   readonly instances?: number;
+  /**
+   * How long the old fleet stays after the last step.
+   * @default - not at all
+   */
   readonly terminationWait?: Duration;
 }
 
@@ -1301,11 +1413,35 @@ export interface UpdatePolicyCanary {
  * A second fleet that takes the traffic in equal steps.
  */
 export interface UpdatePolicyLinear {
+  /**
+   * As of every policy: how long alarms are watched after each step, 0 s to 1 hour.
+   * @default - 10 minutes
+   */
   readonly bakeTime?: Duration;
+  /**
+   * Likewise: how long the update takes at most, 10 minutes to 8 hours.
+   * @default - the service's own
+   */
   readonly timeout?: Duration;
+  /**
+   * Likewise: alarms that are watched besides the endpoint's own.
+   * @default - none
+   */
   readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
+  /**
+   * A step as a share of the instances.
+   * @default - none
+   */
   readonly percent?: number;
+  /**
+   * A step as a number of instances, instead.
+   * @default - none
+   */
   readonly instances?: number;
+  /**
+   * How long the old fleet stays after the last step.
+   * @default - not at all
+   */
   readonly terminationWait?: Duration;
 }
 
@@ -1328,8 +1464,20 @@ export interface UpdatePolicyRolling {
    * @default - all at once
    */
   readonly rollbackPercent?: number;
+  /**
+   * How long alarms are watched after each step, 0 s to 1 hour.
+   * @default - 10 minutes
+   */
   readonly bakeTime?: Duration;
+  /**
+   * How long the update takes at most, 10 minutes to 8 hours.
+   * @default - the service's own
+   */
   readonly timeout?: Duration;
+  /**
+   * Alarms that are watched besides the endpoint's own; a composite alarm that is imported needs permissions of your own, scoped to `*`.
+   * @default - none
+   */
   readonly rollbackAlarms?: aws_cloudwatch.IAlarm[];
 }
 
@@ -1357,9 +1505,25 @@ export interface OnConcurrency {
    * @default - seven tenths of what the plan is sized for (its batch size, as far as the KV cache has room): a new copy takes minutes to load, and the other copies take what arrives until then
    */
   readonly target?: number;
+  /**
+   * The policy's name, which one that is imported keeps.
+   * @default - the method's name
+   */
   readonly policyName?: string;
+  /**
+   * The pause after capacity was taken away.
+   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   */
   readonly scaleInCooldown?: Duration;
+  /**
+   * The pause after capacity was added.
+   * @default - 1 minute
+   */
   readonly scaleOutCooldown?: Duration;
+  /**
+   * Whether the policy only adds.
+   * @default - it takes away as well
+   */
   readonly disableScaleIn?: boolean;
 }
 
@@ -1377,9 +1541,25 @@ export interface OnInvocations {
    * @default - none
    */
   readonly requestSeconds?: number;
+  /**
+   * The policy's name, which one that is imported keeps.
+   * @default - the method's name
+   */
   readonly policyName?: string;
+  /**
+   * The pause after capacity was taken away.
+   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   */
   readonly scaleInCooldown?: Duration;
+  /**
+   * The pause after capacity was added.
+   * @default - 1 minute
+   */
   readonly scaleOutCooldown?: Duration;
+  /**
+   * Whether the policy only adds.
+   * @default - it takes away as well
+   */
   readonly disableScaleIn?: boolean;
 }
 
@@ -1392,9 +1572,25 @@ export interface OnBacklog {
    * @default - as many as `onConcurrency` holds
    */
   readonly target?: number;
+  /**
+   * The policy's name, which one that is imported keeps.
+   * @default - the method's name
+   */
   readonly policyName?: string;
+  /**
+   * The pause after capacity was taken away.
+   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   */
   readonly scaleInCooldown?: Duration;
+  /**
+   * The pause after capacity was added.
+   * @default - 1 minute
+   */
   readonly scaleOutCooldown?: Duration;
+  /**
+   * Whether the policy only adds.
+   * @default - it takes away as well
+   */
   readonly disableScaleIn?: boolean;
 }
 
@@ -1411,9 +1607,25 @@ export interface OnTimeToFirstToken {
    * @default - 0.9
    */
   readonly quantile?: number;
+  /**
+   * The policy's name, which one that is imported keeps.
+   * @default - the method's name
+   */
   readonly policyName?: string;
+  /**
+   * The pause after capacity was taken away.
+   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   */
   readonly scaleInCooldown?: Duration;
+  /**
+   * The pause after capacity was added.
+   * @default - 1 minute
+   */
   readonly scaleOutCooldown?: Duration;
+  /**
+   * Whether the policy only adds.
+   * @default - it takes away as well
+   */
   readonly disableScaleIn?: boolean;
 }
 
@@ -1425,9 +1637,25 @@ export interface OnKvCache {
    * Percent, 95 at most.
    */
   readonly target: number;
+  /**
+   * The policy's name, which one that is imported keeps.
+   * @default - the method's name
+   */
   readonly policyName?: string;
+  /**
+   * The pause after capacity was taken away.
+   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   */
   readonly scaleInCooldown?: Duration;
+  /**
+   * The pause after capacity was added.
+   * @default - 1 minute
+   */
   readonly scaleOutCooldown?: Duration;
+  /**
+   * Whether the policy only adds.
+   * @default - it takes away as well
+   */
   readonly disableScaleIn?: boolean;
 }
 
@@ -1439,9 +1667,25 @@ export interface OnQueue {
    * Waiting requests for each instance or copy.
    */
   readonly target: number;
+  /**
+   * The policy's name, which one that is imported keeps.
+   * @default - the method's name
+   */
   readonly policyName?: string;
+  /**
+   * The pause after capacity was taken away.
+   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   */
   readonly scaleInCooldown?: Duration;
+  /**
+   * The pause after capacity was added.
+   * @default - 1 minute
+   */
   readonly scaleOutCooldown?: Duration;
+  /**
+   * Whether the policy only adds.
+   * @default - it takes away as well
+   */
   readonly disableScaleIn?: boolean;
 }
 
@@ -1453,9 +1697,25 @@ export interface OnTokensPerSecond {
    * Tokens a second for each instance or copy.
    */
   readonly target: number;
+  /**
+   * The policy's name, which one that is imported keeps.
+   * @default - the method's name
+   */
   readonly policyName?: string;
+  /**
+   * The pause after capacity was taken away.
+   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   */
   readonly scaleInCooldown?: Duration;
+  /**
+   * The pause after capacity was added.
+   * @default - 1 minute
+   */
   readonly scaleOutCooldown?: Duration;
+  /**
+   * Whether the policy only adds.
+   * @default - it takes away as well
+   */
   readonly disableScaleIn?: boolean;
 }
 
@@ -1471,9 +1731,25 @@ export interface OnMetric {
    * The value to hold, above zero.
    */
   readonly target: number;
+  /**
+   * The policy's name, which one that is imported keeps.
+   * @default - the method's name
+   */
   readonly policyName?: string;
+  /**
+   * The pause after capacity was taken away.
+   * @default - 10 minutes; a copy that is missed again has to load tens of gigabytes
+   */
   readonly scaleInCooldown?: Duration;
+  /**
+   * The pause after capacity was added.
+   * @default - 1 minute
+   */
   readonly scaleOutCooldown?: Duration;
+  /**
+   * Whether the policy only adds.
+   * @default - it takes away as well
+   */
   readonly disableScaleIn?: boolean;
 }
 
@@ -1534,8 +1810,20 @@ export interface OnSchedule {
    * @default - as before
    */
   readonly maxCapacity?: number;
+  /**
+   * A name such as `Europe/Berlin`.
+   * @default - UTC
+   */
   readonly timeZone?: string;
+  /**
+   * When the schedule begins, in UTC where it has no time zone.
+   * @default - at once
+   */
   readonly start?: string;
+  /**
+   * When it ends, likewise.
+   * @default - never
+   */
   readonly end?: string;
 }
 
@@ -1552,8 +1840,20 @@ export interface StopOn {
    * @default - `Stop`
    */
   readonly id?: string;
+  /**
+   * A name such as `Europe/Berlin`.
+   * @default - UTC
+   */
   readonly timeZone?: string;
+  /**
+   * When the schedule begins, in UTC where it has no time zone.
+   * @default - at once
+   */
   readonly start?: string;
+  /**
+   * When it ends, likewise.
+   * @default - never
+   */
   readonly end?: string;
 }
 
@@ -1580,8 +1880,20 @@ export interface StartOn {
    * @default - the range's maximum
    */
   readonly maxCapacity?: number;
+  /**
+   * A name such as `Europe/Berlin`.
+   * @default - UTC
+   */
   readonly timeZone?: string;
+  /**
+   * When the schedule begins, in UTC where it has no time zone.
+   * @default - at once
+   */
   readonly start?: string;
+  /**
+   * When it ends, likewise.
+   * @default - never
+   */
   readonly end?: string;
 }
 
@@ -1709,24 +2021,100 @@ export interface Requirements {
    * @default - what is outside is reported
    */
   readonly forecast?: boolean;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly meanTtftMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly p50TtftMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly p90TtftMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly p99TtftMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly meanItlMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly p50ItlMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly p90ItlMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly p99ItlMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly meanClientLatencyMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly p50ClientLatencyMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly p90ClientLatencyMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly p99ClientLatencyMs?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly minOutputTokensPerSecond?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly minTotalThroughput?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly minAcceptanceLength?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly maxErrorRate?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly maxPricePerMillionInputTokens?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly maxPricePerMillionOutputTokens?: number;
+  /**
+   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * @default - none
+   */
   readonly maxBlendedPricePerMillionTokens?: number;
 }
 
@@ -2014,6 +2402,10 @@ export interface SmoothQuantization {
    * @default - all of the instance
    */
   readonly tensorParallelDegree?: number;
+  /**
+   * A ready-made checkpoint of the model, which needs no job.
+   * @default - none
+   */
   readonly checkpoint?: Model;
   /**
    * How much of the activations' range is moved into the weights, 0 to 1.
@@ -2613,6 +3005,9 @@ export interface AnswerCheckToolCalls {
  * The answer is the one of a file in S3, for the prompts that it has.
  */
 export interface AnswerCheckReference {
+  /**
+   * JSON Lines, `{"prompt": ..., "answer": ...}` each.
+   */
   readonly uri: string;
 }
 
@@ -2620,6 +3015,9 @@ export interface AnswerCheckReference {
  * A Lambda function says of both answers whether they are right.
  */
 export interface AnswerCheckJudge {
+  /**
+   * The function's ARN; may be a token.
+   */
   readonly functionArn: string;
 }
 
@@ -2627,6 +3025,9 @@ export interface AnswerCheckJudge {
  * The texts are the same, for requests with temperature 0, in a share of the pairs.
  */
 export interface AnswerCheckExactMatch {
+  /**
+   * That share, 0 to 1.
+   */
   readonly atLeast: number;
 }
 
@@ -2634,6 +3035,9 @@ export interface AnswerCheckExactMatch {
  * The most likely first token is the same, where responses have `topLogprobs`, in a share of the pairs.
  */
 export interface AnswerCheckTopToken {
+  /**
+   * That share, 0 to 1.
+   */
   readonly atLeast: number;
 }
 

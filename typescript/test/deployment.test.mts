@@ -44,7 +44,7 @@ test('an app deploys an endpoint of props and one of a file, a second time witho
   const outputs = join(folder, 'outputs.json');
   cdk('deploy', assembly(), '--require-approval', 'never', '--outputs-file', outputs);
   const found = JSON.parse(readFileSync(outputs, 'utf-8')).TypeScript;
-  assert.match(found.ChatEndpointName, /^typescript-chat-endpoint-[0-9a-f]+$/);
+  assert.match(found.ChatEndpointName, /^typescript-chat-[0-9a-f]{8}$/);
   assert.match(found.Url, new RegExp(`/endpoints/${found.ChatEndpointName}/inference-components/.*/openai/v1$`));
   assert.equal(found.SearchName, found.SearchDocumentsEndpointName);
   assert.equal(found.ChatArtifactKeys, found.SearchDocumentsArtifactKeys, 'the same recipe has the same artifact');
