@@ -36,7 +36,7 @@ export class IncludedTemplate {
     const folder = join(Stage.of(scope)!.assetOutdir, `constructs-optim.${Stack.of(scope).artifactId}.${prefix}`);
     const { paths, warnings } = synthesize(source, folder);
     for (const warning of warnings) {
-      Annotations.of(scope).addWarningV2('constructs-optim:Synth', warning.replace(/^warning: /, ''));
+      Annotations.of(scope).addWarningV2('constructs-optim:Synth', warning);
     }
     const { template: path, ...code } = paths;
     const original = JSON.parse(readFileSync(path, 'utf-8'));
