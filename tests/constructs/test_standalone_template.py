@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import Annotations, App, CfnOutput, CfnParameter, NestedStack, Stack
+from aws_cdk import Annotations, App, CfnOutput, CfnParameter, IStackSynthesizer, NestedStack, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as s3_assets
@@ -30,9 +30,9 @@ from constructs_optim import (
 )
 from constructs_optim.constructs.standalone_template import standalone_template as module
 from constructs_optim.constructs.standalone_template.outputs import OUTPUTS, add_outputs
-from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate
+from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
 
-from ..support.construct_stacks import endpoint, resources, template_of
+from ..support.construct_stacks import ENVIRONMENT, endpoint, resources, template_of
 from ..support.deployed_stack import CHECKOUT
 from ..support.standalone_templates import of_example, of_stack
 from .oracles import REGIONS, cfn_lint_errors
@@ -80,6 +80,17 @@ def test_parameters_name_the_bucket_and_the_file_with_the_hash_of_its_content(pl
     code = {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}}
     assert len(functions(plain)) > 3
     assert all(function["Code"] == code for function in functions(plain))
+
+
+def test_the_code_of_a_stack_with_account_and_region_is_a_parameter_as_well() -> None:
+    def declare(app: App, synthesizer: IStackSynthesizer) -> Stack:
+        stack = Stack(app, "Chat", env=ENVIRONMENT, synthesizer=synthesizer)
+        endpoint(stack)
+        return stack
+
+    code = {"S3Bucket": {"Ref": "CodeBucket"}, "S3Key": {"Ref": "CodeKey"}}
+    assert all(function["Code"] == code for function in functions(standalone_template(declare)))
+    assert all("ZipFile" in function["Code"] for function in functions(standalone_template(declare, inline=True)))
 
 
 def test_without_a_bucket_each_deployment_names_one() -> None:

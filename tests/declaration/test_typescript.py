@@ -5,9 +5,10 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-TYPESCRIPT = Path(__file__).parent.parent.parent / "typescript"
+CHECKOUT = Path(__file__).parent.parent.parent
 
 
 def test_the_interfaces_are_those_of_the_schema() -> None:
-    for name, text in runpy.run_path(str(TYPESCRIPT / "generate.py"))["written"]().items():
-        assert (TYPESCRIPT / "src" / name).read_text() == text, f"python typescript/generate.py writes {name} anew"
+    tool = runpy.run_path(str(CHECKOUT / "tooling" / "typescript_declaration.py"))
+    for name, text in tool["written"]().items():
+        assert (CHECKOUT / "typescript" / "src" / name).read_text() == text, "python tooling/typescript_declaration.py"

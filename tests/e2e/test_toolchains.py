@@ -21,6 +21,7 @@ from ..support.waiting import until
 from .test_terraform import TERRAFORM, Configuration
 
 STACK = "Quickstart"
+TYPESCRIPT = CHECKOUT / "typescript"
 FILE = CHECKOUT / "examples" / "quickstart.yaml"
 CODE = "code-us-west-2"
 # What differs between two deployments of one template.
@@ -73,11 +74,24 @@ def by_terraform(cloud: LocalCloud, folder: Path) -> None:
     configuration.run("apply", "-auto-approve")
 
 
+def by_typescript(cloud: LocalCloud, folder: Path) -> None:
+    """As an app with the package installed; ``make typescript`` builds it."""
+    modules = folder / "node_modules"
+    modules.mkdir()
+    (modules / "constructs-optim").symlink_to(TYPESCRIPT)
+    for name in ("aws-cdk-lib", "constructs"):
+        (modules / name).symlink_to(TYPESCRIPT / "node_modules" / name)
+    app = folder / "app.mts"
+    app.write_text((CHECKOUT / "examples" / "quickstart.ts").read_text())
+    run(cloud, folder, "cdk", "deploy", "--app", f"node {app.name}", "--require-approval", "never")
+
+
 WAYS: dict[str, Callable[[LocalCloud, Path], None]] = {
     "Python": by_python,
     "YAML": by_yaml,
     "CloudFormation": by_cloudformation,
     **({"Terraform": by_terraform} if TERRAFORM is not None else {}),
+    **({"TypeScript": by_typescript} if (TYPESCRIPT / "lib").exists() else {}),
 }
 
 

@@ -1,4 +1,4 @@
-// Written by typescript/generate.py: change it there, or in the Python API.
+// Generated from docs/endpoint.schema.json: python tooling/typescript_declaration.py
 
 import {
   aws_cloudwatch, aws_ec2, aws_iam, aws_kms, aws_s3, aws_sns, Duration, RemovalPolicy, Size,

@@ -8,7 +8,7 @@ import { synthesize } from './tool';
 export interface Source {
   readonly path?: string;
   readonly content?: string;
-  /** The id of the endpoint that is meant; of content, outputs leave it out. Default: the only one. */
+  /** The id of the endpoint that is meant. Default: the only one. */
   readonly endpoint?: string;
   /** The values of the file's parameters. */
   readonly parameters?: Record<string, any>;
@@ -16,14 +16,14 @@ export interface Source {
   readonly command?: string;
 }
 
-/** The ids of a construct and of what it is in, below its stack. */
-export function pathInStack(scope: Construct, id: string): string[] {
+/** The path of a construct in its stack as one id. */
+export function idInStack(scope: Construct, id: string): string {
   const scopes = scope.node.scopes;
   const ids = scopes.slice(scopes.indexOf(Stack.of(scope)) + 1).map((each) => each.node.id);
-  return [...ids, id].map((each) => each.replace(/[^A-Za-z0-9]/g, '')).filter((each) => each !== '');
+  return [...ids, id].join('').replace(/[^A-Za-z0-9]/g, '');
 }
 
-/** The template of a file, included in a stack under logical ids that begin with the path of the construct. */
+/** The template of a file, included in a stack under logical ids that begin with the path of the construct in it. */
 export class IncludedTemplate {
   private readonly outputs: Record<string, { Value: any }>;
   private readonly include: cloudformation_include.CfnInclude;
@@ -32,19 +32,16 @@ export class IncludedTemplate {
 
   /** Have the file's template made, and include it below a construct. */
   constructor(scope: Construct, source: Source) {
-    const prefix = pathInStack(scope.node.scope!, scope.node.id).join('');
+    const prefix = idInStack(scope.node.scope!, scope.node.id);
     const folder = join(Stage.of(scope)!.assetOutdir, `constructs-optim.${Stack.of(scope).artifactId}.${prefix}`);
     const { paths, warnings } = synthesize(source, folder);
     for (const warning of warnings) {
-      Annotations.of(scope).addWarningV2('constructs-optim:Synth', warning.replace(/^warning: /, ''));
+      Annotations.of(scope).addWarningV2('constructs-optim:Synth', warning);
     }
     const { template: path, ...code } = paths;
     const original = JSON.parse(readFileSync(path, 'utf-8'));
-    const endpoint = endpointOf(original, source.endpoint);
-    // Props declare one endpoint, and the construct's id stands for its id.
-    const left = source.content === undefined ? '' : endpoint;
-    const template = renamed(original, prefix, left);
-    this.prefix = `${prefix}${endpoint.slice(left.length)}`;
+    const template = renamed(original, prefix);
+    this.prefix = prefixed(endpointOf(original, source.endpoint), prefix);
     this.outputs = template.Outputs;
     const templateFile = join(folder, 'included.json');
     writeFileSync(templateFile, JSON.stringify(template));
@@ -87,16 +84,25 @@ function endpointOf(template: any, given?: string): string {
   return id;
 }
 
+function prefixed(id: string, prefix: string): string {
+  return id.startsWith(prefix) ? id : `${prefix}${id}`;
+}
+
 /**
  * The template with ids that begin with `prefix`, also where text has them: in queries of dashboards, and where handlers
- * look resources up. The ids of outputs leave out `left` at their beginning.
+ * look resources up. So have the log groups whose names are those of the stack and of what is there once in it.
  */
-function renamed(template: any, prefix: string, left: string): any {
+function renamed(template: any, prefix: string): any {
   const { Parameters, Outputs, ...sections } = template;
   const ids = [sections.Resources, sections.Mappings, sections.Conditions].flatMap((section) => Object.keys(section ?? {}));
   const known = new RegExp(`\\b(?:${ids.join('|')})\\b`, 'g');
-  const rename = (value: any) => JSON.parse(JSON.stringify(value).replace(known, (id) => `${prefix}${id}`));
-  const outputs = Object.entries(rename(Outputs))
-    .map(([id, output]) => [`${prefix}${id.startsWith(left) ? id.slice(left.length) : id}`, output]);
-  return { ...rename(sections), Outputs: Object.fromEntries(outputs), Parameters };
+  const rename = (value: any) => JSON.parse(JSON.stringify(value).replace(known, (id) => prefixed(id, prefix)));
+  const renamed = rename(sections);
+  for (const { Type, Properties } of Object.values<any>(renamed.Resources)) {
+    if (Type === 'AWS::Logs::LogGroup' && typeof Properties.LogGroupName === 'string') {
+      Properties.LogGroupName += `-${prefix}`;
+    }
+  }
+  const outputs = Object.entries(rename(Outputs)).map(([id, output]) => [prefixed(id, prefix), output]);
+  return { ...renamed, Outputs: Object.fromEntries(outputs), Parameters };
 }

@@ -1,4 +1,4 @@
-// Written by typescript/generate.py: change it there, or in the Python API.
+// Generated from docs/endpoint.schema.json: python tooling/typescript_declaration.py
 
 /**
  * The key of each member in a file, and the shape of its value: an interface, or what the CDK has for it.

@@ -3,11 +3,8 @@ import { aws_sagemaker as references } from 'aws-cdk-lib/interfaces';
 import { Construct } from 'constructs';
 import { EndpointDeclaration, EndpointMetric } from './declaration';
 import { Declared } from './declared';
-import { IncludedTemplate, pathInStack, Source } from './included-template';
+import { idInStack, IncludedTemplate, Source } from './included-template';
 import { METRICS } from './members';
-
-/** The id of the endpoint in the file that stands for props. */
-const ENDPOINT = 'Endpoint';
 
 /** An endpoint, with what an app uses of it. */
 export interface IOptimizedEndpoint extends IResource, references.IEndpointRef {
@@ -174,16 +171,15 @@ export class OptimizedEndpoint extends IncludedEndpoint {
 
 /** What a file would say for props. */
 function sourceOf(scope: Construct, id: string, props: EndpointDeclaration): Source {
-  const { account, region, stackName } = Stack.of(scope);
+  const { account, artifactId, region, stackName } = Stack.of(scope);
   const declared = new Declared();
-  const endpoint = declared.value(props, 'EndpointDeclaration');
+  const [endpoint, value] = [idInStack(scope, id), declared.value(props, 'EndpointDeclaration')];
   const file = {
-    // No other endpoint has the name, and what is called after it.
-    stack: `${stackName}-${pathInStack(scope, id).join('-')}`,
+    stack: Token.isUnresolved(stackName) ? artifactId : stackName,
     account: Token.isUnresolved(account) ? undefined : account,
     region: Token.isUnresolved(region) ? undefined : region,
     parameters: declared.parameters,
-    endpoints: { [ENDPOINT]: endpoint },
+    endpoints: { [endpoint]: value },
   };
-  return { content: JSON.stringify(file, undefined, 2), endpoint: ENDPOINT, parameters: declared.values };
+  return { content: JSON.stringify(file, undefined, 2), endpoint, parameters: declared.values };
 }

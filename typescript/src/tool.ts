@@ -3,19 +3,19 @@ import { existsSync } from 'fs';
 
 const { version: VERSION } = require('../package.json');
 const PACKAGE = `constructs-optim[cli]==${VERSION}`;
+const WARNING = 'warning: ';
 /** An environment variable that names the command. */
 const VARIABLE = 'CONSTRUCTS_OPTIM';
 // What the CDK CLI and jsii tell the app that they run, and not the programs that this one runs.
 const OF_THE_APP = [
-  'CDK_CONTEXT_JSON', 'CDK_DEFAULT_ACCOUNT', 'CDK_DEFAULT_REGION', 'CDK_OUTDIR', 'CONTEXT_OVERFLOW_LOCATION_ENV',
-  'JSII_AGENT', 'JSII_RUNTIME',
+  'CDK_CONTEXT_JSON', 'CDK_DEFAULT_ACCOUNT', 'CDK_DEFAULT_REGION', 'CONTEXT_OVERFLOW_LOCATION_ENV', 'JSII_AGENT', 'JSII_RUNTIME',
 ];
 
 /** What the tool has written. */
 export interface Written {
   /** The paths of the template (`template`), and of each file of code by the template's parameter for its key. */
   readonly paths: Record<string, string>;
-  /** What it warns of, line by line. */
+  /** What it warns of. */
   readonly warnings: string[];
 }
 
@@ -32,7 +32,10 @@ export function synthesize(file: { path?: string; content?: string; command?: st
       maxBuffer: 1 << 26,
     });
     if (done.error === undefined && done.status === 0) {
-      return { paths: JSON.parse(done.stdout), warnings: done.stderr.split('\n').filter((line) => line !== '') };
+      const lines = done.stderr.split('\n').filter((line) => line !== '');
+      const [warnings, others] = [true, false].map((wanted) => lines.filter((line) => line.startsWith(WARNING) === wanted));
+      process.stderr.write(others.map((line) => `${line}\n`).join(''));
+      return { paths: JSON.parse(done.stdout), warnings: warnings.map((line) => line.slice(WARNING.length)) };
     }
     if (done.error === undefined) {
       throw new Error(`${[program, ...before].join(' ')} refuses the declaration:\n${done.stderr || done.stdout}`);

@@ -1,4 +1,5 @@
 // An app with an endpoint of props and one of a file, which refer to resources of the app.
+import { join } from 'node:path';
 import { App, aws_iam, aws_s3, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { OptimizedEndpoint } from '../lib/index.js';
 
@@ -18,5 +19,5 @@ chat.grantInvoke(new aws_iam.Role(stack, 'Caller', { assumedBy: new aws_iam.Serv
 chat.metricInvocations().createAlarm(stack, 'Busy', { evaluationPeriods: 1, threshold: 1000 });
 new CfnOutput(stack, 'Url', { value: chat.openAiBaseUrl! });
 
-const search = OptimizedEndpoint.fromFile(stack, 'Search', 'endpoint.yaml', { parameters: { LogLevel: "debug" } });
+const search = OptimizedEndpoint.fromFile(stack, 'Search', join(import.meta.dirname, 'endpoint.yaml'), { parameters: { LogLevel: "debug" } });
 new CfnOutput(stack, 'SearchName', { value: search.endpointName });

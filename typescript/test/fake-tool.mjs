@@ -6,10 +6,11 @@ const folder = process.argv.at(-1);
 const input = readFileSync(0, 'utf-8');
 mkdirSync(folder, { recursive: true });
 writeFileSync(process.env.RECORD, JSON.stringify({ arguments: process.argv.slice(2), input, environment: process.env }));
-const id = input === '' ? 'Chat' : 'Endpoint';
+const file = input === '' ? { endpoints: { Chat: {} }, parameters: {} } : JSON.parse(input);
+const [id] = Object.keys(file.endpoints);
 const alarm = { Type: 'AWS::CloudWatch::Alarm', Properties: { ComparisonOperator: 'GreaterThanThreshold', EvaluationPeriods: 1 } };
 const template = {
-  Parameters: { ...Object.fromEntries(Object.entries(input === '' ? {} : JSON.parse(input).parameters)
+  Parameters: { ...Object.fromEntries(Object.entries(file.parameters)
     .map(([name, { type }]) => [name, { Type: type }])), CodeBucket: { Type: 'String' }, CodeKey: { Type: 'String' } },
   Mappings: { Accounts: { 'us-west-2': { Account: '111122223333' } } },
   Resources: {
@@ -26,10 +27,11 @@ const template = {
         Role: 'arn',
       },
     },
+    Logs7E8F9A0B: { Type: 'AWS::Logs::LogGroup', Properties: { LogGroupName: '/aws/vendedlogs/states/my' } },
     Given6C7D8E9F: {
       Type: 'Custom::Given',
       Properties: {
-        Parameters: Object.keys(input === '' ? {} : JSON.parse(input).parameters).map((name) => ({ Ref: name })),
+        Parameters: Object.keys(file.parameters).map((name) => ({ Ref: name })),
         ServiceToken: { 'Fn::GetAtt': ['Function28394A5B', 'Arn'] },
       },
     },

@@ -62,10 +62,10 @@ test('props are written as a file has them', () => {
     removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   });
   assert.deepEqual(file, {
-    stack: 'My-Chat',
+    stack: 'My',
     parameters: {},
     endpoints: {
-      Endpoint: {
+      Chat: {
         model: { jumpstart: { model_id: 'llama', version: '1.0.0', accept_eula: true } },
         instance_type: 'ml.g5.12xlarge',
         environment: { HF_TOKEN: 'x', myKey: 'y' },
@@ -99,7 +99,7 @@ test('constructs that exist are names and ARNs', () => {
     },
   }, stack);
   assert.deepEqual([file.account, file.region], ['111122223333', 'us-west-2']);
-  const { role: written, encryption_key, data_capture, network } = file.endpoints.Endpoint;
+  const { role: written, encryption_key, data_capture, network } = file.endpoints.Chat;
   assert.deepEqual([written, encryption_key, data_capture.bucket], [role, key, 'captures']);
   assert.deepEqual(network, { vpc: { vpc_id: 'vpc-1', subnet_ids: ['subnet-1', 'subnet-2'] } });
 });
@@ -118,7 +118,7 @@ test('what the deployment knows is a parameter of the template, and the app has 
     monitoring: { alarmActions: [topic] },
     variant: { initialInstanceCount: count.valueAsNumber },
   }, stack);
-  const endpoint = file.endpoints.Endpoint;
+  const endpoint = file.endpoints.Chat;
   assert.equal(endpoint.data_capture.bucket, '${Token1}');
   assert.equal(endpoint.role, 'arn:${AWS::Partition}:iam::${Token2}:role/${Token3}');
   assert.equal(endpoint.model.s3.uri, 's3://${Token1}/models/');
@@ -153,10 +153,11 @@ test('the template is in the stack, under ids of its own also where text has the
   const { Resources, Mappings, Outputs, Parameters } = templateOf(stack);
   for (const prefix of ['Chat', 'Search2Chat']) {
     const { Code, Description } = Resources[`${prefix}Function28394A5B`].Properties;
-    assert.equal(Description, `looks ${prefix}Endpoint0A1B2C3D up, and not XEndpoint0A1B2C3D`);
+    assert.equal(Description, `looks ${prefix}0A1B2C3D up, and not X${prefix}0A1B2C3D`);
+    assert.equal(Resources[`${prefix}Logs7E8F9A0B`].Properties.LogGroupName, `/aws/vendedlogs/states/my-${prefix}`);
     assert.match(Code.S3Bucket['Fn::Sub'], /^cdk-hnb659fds-assets-/);
     assert.match(Code.S3Key, /^[0-9a-f]{64}\.zip$/);
-    assert.deepEqual(Outputs[`${prefix}EndpointArn`].Value, { Ref: `${prefix}Endpoint0A1B2C3D` });
+    assert.deepEqual(Outputs[`${prefix}EndpointArn`].Value, { Ref: `${prefix}0A1B2C3D` });
     assert.ok(Mappings[`${prefix}Accounts`]);
   }
   assert.deepEqual(Object.keys(Parameters), ['BootstrapVersion']);
@@ -179,14 +180,14 @@ test('callers, metrics, alarms and references work as those of any construct', (
   const chat = new OptimizedEndpoint(stack, 'Chat', CHAT);
   chat.grantInvoke(new aws_iam.Role(stack, 'Caller', { assumedBy: new aws_iam.AccountRootPrincipal() }));
   chat.metric(EndpointMetric.FIRST_CHUNK_LATENCY).createAlarm(stack, 'Slow', { evaluationPeriods: 1, threshold: 1 });
-  const arn = { Ref: 'ChatEndpoint0A1B2C3D' };
+  const arn = { Ref: 'Chat0A1B2C3D' };
   const template = assertions.Template.fromStack(stack);
   template.hasResourceProperties('AWS::IAM::Policy', {
     PolicyDocument: { Statement: [{ Action: 'sagemaker:InvokeEndpoint', Effect: 'Allow', Resource: arn }] },
   });
   template.hasResourceProperties('AWS::CloudWatch::Alarm', {
     Dimensions: [
-      { Name: 'EndpointName', Value: { 'Fn::GetAtt': ['ChatEndpoint0A1B2C3D', 'EndpointName'] } },
+      { Name: 'EndpointName', Value: { 'Fn::GetAtt': ['Chat0A1B2C3D', 'EndpointName'] } },
       { Name: 'VariantName', Value: 'AllTraffic' },
     ],
     MetricName: 'FirstChunkLatency',
@@ -194,7 +195,7 @@ test('callers, metrics, alarms and references work as those of any construct', (
   });
   assert.deepEqual(stack.resolve(chat.endpointRef), { endpointArn: arn });
   assert.deepEqual(chat.alarms.map((alarm) => stack.resolve(alarm.alarmArn)), [
-    { 'Fn::GetAtt': ['ChatEndpointSlow4E5F6071', 'Arn'] },
+    { 'Fn::GetAtt': ['ChatSlow4E5F6071', 'Arn'] },
   ]);
   assert.equal(chat.cfnEndpoint.endpointName, 'chat');
   assert.equal(chat.openAiBaseUrl, undefined);
@@ -208,8 +209,8 @@ test('what the tool warns of is a warning of the construct', () => {
 });
 
 test('what the tool refuses is the message of the error', () => {
-  const command = `${process.execPath} -e process.stderr.write('endpoints.Endpoint.model:_no_such_model');process.exit(2)`;
-  assert.throws(() => new OptimizedEndpoint(newStack(), 'Chat', { ...CHAT, command }), /endpoints\.Endpoint\.model:_no_such_model/);
+  const command = `${process.execPath} -e process.stderr.write('endpoints.Chat.model:_no_such_model');process.exit(2)`;
+  assert.throws(() => new OptimizedEndpoint(newStack(), 'Chat', { ...CHAT, command }), /endpoints\.Chat\.model:_no_such_model/);
 });
 
 function programs(...names: string[]): string {

@@ -246,8 +246,11 @@ def _inlined(template: dict[str, Any], assets: list[_Asset]) -> dict[str, Any]:
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
             properties = resource["Properties"]
-            key = properties["Code"].get("S3Key")
-            asset = by_key.get(key.get("Fn::Sub")) if isinstance(key, dict) else None
+            match properties["Code"]:
+                case {"S3Key": {"Fn::Sub": str() as placeholder}}:
+                    asset = by_key.get(placeholder)
+                case _:
+                    asset = None
             if asset is not None and asset.path.is_dir():
                 properties["Code"] = {"ZipFile": inline_source(asset.path, properties["Handler"])}
                 properties["Handler"] = "index.handler"

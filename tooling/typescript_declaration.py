@@ -1,7 +1,6 @@
-"""Writes what the construct for TypeScript has of the Python API: run it when the schema has changed.
+"""Write what the Python API decides in typescript/: the interfaces of a declaration, and what they are in a file.
 
-``src/declaration.ts`` has the declaration of an endpoint as interfaces, and ``src/members.ts`` what is written for
-their members in a file, and how metrics are published.
+Run it when docs/endpoint.schema.json or a metric changes: ``python tooling/typescript_declaration.py``.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from typing import Any
 
 from constructs_optim.recipe import metrics
 
-FOLDER = Path(__file__).parent
-SCHEMA = FOLDER.parent / "docs" / "endpoint.schema.json"
-ENDPOINT = "OptimizedEndpoint"
+_ROOT = Path(__file__).resolve().parent.parent
+SOURCES = _ROOT / "typescript" / "src"
+SCHEMA = _ROOT / "docs" / "endpoint.schema.json"
+ENDPOINT, PARAMETER = "OptimizedEndpoint", "ParameterName"
 
 # The constructs and values of the CDK that text in a file stands for.
 CDK_TYPES = {
@@ -32,7 +32,7 @@ CDK_TYPES = {
     "Topic": "aws_sns.ITopic",
     "Vpc": "aws_ec2.IVpc",
 }
-NOTE = "// Written by typescript/generate.py: change it there, or in the Python API.\n"
+NOTE = "// Generated from docs/endpoint.schema.json: python tooling/typescript_declaration.py\n"
 IMPORTS = """\
 import {
   aws_cloudwatch, aws_ec2, aws_iam, aws_kms, aws_s3, aws_sns, Duration, RemovalPolicy, Size,
@@ -44,6 +44,7 @@ class Types:
     """The types of TypeScript for the definitions that an endpoint refers to."""
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
+        assert PARAMETER in definitions  # noqa: S101 - or numbers would be text
         self._definitions = definitions
         self._names: list[str] = []
         self.enums: dict[str, list[str]] = {}
@@ -106,8 +107,8 @@ class Types:
             return CDK_TYPES[name], name
         definition = self._definitions[name]
         if definition.get("type") == "string":
-            # A parameter is for numbers, which tokens are in the CDK.
-            return ("number" if name == "ParameterName" else "string"), ""
+            # A parameter stands for a number, as do tokens in the CDK.
+            return ("number" if name == PARAMETER else "string"), ""
         if not definition:
             return "any", ""
         return self._refer(name), _title(name)
@@ -220,4 +221,4 @@ def _member(value: str) -> str:
 
 if __name__ == "__main__":
     for name, text in written().items():
-        (FOLDER / "src" / name).write_text(text, encoding="utf-8")
+        (SOURCES / name).write_text(text, encoding="utf-8")

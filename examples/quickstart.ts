@@ -1,0 +1,22 @@
+// One endpoint: Llama 3 70B, its weights quantized to INT4 with AWQ, which scales with the requests in flight.
+//
+//     npm install constructs-optim aws-cdk-lib constructs
+//     cdk deploy --app "node quickstart.ts"
+import { App, CfnOutput, Stack } from 'aws-cdk-lib';
+import { OptimizedEndpoint } from 'constructs-optim';
+
+const app = new App();
+const stack = new Stack(app, 'Quickstart', {
+  env: { account: process.env.CDK_DEFAULT_ACCOUNT, region: process.env.CDK_DEFAULT_REGION },
+});
+
+const endpoint = new OptimizedEndpoint(stack, 'Llama70B', {
+  model: {
+    jumpstart: { modelId: 'meta-textgeneration-llama-3-70b-instruct', version: '2.25.0', acceptEula: true },
+  },
+  techniques: [{ quantization: { awq: {} } }],
+  instanceType: 'ml.g5.12xlarge',
+  scaling: { maxCapacity: 4, onConcurrency: { target: 8 } },
+});
+
+new CfnOutput(stack, 'EndpointName', { value: endpoint.endpointName });
