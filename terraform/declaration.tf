@@ -1,11 +1,5 @@
 # Generated from docs/endpoint.schema.json: python tooling/terraform_module.py
 
-variable "$schema" {
-  description = "The JSON Schema, for editors."
-  type        = string
-  default     = null
-}
-
 variable "stack" {
   description = "The stack's name."
   type        = string
@@ -4998,7 +4992,6 @@ locals {
   members = jsonencode(merge({
     schema                = 1
     parameters            = length(var.parameters) == 0 ? null : { for name in keys(var.parameters) : name => { type = "String" } }
-    $schema               = var.$schema
     description           = var.description
     account               = var.account
     region                = var.region

@@ -23,7 +23,7 @@ _PRIMITIVES = {"string": "string", "integer": "number", "number": "number", "boo
 # Text beside a mapping or a number that says nothing more: a short form; a parameter, as Terraform has variables.
 _ABBREVIATIONS = frozenset({"ModelName", "ParameterName"})
 # The module's own, and what is the same for all modules of a release.
-_LEFT_OUT = frozenset({"schema", "parameters"})
+_LEFT_OUT = frozenset({"$schema", "schema", "parameters"})
 _WIDTH = 120
 _VALUE = "value"
 
