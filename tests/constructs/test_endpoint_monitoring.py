@@ -296,6 +296,11 @@ def _inside_ours(scope: Stack) -> Any:
         (_unknown_config, {}, r'variant_name="AllTraffic", for instance, and instance_type='),
         (_ours, {}, "has its own alarms, dashboard and scaling"),
         (_inside_ours, {}, "has its own alarms, dashboard and scaling"),
+        (lambda scope: None, {}, "this takes an endpoint"),
+        (declared, {"server": "vllm"}, r"server is 'vllm', and it takes settings of a server"),
+        (declared, {"max_concurrent_requests": "32"}, "max_concurrent_requests is '32': a whole number from 1 on"),
+        (declared, {"max_concurrent_requests": -1}, "max_concurrent_requests is -1: a whole number from 1 on"),
+        (declared, {"instance_type": "ml.g5.12xlarg"}, "no such type for endpoints: did you mean ml.g5.12xlarge"),
         (lambda scope: "chat", {}, r'IOptimizedEndpoint.from_endpoint_name\(stack, "Chat", \'chat\'\)'),
         (
             declared,

@@ -28,7 +28,7 @@ from constructs_optim.constructs.stack.findings import advise
 from constructs_optim.constructs.stack.stack_context import StackContext, late_value, path_of
 from constructs_optim.recipe import metrics
 from constructs_optim.recipe.catalog import instances
-from constructs_optim.recipe.errors import Advice
+from constructs_optim.recipe.errors import Advice, did_you_mean, shown
 from constructs_optim.recipe.hosting import Hosting
 from constructs_optim.recipe.hosting.alarms import Alarms
 from constructs_optim.recipe.hosting.options import UpdateSettings
@@ -38,7 +38,7 @@ from constructs_optim.recipe.keys import sha256
 from constructs_optim.recipe.metrics.engines import Engine
 from constructs_optim.recipe.rules import check, warnings
 from constructs_optim.recipe.servers import ServerSettings, by_name
-from constructs_optim.recipe.tokens import is_token
+from constructs_optim.recipe.tokens import is_token, is_whole
 from constructs_optim.runtime.shadow.sequential_test import announced_pairs
 
 from .declared_endpoint import DeclaredEndpoint, DeclaredVariant, component_on, properties_of
@@ -156,7 +156,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             ValueError: with all that the app does not say and an argument has to.
         """
         owner: Any = getattr(endpoint, "cfn_endpoint", endpoint)
-        ENDPOINT.check("endpoint", owner)
+        ENDPOINT.check("endpoint", owner if owner is not None else "None")
         COMPONENT.check("inference_component", inference_component)
         if any(hasattr(each, "dashboard") for each in (owner, owner.node.scope)):
             raise ValueError(f"{path_of(owner)} has its own alarms, dashboard and scaling: use those")
@@ -168,7 +168,10 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         declared = DeclaredEndpoint(owner)
         options = monitoring or MonitoringOptions()
         found = declared.variants()
-        problems = [*_problems(found, variant_name, of_component=component_arn is not None)]
+        problems = [
+            *_problems_of_arguments(server, max_concurrent_requests, instance_type),
+            *_problems(found, variant_name, of_component=component_arn is not None),
+        ]
         variant = next((each for each in found if variant_name in (None, each.name)), DeclaredVariant(variant_name))
         if inference_component is not None:
             variant = component_on(variant, inference_component)
@@ -454,7 +457,7 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
 
     def _keep_copies(self, component: sagemaker.CfnInferenceComponent, fewest: int, most: int) -> None:
         """Let updates of a component keep the copies that scaling has set."""
-        initial: int = properties_of(component).get("runtimeConfig", {"copyCount": 1})["copyCount"]
+        initial: int = properties_of(component).get("runtimeConfig", {}).get("copyCount", 1)
         # All but the copies: what is declared later is part of it.
         definition = late_value(lambda: {**properties_of(component), "runtimeConfig": None})
         copies = current_copies(self, component, {"properties": definition}, min(most, max(fewest, initial)))
@@ -482,6 +485,17 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
         raise ValueError(
             f"{self.node.path} monitors an endpoint that another construct declares: there is no plan, and no artifact"
         )
+
+
+def _problems_of_arguments(server: object, max_concurrent_requests: object, instance_type: object) -> Iterator[str]:
+    if server is not None and not isinstance(server, ServerSettings):
+        yield f"server is {shown(server)}, and it takes settings of a server, such as Server.vllm()"
+    if max_concurrent_requests is not None and not is_whole(max_concurrent_requests, 1):
+        yield f"max_concurrent_requests is {shown(max_concurrent_requests)}: a whole number from 1 on"
+    known = {*instances.by_name(), *instances.other_names()}
+    if instance_type is not None and not is_token(instance_type) and instance_type not in known:
+        hint = did_you_mean(instance_type, sorted(known), "a type such as ml.g5.12xlarge")
+        yield f"instance_type is {shown(instance_type)}, and SageMaker has no such type for endpoints: {hint}"
 
 
 def _problems(found: Sequence[DeclaredVariant], variant_name: str | None, *, of_component: bool) -> Iterator[str]:
