@@ -288,9 +288,11 @@ def test_without_prompts_random_ones_of_typical_length_are_generated(server: Mod
 
 
 def test_rates_are_measured_with_objectives_and_goodput(server: ModelServer, tmp_path: Path) -> None:
+    # Tokens that are far apart do not arrive in one piece, however busy the machine is.
+    server.timing.tokens, server.timing.inter_token = 4, 0.1
     out = tmp_path / "out"
     ran = run(
-        *(server.url, "--rate", "20,50", "--arrivals", "gamma", "--requests", 60, "--ttft", "500ms", "--itl", "1s"),
+        *(server.url, "--rate", "20,50", "--arrivals", "gamma", "--requests", 60, "--ttft", "2s", "--itl", "1s"),
         *("--output", out),
     )
     assert ran.exit_code == 0, ran.output
@@ -303,7 +305,7 @@ def test_rates_are_measured_with_objectives_and_goodput(server: ModelServer, tmp
         assert low <= level.metrics["time_to_first_token_p50"] <= high
     assert (result.workload.arrivals, result.workload.burstiness) == ("gamma", 0.25)
     assert result.objectives is not None
-    assert result.objectives.limits == {"time_to_first_token": 500, "inter_token_latency": 1000}
+    assert result.objectives.limits == {"time_to_first_token": 2000, "inter_token_latency": 1000}
     assert (out / "endpoint" / "requests-50-requests-per-second.jsonl").exists()
     assert "50 requests/s" in (out / "report.md").read_text()
 
