@@ -68,7 +68,7 @@ def test_without_extras_the_wheel_requires_only_the_base_dependencies(wheel: Pat
 def test_every_extra_installs_the_dependencies_of_the_command(wheel: Path) -> None:
     metadata = metadata_of(wheel)
     extras = set(metadata.provides_extra or ())
-    assert extras == {"cli", "evaluate", "local", "medusa", "plots"}
+    assert extras == {"cli", "evaluate", "local", "mcp", "medusa", "plots"}
     for extra in extras:
         installed = {
             each.name for each in metadata.requires_dist or () if each.marker and each.marker.evaluate({"extra": extra})

@@ -156,7 +156,8 @@ class EndpointMonitoring(IOptimizedEndpoint, ModelServer):
             ValueError: with all that the app does not say and an argument has to.
         """
         owner: Any = getattr(endpoint, "cfn_endpoint", endpoint)
-        ENDPOINT.check("endpoint", owner if owner is not None else "None")
+        # To other checks, None is an argument that was left out.
+        ENDPOINT.check("endpoint", owner or "None")
         COMPONENT.check("inference_component", inference_component)
         if any(hasattr(each, "dashboard") for each in (owner, owner.node.scope)):
             raise ValueError(f"{path_of(owner)} has its own alarms, dashboard and scaling: use those")
