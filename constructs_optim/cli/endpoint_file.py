@@ -48,6 +48,14 @@ def document_of(file: str | Path) -> Document:
     return Document.parsed(text, "standard input")
 
 
+def region_of(document: Document, option: str | None) -> str | None:
+    """The Region of a file, or that of the option ``--region``; a usage error where they differ."""
+    declared = document.value_at(("region",))
+    if declared is not None and option not in (None, declared):
+        raise typer.BadParameter(f"{document.name} is for {declared}, and --region is {option}: one of the two")
+    return declared or option
+
+
 class SynthesisError(ValueError):
     """The CDK refuses what a file declares; its message has the findings of policies, or they were printed before."""
 

@@ -13,7 +13,7 @@ from constructs_optim.operations.code_upload import upload
 from constructs_optim.recipe import RecipeError
 
 from .aws import Account, Profile, Region, failed
-from .endpoint_file import FileArgument, SynthesisError, document_of, synthesized
+from .endpoint_file import FileArgument, SynthesisError, document_of, region_of, synthesized
 from .presentation import refusals_printed, say
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ def synth_command(
         raise typer.BadParameter("--code-bucket, --profile and --json are of --format cloudformation")
     with refusals_printed("table"):
         document = document_of(file)
-        declared_region = document.value_at(("region",))
-        if region not in (None, declared_region) and declared_region is not None:
-            raise typer.BadParameter(f"{file} is for {declared_region}, and --region is {region}: one of the two")
+        region = region_of(document, region)
         if format == "cloudformation":
             folder = output or Path("cloudformation.out")
             written = _write_template(document, folder, code_bucket, Account(profile, region))
@@ -83,8 +81,7 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
     for warning in made.warnings:
         typer.echo(f"warning: {warning}", err=True)
     if bucket is not None and made.files:
-        where = document.value_at(("region",)) or account.region
-        if where is None:
+        if (where := account.region) is None:
             raise failed("No AWS region is set, and the code bucket has to be in the template's: use --region.")
         upload(
             lambda region: account.client("s3", region),

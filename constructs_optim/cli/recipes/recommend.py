@@ -26,7 +26,7 @@ from constructs_optim.recipe.recommendation import Benchmark, Candidate, Evidenc
 from constructs_optim.recipe.techniques.parsing import parse
 
 from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
-from ..endpoint_file import document_of, is_endpoint_file
+from ..endpoint_file import document_of, is_endpoint_file, region_of
 from ..presentation import Format, FormatOption, print_json, print_table, refusals_printed, say
 from ..prices import LISTED, PRICES_HELP, stated_prices
 from .evidence import PublishedModel, artifact_keys, listed_prices, measured, published_model
@@ -127,10 +127,7 @@ def recommend_command(
         if any(each is not None for each in own):
             raise typer.BadParameter(f"{model} has the models and their objectives: leave these options out")
         with refusals_printed(format):
-            asked, declared_region = intents_of(model)
-            if region not in (None, declared_region) and declared_region is not None:
-                raise typer.BadParameter(f"{model} is for {declared_region}, and --region is {region}: one of the two")
-            where = declared_region or region
+            asked, where = intents_of(model, region)
             answers = {name: answer(*intent, where=where) for name, intent in asked.items()}
         _print_answers({name: (found, record(found)) for name, found in answers.items()}, limit, left_out, format)
         return
@@ -175,8 +172,8 @@ def recommend_command(
         raise failed(found.shortfall)
 
 
-def intents_of(file: str) -> tuple[dict[str, tuple[Model, Objectives]], str | None]:
-    """The models and the objectives of a file's endpoints that have objectives, and the file's Region.
+def intents_of(file: str, region: str | None) -> tuple[dict[str, tuple[Model, Objectives]], str | None]:
+    """The models and the objectives of a file's endpoints that have objectives, and its Region or the given one.
 
     Raises:
         RecipeError: has everything that is wrong in the file.
@@ -187,7 +184,7 @@ def intents_of(file: str) -> tuple[dict[str, tuple[Model, Objectives]], str | No
     found = intents(document)
     if not found:
         raise failed(f"No endpoint of {file} has objectives: docs/recommendation.md says what they are.")
-    return found, document.value_at(("region",))
+    return found, region_of(document, region)
 
 
 def _print_answers(

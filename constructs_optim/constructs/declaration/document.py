@@ -67,7 +67,7 @@ class Document:
         """The document of a text, which errors call ``name``.
 
         Raises:
-            DeclarationError: where it is no YAML.
+            DeclarationError: where it is no YAML, or of a schema that this release does not know.
         """
         parser = YAML(typ="safe", pure=True)
         reader = _Reader(name, parser.constructor)
@@ -85,14 +85,12 @@ class Document:
             raise _refused(name, None, f"this is no YAML: {error}", "YAML 1.2, or JSON") from None
         except RecursionError:
             raise _refused(name, None, "its values are nested too deep", "fewer levels") from None
-        return Document(name, data, reader.values, reader.keys)
+        document = Document(name, data, reader.values, reader.keys)
+        document._refuse_newer_schema()
+        return document
 
-    def refuse_newer_schema(self) -> None:
-        """Refuse a file whose ``schema`` this release does not know, before its keys are looked at.
-
-        Raises:
-            DeclarationError: names both versions.
-        """
+    def _refuse_newer_schema(self) -> None:
+        """Refuse a file whose ``schema`` this release does not know, before its keys are looked at."""
         version = self.value_at(("schema",))
         if isinstance(version, int) and version > SCHEMA_VERSION:
             fix = f"a newer release of constructs-optim, or a file of schema {SCHEMA_VERSION}"

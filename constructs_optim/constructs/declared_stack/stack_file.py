@@ -118,7 +118,6 @@ def intents(document: Document) -> dict[str, tuple[Model, Objectives]]:
     Raises:
         DeclarationError: with everything that is wrong in the file's form.
     """
-    document.refuse_newer_schema()
     form = document.validated(stack_form())
     builder = Builder(Stack(App(), form.stack), document, form.parameters)
     found = {
@@ -156,7 +155,6 @@ class DeclaredStack(Stack):
         Raises:
             DeclarationError: with everything that is wrong in the file.
         """
-        document.refuse_newer_schema()
         form = document.validated(stack_form())
         self.app = app or App(outdir=str(outdir) if outdir is not None else None)
         env = Environment(account=form.account or account, region=form.region or region)

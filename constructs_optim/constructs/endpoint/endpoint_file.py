@@ -94,7 +94,6 @@ def read_endpoint(
 ) -> _Endpoint:
     """The endpoint that a file declares, in a scope; ``given`` replaces arguments, ``of`` is the class to make."""
     document = Document.read(path)
-    document.refuse_newer_schema()
     endpoints, name = document.keys_at(("endpoints",)), endpoint or id
     if endpoint is None and name not in endpoints and len(endpoints) == 1:
         (name,) = endpoints
