@@ -88,6 +88,7 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
             bucket,
             {each.key: each.content for each in made.files},
             region=where,
+            owner=account.id,
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
