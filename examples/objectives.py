@@ -3,7 +3,7 @@ r"""An endpoint by what it has to do: instances, techniques and batch are the ch
 What proposed it, and proposes it anew (docs/recommendation.md)::
 
     constructs-optim recommend meta-textgeneration-llama-3-70b-instruct --model-version 2.25.0 \
-        --input-tokens 1000 --output-tokens 300 --rps 5 --ttft 2s --itl 60ms --update
+        --input-tokens 1000 --output-tokens 300 --rate 5 --ttft 2s --itl 60ms --update
 """
 
 import os

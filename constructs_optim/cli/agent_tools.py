@@ -1,6 +1,6 @@
 """The functions of plan, recommend, explain and catalog as tools of coding agents, by the Model Context Protocol.
 
-They return what the commands print with ``--format json``, write nothing, and call AWS only where an argument says so.
+They return what the commands print with ``--json``, write nothing, and call AWS only where an argument says so.
 """
 
 from __future__ import annotations
@@ -33,38 +33,37 @@ from .aws import DEFAULT_REGION, EXPLAINED, Account, bucket_name, sentence
 from .endpoint_file import is_endpoint_file
 from .explain import DEPLOYED, explained
 from .recipes.catalog import Part, catalog_rows
-from .recipes.model_of_text import MODEL_HELP
+from .recipes.model_of_text import MODEL_HELP, VERSION_HELP
 from .recipes.plan import plan_reports, planned, planned_of_file
 from .recipes.recommend import RecommendationReport, any_model, recommended
 
 _INSTRUCTIONS = (
     "AWS CDK constructs for optimized LLM endpoints on Amazon SageMaker. Use `plan` before you write or change an "
-    "OptimizedEndpoint: it says what a recipe comes to, or which rules it breaks, why, and what works. Use `recommend` "
-    "to choose a recipe and instances for latencies, requests and a price. After `cdk synth`, use `explain` on cdk.out "
-    "before a person deploys. A refusal has all violations at once: correct them all. Never set accept_eula unless a "
-    "person has said that they accept the model's licence."
+    "OptimizedEndpoint: it returns the jobs, container, and memory of a recipe, or the rules that the recipe breaks, "
+    "with reasons and fixes. Use `recommend` to choose a recipe and instances for latencies, a request rate, and a "
+    "price. After `cdk synth`, use `explain` on cdk.out before a person deploys. A refusal contains all violations: "
+    "correct them all. Never set accept_eula unless a person has said that they accept the model's license."
 )
 _Techniques = Annotated[
     list[str],
     Field(
-        description="kind=variant[,setting=value], such as quantization=awq,group_size=64. `catalog` has no list of "
-        "them: a wrong one is refused with those that exist."
+        description="kind=variant[,setting=value], such as quantization=awq,group_size=64. A refusal of an unknown "
+        "technique lists the known ones."
     ),
 ]
 _ModelName = Annotated[str, Field(description=f"{MODEL_HELP}.")]
-_ModelVersion = Annotated[
-    str | None, Field(description="Of a JumpStart model, or the commit of one of Hugging Face. Default: the newest.")
-]
-_Region = Annotated[str | None, Field(description=f"Default: the profile's, or {DEFAULT_REGION}.")]
+_ModelVersion = Annotated[str | None, Field(description=VERSION_HELP)]
+_Region = Annotated[str | None, Field(description=f"AWS Region. Default: the profile's, or {DEFAULT_REGION}.")]
 _Instances = Annotated[
-    dict[str, Annotated[float, Field(gt=0)]], Field(description='US dollars an hour by type: {"ml.g5.12xlarge": 7.09}')
+    dict[str, Annotated[float, Field(gt=0)]],
+    Field(description='US dollars an hour by instance type: {"ml.g5.12xlarge": 7.09}'),
 ]
 _FromAws = Annotated[bool, Field(description="Call AWS, with the credentials of the environment.")]
-_Profile = Annotated[str | None, Field(description="The profile of ~/.aws/config, for calls to AWS.")]
+_Profile = Annotated[str | None, Field(description="Profile in ~/.aws/config, for calls to AWS.")]
 
 
 class RuleReport(BaseModel):
-    """A rule, as ``constructs-optim catalog rules`` has it; an advisory one warns, the others refuse."""
+    """A rule of ``constructs-optim catalog rules``. Advisory rules warn; the others refuse a recipe."""
 
     id: str
     title: str
@@ -74,17 +73,19 @@ class RuleReport(BaseModel):
 
 
 def plan(
-    instance_type: Annotated[str, Field(description="Of the endpoint, such as ml.g5.12xlarge.")],
+    instance_type: Annotated[str, Field(description="Instance type of the endpoint, such as ml.g5.12xlarge.")],
     model: _ModelName | None = None,
-    model_s3: Annotated[str | None, Field(description="An S3 prefix of model files, instead of model.")] = None,
+    model_s3: Annotated[str | None, Field(description="S3 prefix of model files, in place of model.")] = None,
     model_version: _ModelVersion = None,
     techniques: _Techniques = [],  # noqa: B006 - the schema shows it, and nothing changes it
     server: Annotated[str | None, Field(description="name[,setting=value], such as vllm,context_length=8192.")] = None,
-    region: Annotated[str, Field(description="Of the endpoint; its container image is named by it.")] = DEFAULT_REGION,
-    token_secret_arn: Annotated[str | None, Field(description="The secret with a token of Hugging Face.")] = None,
-    accept_eula: Annotated[bool, Field(description="A person has read and accepts the licence.")] = False,
+    region: Annotated[
+        str, Field(description="AWS Region of the endpoint, which its container image depends on.")
+    ] = DEFAULT_REGION,
+    token_secret_arn: Annotated[str | None, Field(description="Secret with a Hugging Face token.")] = None,
+    accept_eula: Annotated[bool, Field(description="A person has read and accepts the license.")] = False,
 ) -> PlanReport:
-    """What a recipe comes to: its jobs and artifact keys, container, memory and advice. Calls nothing."""
+    """Preview a recipe: its jobs, artifact keys, container, memory, and advice. Makes no network call."""
     return plan_report(
         planned(
             instance_type,
@@ -101,44 +102,46 @@ def plan(
 
 
 def plan_file(
-    file: Annotated[str, Field(description="A file that declares endpoints: endpoint.yaml.")],
-    region: Annotated[str, Field(description="Of a file that names none.")] = DEFAULT_REGION,
+    file: Annotated[str, Field(description="Endpoint file, such as endpoint.yaml.")],
+    region: Annotated[str, Field(description="AWS Region, if the file declares none.")] = DEFAULT_REGION,
 ) -> dict[str, dict[str, PlanReport]]:
-    """The same of each endpoint, and of each Endpoint/Component, that a file declares; by pool. Calls nothing."""
+    """Preview the recipes of an endpoint file, by endpoint or component and instance type. Makes no network call."""
     return plan_reports(planned_of_file(_in_folder(file), region))
 
 
 def _in_folder(file: str) -> str:
     """A file of the server's folder that declares endpoints: what is wrong in a file is shown, and so is no other."""
     if not is_endpoint_file(file) or not Path(file).resolve().is_relative_to(Path.cwd()):
-        raise ToolError(f"{file} is no file of YAML or JSON in {Path.cwd()}, the server's --directory")
+        raise ToolError(f"{file} is not a YAML or JSON file in {Path.cwd()}, the server's --directory")
     return file
 
 
 def recommend(
     model: _ModelName,
-    input_tokens: Annotated[int, Field(description="Of a prompt, on average.")],
-    output_tokens: Annotated[int, Field(description="Of a response, on average.")],
-    requests_per_second: Annotated[float | None, Field(description="Default: what one instance takes.")] = None,
-    time_to_first_token: Annotated[str | None, Field(description="The longest mean, such as 800ms or 1s.")] = None,
-    inter_token_latency: Annotated[str | None, Field(description="The longest mean, such as 40ms.")] = None,
-    max_price_per_hour: Annotated[float | None, Field(description="Of all instances, in US dollars.")] = None,
-    quality: Annotated[Quality, Field(description="near-lossless allows 8 bits, any also 4.")] = "near-lossless",
-    confidence: Annotated[float, Field(description="The probability to meet all of it with.")] = CONFIDENCE,
+    input_tokens: Annotated[int, Field(description="Mean tokens of a prompt.")],
+    output_tokens: Annotated[int, Field(description="Mean tokens of a response.")],
+    requests_per_second: Annotated[float | None, Field(description="Default: as many as one instance serves.")] = None,
+    time_to_first_token: Annotated[str | None, Field(description="Maximum mean, such as 800ms or 1s.")] = None,
+    inter_token_latency: Annotated[str | None, Field(description="Maximum mean, such as 40ms.")] = None,
+    max_price_per_hour: Annotated[
+        float | None, Field(description="Maximum US dollars an hour for all instances.")
+    ] = None,
+    quality: Annotated[Quality, Field(description="near-lossless allows 8 bits; any also allows 4.")] = "near-lossless",
+    confidence: Annotated[float, Field(description="Minimum probability of meeting the objectives.")] = CONFIDENCE,
     model_version: _ModelVersion = None,
-    instance_types: Annotated[list[str], Field(description="To choose from; empty for all.")] = [],  # noqa: B006
-    discount: Annotated[float, Field(description="Of a savings plan, as a share.")] = 0.0,
-    prices: Annotated[_Instances | None, Field(description="Instead of AWS's; without any, none is known.")] = None,
-    store: Annotated[str | None, Field(description="The artifact store's bucket, which from_aws reads.")] = None,
+    instance_types: Annotated[list[str], Field(description="Instance types to choose from. Empty: all.")] = [],  # noqa: B006
+    discount: Annotated[float, Field(description="Discount of a savings plan, such as 0.3.")] = 0.0,
+    prices: Annotated[_Instances | None, Field(description="Prices to use in place of the AWS Price List.")] = None,
+    store: Annotated[str | None, Field(description="Bucket of the artifact store. Needs from_aws.")] = None,
     from_aws: _FromAws = False,
     region: _Region = None,
     profile: _Profile = None,
-    limit: Annotated[int, Field(ge=1, description="The most candidates to return.")] = 3,
-    left_out: Annotated[bool, Field(description="Return excluded recipes as well, with the rules.")] = False,
+    limit: Annotated[int, Field(ge=1, description="Maximum number of candidates to return.")] = 3,
+    left_out: Annotated[bool, Field(description="Also return the excluded recipes, with the rules.")] = False,
 ) -> RecommendationReport:
-    """Recipes and instances for objectives, the best first, with forecasts; from_aws reads prices and benchmarks."""
+    """Rank recipes and instances for objectives, with forecasts. from_aws reads prices and benchmarks."""
     if store is not None and not from_aws:
-        raise ToolError("store is read from AWS: set from_aws, or leave store out")
+        raise ToolError("store needs calls to AWS: set from_aws, or leave out store")
     objectives = Objectives(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
@@ -166,21 +169,22 @@ def recommend(
 
 
 def explain(
-    assembly: Annotated[str, Field(description="The folder that `cdk synth` wrote, or endpoint.yaml.")] = "cdk.out",
+    assembly: Annotated[str, Field(description="Directory that `cdk synth` wrote, or an endpoint file.")] = "cdk.out",
     against: Annotated[
-        str | None, Field(description=f"A folder to compare with, or `{DEPLOYED}`, which calls CloudFormation.")
+        str | None,
+        Field(description=f"Directory or endpoint file to compare with, or `{DEPLOYED}`, which calls CloudFormation."),
     ] = None,
-    stacks: Annotated[list[str], Field(description="Only these, such as Prod/*; empty for all.")] = [],  # noqa: B006
+    stacks: Annotated[list[str], Field(description="Only these stacks, such as Prod/*. Empty: all.")] = [],  # noqa: B006
     store: Annotated[
-        str | None, Field(description=f"The bucket of the artifacts, or `{DEPLOYED}`: both call S3.")
+        str | None, Field(description=f"Bucket of the artifact store, or `{DEPLOYED}`. Both call S3.")
     ] = None,
     prices: Annotated[
-        _Instances | Literal["aws"] | None, Field(description="Or `aws`, which calls the AWS Price List.")
+        _Instances | Literal["aws"] | None, Field(description="Prices, or `aws`, which calls the AWS Price List.")
     ] = None,
     region: _Region = None,
     profile: _Profile = None,
 ) -> Report:
-    """What a deployment does to each endpoint: jobs, replacements, updates, costs, permissions, refusals of AWS."""
+    """Explain what a deployment does to each endpoint: jobs, replacements, updates, costs, and permissions."""
     if is_endpoint_file(assembly):
         _in_folder(assembly)
     if against is not None and is_endpoint_file(against):
@@ -197,21 +201,21 @@ def explain(
 
 
 def rules(
-    ids: Annotated[list[str], Field(description="Such as OPT023; empty for all.")] = [],  # noqa: B006
+    ids: Annotated[list[str], Field(description="Rule IDs, such as OPT023. Empty: all.")] = [],  # noqa: B006
 ) -> list[RuleReport]:
-    """The rules that recipes are checked against, with reasons and sources."""
+    """List the rules that recipes are checked against, with reasons and sources."""
     known = {row["id"]: RuleReport(**row) for row in catalog_report("rules")}
     for unknown in [each for each in ids if each not in known]:
-        raise ToolError(f"there is no rule {unknown}: {did_you_mean(unknown, known, 'call it without ids for all')}")
+        raise ToolError(f"no rule {unknown}: {did_you_mean(unknown, known, 'call it without ids for all')}")
     return [known[each] for each in ids or known]
 
 
 def catalog(
     part: Annotated[Part, Field(description="What to list.")],
-    family: Annotated[str | None, Field(description="Only models or instance types of it: Llama or g5.")] = None,
-    supports: Annotated[list[str], Field(description="Only models that support all of it, such as fp8.")] = [],  # noqa: B006
+    family: Annotated[str | None, Field(description="Only this family of models or instance types: Llama, g5.")] = None,
+    supports: Annotated[list[str], Field(description="Only models that support all of these, such as fp8.")] = [],  # noqa: B006
 ) -> list[dict[str, Any]]:
-    """The models, instance types, container images, metrics or rules that recipes are planned with."""
+    """List the models, instance types, container images, metrics, or rules that the planner knows."""
     return catalog_rows(part, family, supports)
 
 

@@ -13,7 +13,6 @@ import typer
 from botocore import exceptions
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.console import Console
 
 from constructs_optim.evaluator.options import EvaluationError
 from constructs_optim.explanation.assembly import ExplanationError
@@ -23,8 +22,9 @@ from constructs_optim.runtime.errors import DENIED, DeploymentError, code_of, me
 from constructs_optim.runtime.evaluation.price_list import API_REGION, prices_per_hour
 from constructs_optim.runtime.store.artifact_store import region_of
 
+from . import completion
 from .endpoint_file import SynthesisError
-from .presentation import printable
+from .presentation import say
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # One pooled connection per concurrent request of an inventory.
@@ -39,16 +39,37 @@ _CONFIG = Config(
 def bucket_name(value: str | None) -> str | None:
     """An option's value, if it may be a bucket's name."""
     if value is not None and not _BUCKET.fullmatch(value):
-        raise typer.BadParameter(f"{value!r} is no bucket name; for s3://artifacts/... use artifacts")
+        raise typer.BadParameter(f"{value!r} is not a bucket name. For s3://artifacts/..., use artifacts")
     return value
 
 
 DEFAULT_REGION = "us-west-2"
-"""Where neither an option nor the profile names one, and nothing is asked of AWS."""
+"""Where neither an option nor the profile names one, and AWS is not called."""
 
-Region = Annotated[str | None, typer.Option(help="The AWS region; by default the profile's or AWS_REGION.")]
-Profile = Annotated[str | None, typer.Option(help="The profile of ~/.aws/config; by default AWS_PROFILE.")]
-_STORE = typer.Option("--store", metavar="BUCKET", help="The artifact store's bucket.", callback=bucket_name)
+AWS_PANEL = "AWS account"
+Region = Annotated[
+    str | None,
+    typer.Option(
+        help="AWS Region. Default: AWS_REGION, or the profile's.",
+        autocompletion=completion.regions,
+        rich_help_panel=AWS_PANEL,
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        help="Profile in ~/.aws/config. Default: AWS_PROFILE.",
+        autocompletion=completion.profiles,
+        rich_help_panel=AWS_PANEL,
+    ),
+]
+_STORE = typer.Option(
+    "--store",
+    metavar="BUCKET",
+    help="Bucket of the artifact store.",
+    callback=bucket_name,
+    rich_help_panel=AWS_PANEL,
+)
 Bucket = Annotated[str, _STORE]
 OptionalBucket = Annotated[str | None, _STORE]
 
@@ -122,7 +143,7 @@ def errors_explained() -> Iterator[None]:
 
 def failed(reason: str) -> typer.Exit:
     """Print why the command cannot continue; raising the result ends the command with status 2."""
-    Console(stderr=True).print(f"[red]{printable(reason)}[/]", highlight=False, soft_wrap=True)
+    say(reason, style="red", err=True)
     return typer.Exit(2)
 
 
@@ -130,22 +151,22 @@ def sentence(error: Exception) -> str:
     """One of the ``EXPLAINED`` errors, and what works."""
     match error:
         case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
-            return "There are no AWS credentials: sign in (`aws sso login`), or name a profile with --profile."
+            return "No AWS credentials found. Sign in with `aws sso login`, or name a profile with --profile."
         case exceptions.SSOError() | exceptions.TokenRetrievalError():
-            return f"The sign-in has expired or is missing ({error}): run `aws sso login`."
+            return f"The sign-in is missing or has expired ({error}). Run `aws sso login`."
         case exceptions.NoRegionError():
-            return "No AWS region is set: use --region, or set AWS_REGION."
+            return "No AWS Region is set. Use --region, or set AWS_REGION."
         case exceptions.ProfileNotFound():
-            return f"{error}: `aws configure list-profiles` lists the profiles."
+            return f"{error}. `aws configure list-profiles` lists the profiles."
         case exceptions.ConnectionError() | exceptions.HTTPClientError():
-            return f"AWS cannot be reached: {error}. Check the region's name, the network and AWS_ENDPOINT_URL."
+            return f"Cannot reach AWS: {error}. Check the Region's name, the network, and AWS_ENDPOINT_URL."
         case ClientError():
             code, message = code_of(error), message_of(error)
         case _:
             return str(error)
     match code:
         case "ExpiredToken" | "ExpiredTokenException" | "RequestExpired":
-            return "The AWS credentials have expired: sign in again (`aws sso login`)."
+            return "The AWS credentials have expired. Sign in again with `aws sso login`."
         case (
             "AuthFailure"
             | "InvalidAccessKeyId"
@@ -153,16 +174,16 @@ def sentence(error: Exception) -> str:
             | "SignatureDoesNotMatch"
             | "UnrecognizedClientException"
         ):
-            return f"AWS does not know these credentials ({code}): check the profile, or sign in again."
+            return f"AWS does not know these credentials ({code}). Check the profile, or sign in again."
         case "NoSuchBucket":
             return (
-                "There is no bucket of that name: the output ArtifactStoreBucket of the stack, or its resources in "
-                "CloudFormation, name the store's."
+                "No such bucket. The stack's output ArtifactStoreBucket, or its resources in CloudFormation, name the "
+                "store's bucket."
             )
         case _ if code in DENIED:
             return (
-                f"AWS denies {error.operation_name} ({message}): use other credentials with --profile, or have the "
-                "permission added (docs/operations.md lists the required ones)."
+                f"AWS denies {error.operation_name} ({message}). Use other credentials with --profile, or have the "
+                "permission added: docs/operations.md lists the permissions that this command needs."
             )
         case _:
             return f"{error.operation_name} failed with {code}: {message}"

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
 import typer
+from rich.console import Console
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from .aws import errors_explained
+from .aws import AWS_PANEL, errors_explained
+from .presentation import OUTPUT_PANEL
 
 # Longer lists of choices do not fit a terminal of 80 columns: the option's help has them.
 _LONGEST = 20
+# typer's ranges, in words.
+_RANGES = ((r"([\d.]+)<=x<=([\d.]+)", r"\1 to \2"), (r"x>=([\d.]+)", r"at least \1"))
+# Neither a program's name nor an option is broken at its hyphens.
+_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+# Of a docstring, "Examples:" with indented lines, to its end.
+_SECTION = re.compile(r"\n\n(?=[A-Z][a-z ]+:\n    )")
 
 
 class _Help:
-    """Sets the metavars of all options, as typer's defaults differ between its releases."""
+    """Help in sections without boxes, in which typer truncates long options at 80 columns."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
+            # typer's defaults differ between its releases.
             if isinstance(param, TyperOption) and param.metavar is None:
                 param.metavar = _value_name(param)
             elif isinstance(param, TyperArgument):
+                param.metavar = param.metavar or str(param.name).upper()
                 # Its name and help suffice.
                 param.display_type_rich = lambda ctx: None
         return params
@@ -31,6 +43,55 @@ class _Help:
         """The whole first sentence."""
         del limit
         return super().get_short_help_str(10_000)  # type: ignore[misc]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write the description, without the sections that :meth:`format_epilog` writes."""
+        del ctx
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(_unbroken(self._parts()[0]))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each ``rich_help_panel``; those that most commands have come last."""
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                own = "Arguments" if isinstance(param, TyperArgument) else "Options"
+                name, text = record
+                for pattern, words in _RANGES:
+                    text = re.sub(pattern, words, text)
+                panels.setdefault(param.rich_help_panel or own, []).append((name, _unbroken(text)))
+        last = [*([] if len(panels["Options"]) > 1 else ["Options"]), AWS_PANEL, OUTPUT_PANEL]
+        for heading, records in sorted(panels.items(), key=lambda item: item[0] in last and 1 + last.index(item[0])):
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples, and other sections of the docstring, as they are."""
+        del ctx
+        for section in self._parts()[1:]:
+            heading, *lines = (line.removeprefix("    ") for line in section.rstrip().splitlines())
+            with formatter.section(heading.removesuffix(":")):
+                for line, following in zip(lines, [*lines[1:], ""], strict=True):
+                    # A command that goes on in an indented line.
+                    end = " \\" if heading == "Examples:" and following.startswith(" ") else ""
+                    formatter.write(f"  {line}{end}\n")
+
+    def get_help(self, ctx: Any) -> str:
+        """The help, with bold headings on a terminal."""
+        text = super().get_help(ctx).replace(_HYPHEN, "-")  # type: ignore[misc]
+        if not Console().is_terminal:
+            return text
+        return re.sub(r"^(Usage|[A-Z][A-Za-z ]+)(?=:(\s|$))", "\x1b[1m\\1\x1b[0m", text, flags=re.MULTILINE)
+
+    def _parts(self) -> list[str]:
+        return _SECTION.split(inspect.cleandoc(getattr(self, "help", None) or ""))
+
+
+def _unbroken(text: str) -> str:
+    return text.replace("-", _HYPHEN)
 
 
 def _value_name(option: TyperOption) -> str:
@@ -50,14 +111,29 @@ class _Command(_Help, TyperCommand):
             return super().invoke(ctx)
 
 
-class _Group(_Help, TyperGroup): ...
+class _Group(_Help, TyperGroup):
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, by their ``rich_help_panel``."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            panels.setdefault(command.rich_help_panel or "Commands", []).append(
+                (name, _unbroken(command.get_short_help_str()))
+            )
+        for heading, records in panels.items():
+            with formatter.section(heading):
+                formatter.write_dl(records, col_max=20)
 
 
 class Commands(typer.Typer):
     """A group of commands, which shows its help without a command."""
 
     def __init__(self, **settings: Any) -> None:
-        # typer's boxes truncate long options in a terminal of 80 columns.
         super().__init__(cls=_Group, no_args_is_help=True, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:

@@ -19,20 +19,23 @@ from .presentation import refusals_printed
 def deploy_command(
     file: FileArgument,
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="What else `cdk deploy` is given.")
+        list[str] | None, typer.Argument(metavar="-- ARGUMENTS", help="Other arguments of `cdk deploy`.")
     ] = None,
 ) -> None:
-    """Deploy what a file declares, with the CDK CLI.
+    """Deploy an endpoint file with the CDK CLI.
 
-    `constructs-optim deploy endpoint.yaml -- --require-approval never` gives the CDK CLI an option of its own.
-    The account and Region have been bootstrapped (`cdk bootstrap`). Where they are not, and cannot be, the template of
-    `constructs-optim synth FILE --format cloudformation` needs no bootstrap.
+    The account and Region must be bootstrapped with `cdk bootstrap`. If they cannot be, deploy the template of
+    `constructs-optim synth FILE --format cloudformation`, which needs no bootstrap.
+
+    Examples:
+        constructs-optim deploy endpoint.yaml
+        constructs-optim deploy endpoint.yaml -- --require-approval never
     """
     if file == STANDARD_INPUT:
-        raise typer.BadParameter("deploy needs a file: the CDK CLI reads it several times")
+        raise typer.BadParameter("deploy needs a file, because the CDK CLI reads it several times")
     from constructs_optim.constructs.declared_stack.stack_file import stack_form
 
-    with refusals_printed("table"):
+    with refusals_printed():
         document_of(file).validated(stack_form())
     app = shlex.join([sys.executable, "-m", "constructs_optim", "synth", str(Path(file))])
     status = subprocess.run([*_cdk(), "deploy", "--app", app, *(arguments or ())], check=False).returncode
@@ -50,6 +53,6 @@ def _cdk() -> list[str]:
         # npm's latest is older than version 2 (docs/getting-started.md).
         return [npx, "--yes", "aws-cdk@2"]
     raise failed(
-        "The CDK CLI is not installed: `npm install aws-cdk@2` with Node.js 22 or 24. Without Node, "
+        "The CDK CLI is not installed. Run `npm install aws-cdk@2` with Node.js 22 or 24. Without Node.js, "
         "`constructs-optim synth FILE --format cloudformation` writes a template that the AWS CLI deploys."
     )

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 _SUFFIXES = (".yaml", ".yml", ".json")
 
-FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="The file that declares the endpoints, or - for standard input.")
-]
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Endpoint file, or - for standard input.")]
 
 
 def is_endpoint_file(text: str | Path) -> bool:
@@ -52,7 +50,9 @@ def region_of(document: Document, option: str | None) -> str | None:
     """The Region of a file, or that of the option ``--region``; a usage error where they differ."""
     declared = document.value_at(("region",))
     if declared is not None and option not in (None, declared):
-        raise typer.BadParameter(f"{document.name} is for {declared}, and --region is {option}: one of the two")
+        raise typer.BadParameter(
+            f"{document.name} declares Region {declared}, and --region is {option}. Remove one of them"
+        )
     return declared or option
 
 

@@ -35,7 +35,7 @@ from constructs_optim.runtime.evaluation.differences import MARGIN
 
 from .aws import Profile, Region, failed
 from .loads import LoadOptions, objectives
-from .presentation import print_table, say
+from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, say, working
 
 if TYPE_CHECKING:
     from constructs_optim.evaluator.evaluation import Evaluation
@@ -59,22 +59,22 @@ _NEEDED = {
     "margin": ("compare",),
 }
 _COLUMNS = {
-    "time_to_first_token_p50": "TTFT (ms)",
-    "inter_token_latency_p50": "ITL (ms)",
-    "client_latency_p50": "latency (ms)",
-    "requests_per_second": "req/s",
-    "goodput": "goodput",
-    "output_tokens_per_second": "tokens/s",
-    "acceptance_length": "accepted",
+    "time_to_first_token_p50": "TTFT",
+    "inter_token_latency_p50": "ITL",
+    "client_latency_p50": "Latency",
+    "requests_per_second": "Req/s",
+    "goodput": "Goodput",
+    "output_tokens_per_second": "Tokens/s",
+    "acceptance_length": "Accepted",
     "blended_price_per_million_tokens": "$/M",
-    "client_invocations": "sent",
-    "client_invocation_errors": "failed",
+    "client_invocations": "Sent",
+    "client_invocation_errors": "Failed",
 }
 
 
 def _finite(value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is no finite number")
+        raise typer.BadParameter(f"{value} is not a finite number")
     return value
 
 
@@ -84,20 +84,20 @@ def evaluate_command(
         str | None,
         typer.Argument(
             metavar="TARGET",
-            help="An endpoint's name, or the URL of an OpenAI-compatible server, with settings after commas: "
-            "chat,variant=blue or http://127.0.0.1:8000/v1,model=llama. docs/evaluation.md has them all.",
+            help="Endpoint name or URL of an OpenAI-compatible server, with settings after commas: "
+            "chat,variant=blue or http://127.0.0.1:8000/v1,model=llama. docs/evaluation.md lists the settings.",
             show_default=False,
         ),
     ] = None,
     compare: Annotated[
-        str | None, typer.Option(metavar="BASELINE", help="The baseline to compare it with, named in the same way.")
+        str | None, typer.Option(metavar="BASELINE", help="Baseline to compare with, in the format of TARGET.")
     ] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="This library's own JSON Lines, chats, ShareGPT, AIPerf's, Mooncake's and other traces, or captures "
-            "of SageMaker. By default random words of about 622 tokens.",
+            help="Prompts: JSON Lines, chats, ShareGPT, an AIPerf, Mooncake, or other trace, or SageMaker captures. "
+            "Default: random words of about 622 tokens.",
             rich_help_panel="Prompts",
         ),
     ] = None,
@@ -105,31 +105,33 @@ def evaluate_command(
         str | None,
         typer.Option(
             metavar="LENGTHS",
-            help="Of random words: 622, normal:622,62, uniform:100,1000, lognormal:MEDIAN,P90 or sharegpt.",
+            help="Prompt length of random words: 622, normal:622,62, uniform:100,1000, lognormal:MEDIAN,P90, or "
+            "sharegpt.",
             rich_help_panel="Prompts",
         ),
     ] = None,
     output_tokens: Annotated[
         str | None,
-        typer.Option(
-            metavar="LENGTHS", help="What is asked for with random words, likewise.", rich_help_panel="Prompts"
-        ),
+        typer.Option(metavar="LENGTHS", help="Response length for random words, likewise.", rich_help_panel="Prompts"),
     ] = None,
     prefix_tokens: Annotated[
         int,
-        typer.Option(min=0, metavar="COUNT", help="Of a system prompt that others share.", rich_help_panel="Prompts"),
+        typer.Option(min=0, metavar="COUNT", help="Tokens of a shared system prompt.", rich_help_panel="Prompts"),
     ] = 0,
     prefixes: Annotated[
-        int, typer.Option(min=1, metavar="COUNT", help="Different system prompts.", rich_help_panel="Prompts")
+        int, typer.Option(min=1, metavar="COUNT", help="Number of different system prompts.", rich_help_panel="Prompts")
     ] = 1,
     turns: Annotated[
-        int, typer.Option(min=1, metavar="COUNT", help="Of a conversation of random words.", rich_help_panel="Prompts")
+        int,
+        typer.Option(
+            min=1, metavar="COUNT", help="Turns of a conversation of random words.", rich_help_panel="Prompts"
+        ),
     ] = 1,
     unique_prompts: Annotated[
         bool,
         typer.Option(
             "--unique-prompts",
-            help="Begin each prompt with a number of its own, so that no cache has seen it.",
+            help="Begin each prompt with a unique number, so that no cache has it.",
             rich_help_panel="Prompts",
         ),
     ] = False,
@@ -137,30 +139,37 @@ def evaluate_command(
         int | None,
         typer.Option(
             min=1,
-            help="Of a completion, where its prompt sets none: 256, or 250 for random words.",
+            metavar="COUNT",
+            help="Maximum tokens of a completion whose prompt sets none. Default: 256, or 250 for random words.",
             rich_help_panel="Prompts",
         ),
     ] = None,
     temperature: Annotated[
         float,
-        typer.Option(min=0, callback=_finite, help="0 makes completions comparable.", rich_help_panel="Prompts"),
+        typer.Option(
+            min=0,
+            callback=_finite,
+            help="Sampling temperature. 0 makes completions comparable.",
+            rich_help_panel="Prompts",
+        ),
     ] = 0,
     parameter: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Sent with each request, as ignore_eos=true. Repeatable.",
+            help="Parameter of each request: ignore_eos=true. Repeatable.",
             rich_help_panel="Prompts",
         ),
     ] = None,
-    format: Annotated[
-        FormatName, typer.Option(help="How requests are written.", rich_help_panel="Prompts")
+    request_format: Annotated[
+        FormatName,
+        typer.Option(help="auto, openai, completions, lmi, or tgi.", metavar="FORMAT", rich_help_panel="Prompts"),
     ] = FormatName.AUTO,
     concurrency: Annotated[
         str | None,
         typer.Option(
             metavar="USERS",
-            help="Users at the same time, a level each; 1,8,64 by default.",
+            help="Concurrent users, one level each. Default: 1,8,64.",
             rich_help_panel="Load",
             show_default=False,
         ),
@@ -169,25 +178,35 @@ def evaluate_command(
         str | None,
         typer.Option(
             metavar="RATES",
-            help="Requests per second instead, a level each, as 0.5,1,2; 1-20 for a rate that rises.",
+            help="Requests per second, one level each: 0.5,1,2, or 1-20 for a rising rate.",
             rich_help_panel="Load",
         ),
     ] = None,
     arrivals: Annotated[
-        Arrivals, typer.Option(help="How requests at a rate are spaced.", rich_help_panel="Load")
+        Arrivals,
+        typer.Option(
+            help="Spacing of requests at a rate: poisson, constant, or gamma.",
+            metavar="SPACING",
+            rich_help_panel="Load",
+        ),
     ] = Arrivals.POISSON,
     burstiness: Annotated[
         float,
         typer.Option(
-            min=0.01, callback=_finite, help="Shape of gamma arrivals: small is bursty.", rich_help_panel="Load"
+            min=0.01,
+            callback=_finite,
+            help="Shape of gamma arrivals. Lower is burstier.",
+            metavar="SHAPE",
+            rich_help_panel="Load",
         ),
     ] = 0.25,
     replay: Annotated[
         bool,
-        typer.Option("--replay", help="Send the prompts at the times that the file has.", rich_help_panel="Load"),
+        typer.Option("--replay", help="Send the prompts at the times in the file.", rich_help_panel="Load"),
     ] = False,
     speed: Annotated[
-        str, typer.Option(metavar="FACTORS", help="Of a replay, a level each, as 0.5,1,2.", rich_help_panel="Load")
+        str,
+        typer.Option(metavar="FACTORS", help="Speeds of a replay, one level each: 0.5,1,2.", rich_help_panel="Load"),
     ] = "1",
     find_limit: Annotated[
         bool,
@@ -200,20 +219,22 @@ def evaluate_command(
         typer.Option(
             min=1,
             metavar="COUNT",
-            help="At each level; by default 8 for each user and at least 32, or half a minute's and at least 100.",
+            help="Requests per level. Default: 8 per user and at least 32, or those of 30 seconds and at least 100.",
             rich_help_panel="Load",
         ),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=1, callback=_finite, help="Send for so long at each level instead.", rich_help_panel="Load"),
+        typer.Option(
+            min=1, callback=_finite, help="Duration of each level, in place of --requests.", rich_help_panel="Load"
+        ),
     ] = None,
     warm_up: Annotated[
         int,
         typer.Option(
             min=0,
             metavar="COUNT",
-            help="Requests of each user before anything is counted. 0 counts everything.",
+            help="Requests per user that are sent first and not counted.",
             rich_help_panel="Load",
         ),
     ] = 1,
@@ -223,21 +244,23 @@ def evaluate_command(
             min=0.1,
             callback=_finite,
             metavar="SECONDS",
-            help="Seconds after which a request has failed.",
+            help="Seconds until a request counts as failed.",
             rich_help_panel="Load",
         ),
     ] = 120,
     ttft: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Objective for the first token, as 500ms.", rich_help_panel="Judgement"),
+        typer.Option(metavar="DURATION", help="Maximum time to first token: 500ms.", rich_help_panel="Objectives"),
     ] = None,
     itl: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Objective for each token after it.", rich_help_panel="Judgement"),
+        typer.Option(metavar="DURATION", help="Maximum inter-token latency: 40ms.", rich_help_panel="Objectives"),
     ] = None,
     latency: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Objective for the whole response.", rich_help_panel="Judgement"),
+        typer.Option(
+            metavar="DURATION", help="Maximum latency of the whole response: 10s.", rich_help_panel="Objectives"
+        ),
     ] = None,
     attainment: Annotated[
         float,
@@ -245,8 +268,9 @@ def evaluate_command(
             min=0.01,
             max=1,
             callback=_finite,
-            help="The share of requests that have to meet the objectives.",
-            rich_help_panel="Judgement",
+            metavar="SHARE",
+            help="Share of requests that must meet the objectives.",
+            rich_help_panel="Objectives",
         ),
     ] = ATTAINMENT,
     margin: Annotated[
@@ -255,8 +279,9 @@ def evaluate_command(
             min=0.001,
             max=1,
             callback=_finite,
-            help="With --compare: the largest change that counts as none.",
-            rich_help_panel="Judgement",
+            metavar="SHARE",
+            help="With --compare: largest change that counts as the same.",
+            rich_help_panel="Objectives",
         ),
     ] = MARGIN,
     max_error_rate: Annotated[
@@ -265,27 +290,45 @@ def evaluate_command(
             min=0,
             max=1,
             callback=_finite,
-            help="Exit status 5 if more of a level's requests fail: 0.01 for 1 %.",
-            rich_help_panel="Judgement",
+            metavar="SHARE",
+            help="Exit with status 5 if more requests of a level fail: 0.01 for 1 %.",
+            rich_help_panel="Objectives",
         ),
     ] = None,
     api_key_variable: Annotated[
-        str, typer.Option(help="The environment variable that holds a URL's key.")
+        str, typer.Option(help="Environment variable with the API key of a URL.")
     ] = "OPENAI_API_KEY",
     output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The folder of the results; by default one below evaluations.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Directory for the results. Default: a new one in evaluations.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Resume the evaluation in this folder; it knows all other options."),
+        typer.Option(
+            metavar="DIR",
+            help="Resume the evaluation in this directory, with its options.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
     ] = None,
     region: Region = None,
     profile: Profile = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Measure latency, throughput and price of an endpoint, alone or against a baseline.
+    """Measure latency, throughput, and price of an endpoint, or compare two endpoints.
 
-    Writes JSON, CSV, Markdown and a report as one HTML file. Ctrl-C keeps what was measured; --resume continues it.
-    Exit status 3: no request succeeded under some load; 4: stopped early; 5: more failed than --max-error-rate.
+    Writes the results as JSON, CSV, Markdown, and one HTML file. If you press Ctrl-C, the results so far are kept, and
+    --resume continues the evaluation. Exits with status 3 if no request succeeds under some load, 4 if the evaluation
+    stops early, and 5 if more requests fail than --max-error-rate allows.
+
+    Examples:
+        constructs-optim evaluate chat --concurrency 1,8,64
+        constructs-optim evaluate chat --compare chat-baseline --max-error-rate 0.01
+        constructs-optim evaluate http://127.0.0.1:8000/v1,model=llama
+          --rate 1,2,4 --ttft 500ms
     """
     if missing := [name for name in _EXTRA if importlib.util.find_spec(name) is None]:
         raise failed(f'Evaluating is an extra ({", ".join(missing)}): pip install "constructs-optim[evaluate]"')
@@ -293,15 +336,15 @@ def evaluate_command(
     from constructs_optim.evaluator.run_directory import RunDirectory
 
     if requests is not None and seconds is not None:
-        raise typer.BadParameter("use --requests or --seconds, not both")
+        raise typer.BadParameter("use one of --requests and --seconds")
     _refuse_ignored(context, arrivals)
     if resume is not None:
         directory = RunDirectory(resume)
-        _run(directory.options(), directory)
+        _run(directory.options(), directory, as_json=as_json)
         return
     given = {"--input-tokens": input_tokens, "--output-tokens": output_tokens, "--prefix-tokens": prefix_tokens}
     if prompts is not None and (unused := [name for name, value in given.items() if value] + ["--turns"] * (turns > 1)):
-        raise typer.BadParameter(f"{' and '.join(unused)} are of random words: leave out --prompts")
+        raise typer.BadParameter(f"{' and '.join(unused)} are for random words: leave out --prompts")
     read = read_prompts(prompts) if prompts is not None else None
     mean_turns = turns if read is None else fmean(len(each.turns or [""]) for each in read)
     load = LoadOptions(
@@ -329,7 +372,7 @@ def evaluate_command(
             temperature=temperature,
             parameters=_parameters(parameter or []),
         ),
-        format=format,
+        format=request_format,
         region=region,
         profile=profile,
         api_key_variable=api_key_variable,
@@ -353,7 +396,7 @@ def evaluate_command(
     )
     directory = RunDirectory(output or _default_folder(options))
     directory.create(options, read or _random_prompts(options, made))
-    _run(options, directory)
+    _run(options, directory, as_json=as_json)
 
 
 def _refuse_ignored(context: typer.Context, arrivals: Arrivals) -> None:
@@ -361,19 +404,17 @@ def _refuse_ignored(context: typer.Context, arrivals: Arrivals) -> None:
     given = [
         name
         for name in context.params
-        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+        if name != "as_json" and (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
     ]
     if "resume" in given and (others := [_typed(name) for name in given if name != "resume"]):
-        raise typer.BadParameter(
-            f"the evaluation in --resume FOLDER knows its options: leave out {' and '.join(others)}"
-        )
+        raise typer.BadParameter(f"--resume uses the options of the evaluation: leave out {' and '.join(others)}")
     for name in given:
         needed = _NEEDED.get(name, ())
         if needed and not any(each in given for each in needed):
             able = " or ".join(map(_typed, needed))
-            raise typer.BadParameter(f"{_typed(name)} does nothing without {able}: add it, or leave out {_typed(name)}")
+            raise typer.BadParameter(f"{_typed(name)} needs {able}")
     if "burstiness" in given and arrivals is not Arrivals.GAMMA:
-        raise typer.BadParameter("--burstiness is the shape of gamma arrivals: add --arrivals gamma, or leave it out")
+        raise typer.BadParameter("--burstiness needs --arrivals gamma")
 
 
 def _typed(name: str) -> str:
@@ -407,7 +448,7 @@ def _side(name: str, text: str, parameter: str, like: SideOptions | None = None)
             key = key.strip().replace("-", "_")
             if not equals or key not in _SETTINGS:
                 known = ", ".join(f"{known.replace('_', '-')}=" for known in _SETTINGS)
-                raise typer.BadParameter(f"{parameter} {text!r}: {pair!r} is no setting; there are {known}")
+                raise typer.BadParameter(f"{parameter} {text!r}: {pair!r} is not a setting. Settings: {known}")
             settings[key] = value
     # Both sides usually serve the same model under the same savings plan.
     shared = {"tokenizer", "discount", "savings_plan", *(["model"] if "url" in settings else [])}
@@ -429,7 +470,7 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"--parameter {pair!r}: use NAME=VALUE, for instance ignore_eos=true")
+            raise typer.BadParameter(f"--parameter {pair!r}: use NAME=VALUE, such as ignore_eos=true")
         try:
             parameters[name] = json.loads(text)
         except ValueError:
@@ -437,7 +478,7 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
         try:
             json.dumps(parameters[name], allow_nan=False)
         except ValueError:
-            raise typer.BadParameter(f"--parameter {pair!r}: JSON has finite numbers only") from None
+            raise typer.BadParameter(f"--parameter {pair!r}: JSON allows finite numbers only") from None
     return parameters
 
 
@@ -464,7 +505,7 @@ def _most_sent(load: Load) -> int:
     return (load.total or _RANDOM_PROMPTS_FOR_SECONDS) + users * (load.warm_up + 2 if load.warm_up else 0)
 
 
-def _run(options: Options, directory: RunDirectory) -> None:
+def _run(options: Options, directory: RunDirectory, *, as_json: bool) -> None:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -485,8 +526,8 @@ def _run(options: Options, directory: RunDirectory) -> None:
         return boto3.Session(profile_name=options.profile, region_name=options.region)
 
     async def measure() -> tuple[Evaluation, Exception | None]:
-        say("Sending a first request …")
-        sides = [await prepare(options, side, prompts, session) for side in options.sides]
+        with working("Sending a first request"):
+            sides = [await prepare(options, side, prompts, session) for side in options.sides]
         evaluation = Evaluation(directory, options, sides)
         try:
             with LiveProgress() as progress:
@@ -498,15 +539,21 @@ def _run(options: Options, directory: RunDirectory) -> None:
     evaluation, stopped = run(measure())
     results = {side.name: evaluation.result(side) for side in evaluation.sides}
     comparison = write_report(directory, evaluation.options, results, prompts)
-    _print(directory.path, [*results.values()], comparison)
+    if as_json:
+        print_json({"directory": str(directory.path), "results": results})
+    else:
+        _print(directory.path, [*results.values()], comparison)
     if stopped is not None:
         raise stopped
     if evaluation.interrupted:
-        say(f"Interrupted; the results are partial. Resume with: constructs-optim evaluate --resume {directory.path}")
+        say(
+            f"Interrupted: the results are partial. To resume: constructs-optim evaluate --resume {directory.path}",
+            err=True,
+        )
         raise typer.Exit(_INTERRUPTED)
     status, reason = _exit_status([*results.values()], options.max_error_rate)
     if status:
-        say(reason)
+        say(reason, style="red", err=True)
         raise typer.Exit(status)
 
 
@@ -520,7 +567,7 @@ def _exit_status(results: Sequence[EvaluationResult], max_error_rate: float | No
             if sent == errors + level.metrics["empty_inference_response"]:
                 problems.append((_NOTHING_COMPLETED, f"{label} completed none of {sent:.0f} requests {where}."))
             if not level.complete:
-                problems.append((_STOPPED_EARLY, f"The evaluation of {label} was stopped early {where}."))
+                problems.append((_STOPPED_EARLY, f"The evaluation of {label} stopped early {where}."))
             if max_error_rate is not None and errors / sent > max_error_rate:
                 allowed = f"--max-error-rate allows {max_error_rate:.1%}"
                 problem = f"{label} failed {errors / sent:.1%} of the requests {where}, and {allowed}."
@@ -543,20 +590,20 @@ def _print(folder: Path, results: Sequence[EvaluationResult], comparison: Writte
         ]
         for level, label in sorted(levels, key=lambda labelled: order.index(labelled[0].load))
     ]
-    sides = ["side"] if len(results) > 1 else []
-    print_table(["load", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))
-    say("Latencies are medians: TTFT to the first token, ITL for each token after it, latency to the whole completion.")
+    sides = ["Side"] if len(results) > 1 else []
+    print_table(["Load", *(_COLUMNS[name] for name in known), *sides], rows, long=len(sides))
+    say("TTFT, ITL, and Latency: medians in ms of time to first token, inter-token latency, and whole response.")
     if "blended_price_per_million_tokens" in known:
-        say("$/M: US dollars for a million tokens, three of them input for each that is output.")
+        say("$/M: US dollars per million tokens, at three input tokens for each output token.")
     if "acceptance_length" in known:
-        say("Accepted: tokens that a step of speculative decoding brings on average, by the server's own counters.")
+        say("Accepted: mean acceptance length of speculative decoding, from the server's counters.")
     for result in results:
         if result.limit is not None and result.objectives is not None:
             say(f"{result.subject.label}: {described(result.limit, result.objectives)}")
     if comparison is not None:
         _print_differences(comparison)
         completions = comparison.completions
-        say(f"{completions.identical} of {completions.compared} prompts have the same completion from both.")
+        say(f"Both sides return the same completion for {completions.identical} of {completions.compared} prompts.")
     for note in dict.fromkeys(note for result in results for note in result.notes):
         say(f"- {note}")
     written = [
@@ -581,9 +628,9 @@ def _print_differences(comparison: WrittenComparison) -> None:
         for found in level.differences
         if found.name in _COLUMNS
     ]
-    print_table(["load", "metric", "change", "interval", "verdict", "requests needed"], rows)
+    print_table(["Load", "Metric", "Change", "95 % interval", "Verdict", "Requests needed"], rows, status="Verdict")
     say(
-        "Interval: where the true change is, with a probability of 95 % for all of them at once. Same: within "
-        f"{comparison.margin:.3g}, whatever chance did. Undecided: so many requests on each side would "
-        "decide it; where it says at least, so many would give it an interval."
+        "The intervals contain all true changes with a joint probability of 95 %. Same: the change is within "
+        f"{comparison.margin:.3g}. Undecided: this many requests per side would decide it, or, after `at least`, would "
+        "give it an interval."
     )

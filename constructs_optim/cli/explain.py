@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from constructs_optim.explanation.assembly import ExplanationError, StackTemplate, is_chosen, read_assembly
 from constructs_optim.explanation.explain import explain
@@ -20,10 +19,11 @@ from constructs_optim.operations.stacks import DeployedTemplates
 from constructs_optim.templates.resource_types import JOBS, OPTIMIZED_ARTIFACT, TRAINING_JOB
 from constructs_optim.templates.template import Resource, Template
 
-from .aws import Account, Profile, Region, bucket_name, failed
+from .assemblies import StackOption
+from .aws import AWS_PANEL, Account, Profile, Region, bucket_name, failed
 from .endpoint_file import assembly_of
-from .presentation import refusals_printed
-from .prices import LISTED, PRICES_HELP, stated_prices
+from .presentation import OUTPUT_PANEL, JsonOption, refusals_printed, say, terminal_width, working
+from .prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 
 DEPLOYED = "deployed"
 Event = StrEnum("Event", ["change", "interruption", "job", "permissions"])
@@ -34,50 +34,62 @@ def _store(value: str | None) -> str | None:
 
 
 def explain_command(
-    assembly: Annotated[
-        Path, typer.Argument(help="The folder that `cdk synth` wrote, or a file that declares endpoints.")
-    ] = Path("cdk.out"),
+    assembly: Annotated[Path, typer.Argument(help="Directory that `cdk synth` wrote, or an endpoint file.")] = Path(
+        "cdk.out"
+    ),
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="FOLDER", help="The folder, or the file, to compare with, or `deployed` for CloudFormation."
+            metavar="ASSEMBLY",
+            help="What to compare with: another directory or endpoint file, or `deployed` for the deployed stacks.",
         ),
     ] = None,
     store: Annotated[
-        str | None, typer.Option(metavar="BUCKET", help="The bucket of the artifacts, or `deployed`.", callback=_store)
+        str | None,
+        typer.Option(
+            metavar="BUCKET",
+            help="Bucket of the artifact store, or `deployed` for the store of each deployed stack.",
+            callback=_store,
+            rich_help_panel=AWS_PANEL,
+        ),
     ] = None,
-    prices: Annotated[
-        str | None, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
-    ] = None,
-    stack: Annotated[
-        list[str] | None, typer.Option(help="Only these stacks, for instance Prod/*. Repeatable; all by default.")
-    ] = None,
-    format: Annotated[Literal["text", "markdown", "json"], typer.Option(help="How to print it.")] = "text",
+    prices: Annotated[str | None, typer.Option(metavar=PRICES_METAVAR, help=PRICES_HELP)] = None,
+    stack: StackOption = None,
     fail_on: Annotated[
         list[Event] | None,
         typer.Option(
-            help="Exit status 1 on a `change`; on an `interruption` of an endpoint or component; where a `job` may "
-            "run; where `permissions` grow. Repeatable.",
+            help="Exit with status 1 on any `change`; on the `interruption` of an endpoint or component; if a `job` "
+            "may run; or if `permissions` grow. Repeatable.",
             metavar="EVENT",
         ),
     ] = None,
     traffic: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Recorded traffic: what it would have cost, as `replay` says. With --against."
-        ),
+        typer.Option(metavar="FILE", help="Recorded traffic to compare costs with, as `replay` does. Needs --against."),
     ] = None,
     region: Region = None,
     profile: Profile = None,
+    as_markdown: Annotated[
+        bool,
+        typer.Option("--markdown", help="Print Markdown, for a pull request's comment.", rich_help_panel=OUTPUT_PANEL),
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Explain the effects of a deployment: jobs, replacements, updates, costs and permissions.
+    """Explain what a deployment does: jobs, replacements, updates, costs, permissions.
 
-    Exit status 1 means that AWS refuses the deployment, or that an event of --fail-on occurs.
-    AWS is called only for --against deployed, --store and --prices aws.
+    Exits with status 1 if AWS would refuse the deployment, or if an event of --fail-on occurs.
+    Calls AWS only for --against deployed, --store, and --prices aws.
+
+    Examples:
+        constructs-optim explain cdk.out --against main.out
+        constructs-optim explain --against deployed --store deployed --prices aws
+        constructs-optim explain --against deployed --fail-on interruption --markdown
     """
     if traffic is not None and against is None:
-        raise typer.BadParameter("--traffic compares what a change costs: it needs --against")
-    with refusals_printed("json" if format == "json" else "table"):
+        raise typer.BadParameter("--traffic compares the costs of a change: it needs --against")
+    if as_markdown and as_json:
+        raise typer.BadParameter("use one of --markdown and --json")
+    with refusals_printed(as_json=as_json), working("Reading the assembly"):
         report = explained(
             assembly,
             against=against,
@@ -88,14 +100,13 @@ def explain_command(
             region=region,
             profile=profile,
         )
-    match format:
-        case "json":
-            typer.echo(report.model_dump_json(indent=2))
-        case "markdown":
-            typer.echo(markdown(report), nl=False)
-        case "text":
-            for line in text_lines(report, Console().width):
-                typer.secho(line, bold=not line.startswith(" "))
+    if as_json:
+        typer.echo(report.model_dump_json(indent=2))
+    elif as_markdown:
+        typer.echo(markdown(report), nl=False)
+    else:
+        for line in text_lines(report, terminal_width()):
+            say(line, style=_style(line))
     events = {
         Event.change: report.has_changes,
         Event.interruption: any(endpoint.is_interrupted for endpoint in report.endpoints),
@@ -104,6 +115,18 @@ def explain_command(
     }
     if report.refusals or any(events[event] for event in fail_on or ()):
         raise typer.Exit(1)
+
+
+def _style(line: str) -> str | None:
+    """The style of a line of the report: its headings, and what gives or takes away."""
+    if not line.startswith(" "):
+        return "bold red" if "refuses" in line else "bold"
+    detail = line.strip()
+    if detail.startswith("+ "):
+        return "green"
+    if detail.startswith(("- ", "resources replaced", "resources deleted", "replaced:", "deleted:")):
+        return "red"
+    return None
 
 
 def explained(
@@ -129,11 +152,11 @@ def explained(
     after = [template for template in stacks if is_chosen(template, stack)]
     if not after:
         names = ", ".join(template.path for template in stacks) or "none"
-        raise ExplanationError(f"{assembly} has no stack {' or '.join(stack)}; its stacks are: {names}")
+        raise ExplanationError(f"{assembly} has no stack {' or '.join(stack)}. Its stacks: {names}")
     aws = _Lookup(Account(profile, region), store) if needs_aws else None
     before, name = None, against
     if aws is not None and against == DEPLOYED:
-        before, name = aws.deployed(after), "what is deployed"
+        before, name = aws.deployed(after), "the deployed stacks"
     elif against is not None:
         with assembly_of(Path(against)) as folder:
             before = [deployed for deployed in read_assembly(folder) if is_chosen(deployed, stack)]
@@ -163,7 +186,7 @@ def _replayed(
     after: Sequence[StackTemplate],
     evidence: Mapping[str, StackEvidence],
 ) -> list[str]:
-    """A line for each endpoint: what recorded traffic would have cost after the change, and before it."""
+    """A line for each endpoint: the cost of recorded traffic after the change, and before it."""
     try:
         from .replay import replayed_lines
     except ModuleNotFoundError:
@@ -186,8 +209,8 @@ def refuse_other_accounts(stacks: Sequence[StackTemplate], account: Account) -> 
     if elsewhere := [stack for stack in stacks if is_elsewhere(stack, account)]:
         names = ", ".join(f"{stack.path} ({stack.account})" for stack in elsewhere)
         raise ExplanationError(
-            f"the credentials are of account {account.id}, and these stacks are of other accounts: {names}. "
-            "Choose stacks of one account with --stack, and its credentials with --profile"
+            f"the credentials belong to account {account.id}, but these stacks belong to other accounts: {names}. "
+            "Choose the stacks of one account with --stack, and its credentials with --profile"
         )
 
 
@@ -214,14 +237,12 @@ class _Lookup:
         """The prices of the stack's region; none, with a note, where they cannot be read."""
         region = stack.region or self._account.region
         if region is None:
-            self.notes.append(
-                f"There are no prices for {stack.path}: its region is known only at deployment; use --region."
-            )
+            self.notes.append(f"No prices for {stack.path}: its Region is known only at deployment. Use --region.")
             return Prices()
         hosting = self._account.prices(region)
         training = self._account.prices(region, "Training") if Template(stack.template).of_type(TRAINING_JOB) else {}
         if hosting is None or training is None:
-            self.notes.append("There are no prices: AWS denies pricing:GetProducts; state prices with --prices FILE.")
+            self.notes.append("No prices: AWS denies pricing:GetProducts. State prices with --prices FILE.")
             return Prices()
         return Prices(hosting, training, source=f"AWS Price List of {region}")
 
@@ -233,7 +254,9 @@ class _Lookup:
         if self._store != DEPLOYED:
             return {job.logical_id: self._contents_of(self._store) for job in jobs}
         if is_elsewhere(stack, self._account):
-            self.notes.append(f"The stores of {stack.path} were not searched: it is of account {stack.account}.")
+            self.notes.append(
+                f"The stores of {stack.path} were not searched: the stack belongs to account {stack.account}."
+            )
             return {}
         stores = {job.logical_id: self._store_of(stack, job) for job in jobs}
         return {name: store for name, store in stores.items() if store is not None}
@@ -251,7 +274,7 @@ class _Lookup:
             case {"Fn::ImportValue": str(export)}:
                 name = self._deployed.exported(export, stack.region)
         if name is None:
-            self.notes.append(f"The store of {job.label} in {stack.path} is not known: name it with --store BUCKET.")
+            self.notes.append(f"The store of {job.label} in {stack.path} is unknown. Name it with --store BUCKET.")
             return None
         return self._contents_of(name)
 

@@ -23,7 +23,7 @@ _DEFAULT_CONCURRENCY = "1,8,64"
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """What was typed of the load; docs/evaluation.md explains each."""
+    """The load options as typed; docs/evaluation.md explains each."""
 
     concurrency: str | None
     rate: str | None
@@ -47,16 +47,16 @@ class LoadOptions:
         from constructs_optim.evaluator.find_limit import fewest_requests
 
         if objectives is None:
-            raise typer.BadParameter("--find-limit needs an objective: --ttft 500ms, --itl 40ms or --latency 10s")
+            raise typer.BadParameter("--find-limit needs an objective: --ttft 500ms, --itl 40ms, or --latency 10s")
         if self.seconds is not None:
             raise typer.BadParameter("--find-limit counts requests: leave out --seconds")
         if objectives.attainment == 1:
-            raise typer.BadParameter("no number of requests decides --attainment 1: use one below, as 0.99")
+            raise typer.BadParameter("no number of requests proves --attainment 1: use a lower share, such as 0.99")
         if self.concurrency is not None or self.replay:
             raise typer.BadParameter("--find-limit searches rates: leave out --concurrency and --replay")
         first, *others = self._open(self.rate or "1")
         if others or first.end_rate is not None:
-            raise typer.BadParameter(f"--find-limit begins at one rate, and --rate is {self.rate}")
+            raise typer.BadParameter(f"--find-limit begins at one rate, but --rate is {self.rate}")
         return first.model_copy(update={"fewest": max(first.fewest, fewest_requests(objectives))})
 
     def loads(self, prompts: Sequence[Prompt] | None) -> tuple[Load, ...]:
@@ -68,7 +68,7 @@ class LoadOptions:
         loads = self._replays(prompts) if self.replay else self._open(self.rate) if self.rate else self._closed()
         labels = [load.label for load in loads]
         if repeated := sorted({label for label in labels if labels.count(label) > 1}):
-            raise typer.BadParameter(f"there is more than one level of {' and '.join(repeated)}: name each once")
+            raise typer.BadParameter(f"the level {' and '.join(repeated)} appears more than once")
         return loads
 
     def _closed(self) -> tuple[Load, ...]:
@@ -76,7 +76,7 @@ class LoadOptions:
         try:
             users = sorted(_CONCURRENCIES.validate_python(text.split(",")))
         except ValidationError:
-            raise typer.BadParameter(f"--concurrency {text!r}: use whole numbers from 1, as 1,8,64") from None
+            raise typer.BadParameter(f"--concurrency {text!r}: use whole numbers from 1, such as 1,8,64") from None
         return tuple(
             ClosedLoop(
                 concurrency=each,
@@ -95,7 +95,7 @@ class LoadOptions:
                 raise ValueError
         except ValueError:
             raise typer.BadParameter(
-                f"--rate {text!r}: use requests per second, as 0.5,1,2; 1-20 for a rate that rises from 1 to 20"
+                f"--rate {text!r}: use requests per second, such as 0.5,1,2, or 1-20 for a rate that rises from 1 to 20"
             ) from None
         return tuple(
             OpenLoop(
@@ -116,18 +116,18 @@ class LoadOptions:
         times = [prompt.at_seconds for prompt in prompts or () if prompt.at_seconds is not None]
         if prompts is None or len(times) < len(prompts):
             raise typer.BadParameter(
-                "--replay needs --prompts FILE with a time for each: captures of SageMaker, a trace of Mooncake, Azure "
-                "or BurstGPT, or at_seconds"
+                "--replay needs --prompts FILE with a time for each request: SageMaker captures, a Mooncake, Azure, or "
+                "BurstGPT trace, or at_seconds"
             )
         if times[-1] <= 0:
             raise typer.BadParameter(
-                "--replay needs different times, and those in the file are all the same: send its prompts with "
+                "--replay needs different times, but all times in the file are the same: send its prompts with "
                 "--concurrency or --rate"
             )
         try:
             speeds = sorted(_NUMBERS.validate_python(self.speed.split(",")))
         except ValidationError:
-            raise typer.BadParameter(f"--speed {self.speed!r}: use numbers above 0, as 0.5,1,2") from None
+            raise typer.BadParameter(f"--speed {self.speed!r}: use numbers above 0, such as 0.5,1,2") from None
         own = (len(times) - 1) / times[-1] * self.turns
         return tuple(
             Replay(
@@ -153,5 +153,5 @@ def objectives(ttft: str | None, itl: str | None, latency: str | None, attainmen
 def _milliseconds(text: str) -> float:
     found = _DURATION.fullmatch(text.strip())
     if found is None or not float(found[1]) > 0:
-        raise EvaluationError(f"{text!r} is no duration: use 500ms or 0.5s")
+        raise EvaluationError(f"{text!r} is not a duration: use 500ms or 0.5s")
     return float(found[1]) * (1000 if found[2] == "s" else 1)

@@ -19,20 +19,23 @@ from constructs_optim_local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud,
 from constructs_optim_local.demo import DemoFailed, run_demo
 from constructs_optim_local.ministack.patches import UntestedMinistack
 
+from . import completion
+from .aws import failed
 from .commands import Commands
+from .presentation import JsonOption, print_json, working
 
-local_app = Commands()
+local_app = Commands(help="Run a local cloud that needs no AWS account.")
 _console = Console(stderr=True)
 _INTERRUPTED = 130
 
-Region = Annotated[str, typer.Option(help="The region of its services.")]
-EnforceIam = Annotated[bool, typer.Option("--enforce-iam", help="Hold the deployment's roles to their policies.")]
-_PROGRAMS = "A folder of programs to run for those of a training job's image; this Python's by default."
-TrainingPath = Annotated[Path | None, typer.Option(exists=True, file_okay=False, help=_PROGRAMS)]
+Region = Annotated[str, typer.Option(help="Region of the local cloud.", autocompletion=completion.regions)]
+EnforceIam = Annotated[bool, typer.Option("--enforce-iam", help="Enforce the policies of the deployment's roles.")]
+_PROGRAMS = "Directory of programs that stand in for those of a training image. Default: that of this Python."
+TrainingPath = Annotated[Path | None, typer.Option(exists=True, file_okay=False, metavar="DIR", help=_PROGRAMS)]
 _EXAMPLE = "'ml.g5.12xlarge for endpoint usage=0'"
-_QUOTAS = f"A quota of SageMaker's instances, {_EXAMPLE}. Repeatable."
+_QUOTAS = f"Quota of SageMaker instances: {_EXAMPLE}. Repeatable."
 QuotaOption = Annotated[list[str] | None, typer.Option("--quota", metavar="NAME=VALUE", help=_QUOTAS)]
-Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on. Default: a free port.")]
 
 
 @local_app.command()
@@ -42,20 +45,33 @@ def start(
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Run a local cloud until Ctrl-C, and print the variables that point the CDK CLI at it."""
+    """Run a local cloud until Ctrl-C, and print the variables to export.
+
+    With these variables, the CDK CLI, the AWS CLI, and boto3 call the local cloud.
+
+    Examples:
+        constructs-optim local start --port 4566
+    """
     cloud = LocalCloud(
         port=port, region=region, enforce_iam=enforce_iam, training_path=training_path, quotas=_quotas(quota)
     )
-    with contextlib.suppress(KeyboardInterrupt), _interruptible(), _failures_printed(), cloud:
-        typer.echo(f"unset {' '.join(IN_THE_WAY)}")
-        for name, value in cloud.environment().items():
-            typer.echo(f"export {name}={value}")
+    with contextlib.suppress(KeyboardInterrupt), _interruptible(), _failures_printed(), contextlib.ExitStack() as stack:
+        with working("Starting the local cloud"):
+            stack.enter_context(cloud)
+        if as_json:
+            print_json({"unset": [*IN_THE_WAY], "export": cloud.environment()})
+        else:
+            typer.echo(f"unset {' '.join(IN_THE_WAY)}")
+            for name, value in cloud.environment().items():
+                typer.echo(f"export {name}={value}")
         sys.stdout.flush()
         _console.print(
-            f"\nA local cloud listens on {cloud.endpoint_url}: a test ground and a way to try the library, not a "
-            "model server.\nIt runs code as you, for whoever has the secret access key above; each start has another."
-            "\nCopy the lines above into another shell, then: cdk bootstrap && cdk deploy. Ctrl-C ends it."
+            f"\nThe local cloud listens on {cloud.endpoint_url}. Use it to test: it does not serve models.\nIt runs "
+            "code as you, for anyone who has the secret access key above. Each start creates a new key.\nCopy the lines "
+            "above into another shell, then run: cdk bootstrap && cdk deploy. Press Ctrl-C to stop.",
+            highlight=False,
         )
         while True:
             signal.pause()
@@ -63,25 +79,33 @@ def start(
 
 @local_app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run(
-    command: Annotated[list[str], typer.Argument(help="The command and its arguments, after --.")],
-    bootstrap: Annotated[bool, typer.Option(help="Run `cdk bootstrap` first.")] = False,
+    command: Annotated[list[str], typer.Argument(help="Program to run and its arguments, after --.")],
+    bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Run `cdk bootstrap` first.")] = False,
     port: Port = None,
     region: Region = DEFAULT_REGION,
     enforce_iam: EnforceIam = False,
     training_path: TrainingPath = None,
     quota: QuotaOption = None,
 ) -> None:
-    """Run COMMAND with a local cloud of its own; the exit status is the command's."""
+    """Run a program with a local cloud of its own.
+
+    Exits with the status of the program, or with 127 if the program is not installed.
+
+    Examples:
+        constructs-optim local run --bootstrap -- cdk deploy --all --require-approval never
+    """
     steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
     for step in steps:
         if shutil.which(step[0]) is None:
-            _console.print(f"[red]{step[0]} is not installed[/]")
+            failed(f"{step[0]} is not installed")
             raise typer.Exit(127)
     cloud = LocalCloud(
         port=port, region=region, enforce_iam=enforce_iam, training_path=training_path, quotas=_quotas(quota)
     )
     try:
-        with _interruptible(), _failures_printed(), cloud:
+        with _interruptible(), _failures_printed(), contextlib.ExitStack() as stack:
+            with working("Starting the local cloud"):
+                stack.enter_context(cloud)
             for step in steps:
                 status = subprocess.call(step, env=cloud.child_environment())
                 if status != 0:
@@ -91,13 +115,19 @@ def run(
 
 
 @local_app.command()
-def demo(app_directory: Annotated[Path, typer.Option(help="The directory of the CDK app.")] = Path()) -> None:
-    """Deploy the CDK app of this directory to a local cloud, and show the result."""
+def demo(
+    directory: Annotated[Path, typer.Option(metavar="DIR", help="Directory of the CDK app.")] = Path(),
+) -> None:
+    """Deploy a CDK app to a local cloud, and show the result.
+
+    Examples:
+        constructs-optim local demo
+    """
     try:
         with _interruptible(), _failures_printed():
-            run_demo(app_directory.resolve(), Console())
+            run_demo(directory.resolve(), Console())
     except KeyboardInterrupt:
-        _console.print("\nInterrupted; the local cloud and the CDK CLI have ended.")
+        _console.print("\nInterrupted. The local cloud and the CDK CLI have stopped.")
         raise typer.Exit(_INTERRUPTED) from None
 
 
@@ -108,18 +138,17 @@ def _quotas(stated: list[str] | None) -> dict[str, float]:
         try:
             quotas[name] = float(value)
         except ValueError:
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE, for instance {_EXAMPLE}") from None
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE, such as {_EXAMPLE}") from None
     return quotas
 
 
 @contextmanager
 def _failures_printed() -> Iterator[None]:
-    """Print a failure of the local cloud in one line, and end the command with status 1."""
+    """Print a failure of the local cloud or the demo, and end the command with status 2."""
     try:
         yield
     except (DemoFailed, LocalCloudError, UntestedMinistack) as error:
-        _console.print(f"[red]{error}[/]", highlight=False)
-        raise typer.Exit(1) from None
+        raise failed(str(error)) from None
 
 
 @contextmanager

@@ -28,7 +28,10 @@ from .recipes.recommend import recommend_command
 from .schema import schema_command
 from .synth import synth_command
 
-app = Commands(name="constructs-optim", help="Optimized LLM endpoints on Amazon SageMaker.", add_completion=False)
+_DEPLOY, _CHOOSE = "Declare and deploy", "Plan and compare"
+_OPERATE, _TRY = "Measure and operate", "Local cloud and agents"
+
+app = Commands(name="constructs-optim")
 
 
 def _print_version(requested: bool) -> None:
@@ -40,31 +43,50 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the release and exit.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
-) -> None: ...
+) -> None:
+    """Deploy optimized LLM endpoints on Amazon SageMaker.
+
+    Examples:
+        constructs-optim plan endpoint.yaml
+        constructs-optim explain cdk.out --against deployed
+        constructs-optim local demo
+
+    Exit status:
+        0    Success.
+        1    The command ran and found a problem: damage, a failed job, an event
+             of --fail-on, a deployment that would fail; or you declined to confirm.
+        2    The command could not do its work: an option is wrong, a rule refuses
+             the recipe, nothing meets the objectives, AWS or a hub refuses a
+             request, the local cloud or the demo fails, or an extra is missing.
+        3    evaluate: no request succeeded under some load.
+        4    evaluate: the evaluation stopped early.
+        5    evaluate: more requests failed than --max-error-rate allows.
+        127  local run: the program is not installed.
+        130  You pressed Ctrl-C.
+        deploy and local run otherwise exit with the status of what they run.
+    """
 
 
-app.command("synth", short_help="Synthesize what a file declares.")(synth_command)
-app.command("schema", short_help="Print the JSON Schema of such a file, for editors.")(schema_command)
-app.command("deploy", short_help="Deploy what a file declares, with the CDK CLI.")(deploy_command)
-app.command("plan", short_help="Preview a recipe: jobs, artifact keys, container, memory.")(plan_command)
-app.command("recommend", short_help="Choose recipe and instances that meet objectives, by price.")(recommend_command)
-app.command("catalog", short_help="List supported models, instances, images, rules.")(catalog_command)
-app.command("explain", short_help="Explain what a deployment does to each endpoint.")(explain_command)
-app.command("preflight", short_help="Look at what would fail a deployment, before it.")(preflight_command)
-app.command("evaluate", short_help="Measure latency, throughput and price.")(evaluate_command)
-app.command("lock", short_help="Show and update the containers that an app records.")(lock_command)
-app.command("captures", short_help="Write captured traffic as a workload or training data.")(captures_command)
-app.command("adopt", short_help="Declare an existing endpoint, to import it.")(adopt_command)
-app.command("mcp", short_help="Serve the planner to coding agents.")(mcp_command)
-app.add_typer(jobs_app, name="jobs", help="List, watch and stop the account's jobs.")
-app.add_typer(artifacts_app, name="artifacts", help="List, show, verify and prune a store's artifacts.")
-app.add_typer(dashboard_app, name="dashboard", help="Preview a synthesized app's dashboards.")
-app.add_typer(endpoint_app, name="endpoint", help="Show, stop and start an endpoint's capacity.")
-app.add_typer(medusa_app, name="medusa", help="Verify Medusa heads.")
-_LOCAL = "Run a local cloud, without an AWS account."
-_REPLAY = "Tell what recorded traffic would have cost."
+app.command("synth", rich_help_panel=_DEPLOY)(synth_command)
+app.command("deploy", rich_help_panel=_DEPLOY)(deploy_command)
+app.command("explain", rich_help_panel=_DEPLOY)(explain_command)
+app.command("preflight", rich_help_panel=_DEPLOY)(preflight_command)
+app.command("lock", rich_help_panel=_DEPLOY)(lock_command)
+app.command("adopt", rich_help_panel=_DEPLOY)(adopt_command)
+app.command("schema", rich_help_panel=_DEPLOY)(schema_command)
+app.command("plan", rich_help_panel=_CHOOSE)(plan_command)
+app.command("recommend", rich_help_panel=_CHOOSE)(recommend_command)
+app.command("catalog", rich_help_panel=_CHOOSE)(catalog_command)
+app.command("evaluate", rich_help_panel=_OPERATE)(evaluate_command)
+app.add_typer(jobs_app, name="jobs", rich_help_panel=_OPERATE)
+app.add_typer(artifacts_app, name="artifacts", rich_help_panel=_OPERATE)
+app.add_typer(endpoint_app, name="endpoint", rich_help_panel=_OPERATE)
+app.add_typer(dashboard_app, name="dashboard", rich_help_panel=_OPERATE)
+app.command("captures", rich_help_panel=_OPERATE)(captures_command)
+app.add_typer(medusa_app, name="medusa", rich_help_panel=_OPERATE)
+app.command("mcp", rich_help_panel=_TRY)(mcp_command)
 _LOCAL_EXTRA = ("constructs_optim_local", "ministack", "moto", "cfnlint", "yaml", "werkzeug", "boto3")
 try:
     from .local import local_app
@@ -75,10 +97,11 @@ except ModuleNotFoundError as missing:
 
     _ANY: dict[str, bool] = {"ignore_unknown_options": True, "allow_extra_args": True}
 
-    @app.command("replay", help=_REPLAY, context_settings=_ANY)
-    @app.command("local", help=_LOCAL, context_settings=_ANY)
+    @app.command("replay", rich_help_panel=_CHOOSE, context_settings=_ANY)
+    @app.command("local", rich_help_panel=_TRY, context_settings=_ANY)
     def _not_installed() -> None:
+        """Install the extra "local" to use this command."""
         raise failed('The local cloud is an extra: pip install "constructs-optim[local]"')
 else:
-    app.command("replay", short_help=_REPLAY)(replay_command)
-    app.add_typer(local_app, name="local", help=_LOCAL)
+    app.command("replay", rich_help_panel=_CHOOSE)(replay_command)
+    app.add_typer(local_app, name="local", rich_help_panel=_TRY)

@@ -13,10 +13,19 @@ from .aws import failed
 
 def mcp_command(
     directory: Annotated[
-        Path, typer.Option(exists=True, file_okay=False, help="The app's folder, with its lock file and cdk.out.")
+        Path,
+        typer.Option(
+            exists=True, file_okay=False, metavar="DIR", help="Directory of the app: its lock file and cdk.out."
+        ),
     ] = Path(),
 ) -> None:
-    """Serve plan, recommend, explain, rules and catalog to a coding agent, on standard input and output."""
+    """Serve plan, recommend, explain, rules, and catalog to coding agents.
+
+    Speaks the Model Context Protocol on standard input and output.
+
+    Examples:
+        claude mcp add constructs-optim -- constructs-optim mcp --directory .
+    """
     try:
         from .agent_tools import serve
     except ModuleNotFoundError as missing:

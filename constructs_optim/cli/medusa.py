@@ -13,35 +13,46 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from .aws import failed
 from .commands import Commands
-from .presentation import FormatOption, print_fields, print_json, say
+from .presentation import JsonOption, print_fields, print_json, say
 
 if TYPE_CHECKING:
     from constructs_optim.training.decoding.verification import Verification
 
-medusa_app = Commands()
+medusa_app = Commands(help="Verify Medusa heads.")
 _EXTRA = ("torch", "transformers", "safetensors")
 
 
 @medusa_app.command("verify")
 def verify_command(
-    heads: Annotated[Path, typer.Option(metavar="FOLDER", help="The artifact, with medusa_lm_head.safetensors.")],
-    data: Annotated[Path, typer.Option(metavar="FILE", help="Prompts: JSON Lines as for training.")],
-    base: Annotated[Path | None, typer.Option(help="The heads' model; by default base-model of the artifact.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="The maximum number of prompts to decode.")] = 450,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="The maximum number of tokens of a completion.")] = 128,
+    heads: Annotated[Path, typer.Option(metavar="DIR", help="Artifact with medusa_lm_head.safetensors.")],
+    data: Annotated[Path, typer.Option(metavar="FILE", help="Prompts, in the JSON Lines format of training.")],
+    base: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Model of the heads. Default: base-model in the artifact.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="Maximum number of prompts to decode.")] = 450,
+    max_tokens: Annotated[int, typer.Option(min=1, metavar="COUNT", help="Maximum tokens of a completion.")] = 128,
     precision: Annotated[
         Literal["float32", "bfloat16", "auto"],
-        typer.Option(help="float32, bfloat16, or auto: bfloat16 on GPUs that have it."),
+        typer.Option(metavar="TYPE", help="float32, bfloat16, or auto: bfloat16 on GPUs that support it."),
     ] = "float32",
     tree_nodes: Annotated[
-        int, typer.Option(min=0, help="Candidates verified per pass; 0: each head's first, as in servers.")
+        int,
+        typer.Option(
+            min=0, metavar="COUNT", help="Candidates verified per pass. 0: the first of each head, as in servers."
+        ),
     ] = 0,
-    tie_margin: Annotated[float | None, typer.Option(min=0, help="The difference of two logits that is a tie.")] = None,
-    format: FormatOption = "table",
+    tie_margin: Annotated[
+        float | None, typer.Option(min=0, metavar="LOGITS", help="Maximum difference of two logits that is a tie.")
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Decode prompts greedily with and without heads, and compare: outputs, tokens a pass, wall time.
+    """Decode prompts greedily with and without heads, and compare the outputs.
 
-    Exit status 1 when outputs differ in float32, where they must not. In bfloat16 some may: how many is printed.
+    Reports identical outputs, tokens per pass, and wall time. Exits with status 1 if outputs differ in float32. In
+    bfloat16 a few may differ.
+
+    Examples:
+        constructs-optim medusa verify --heads artifact --data prompts.jsonl --limit 50
     """
     # The models are on disk.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -63,7 +74,7 @@ def verify_command(
                 heads,
                 data,
                 limit=limit,
-                maximum_new_tokens=max_new_tokens,
+                maximum_new_tokens=max_tokens,
                 precision=precision,
                 tree_nodes=tree_nodes,
                 tie_margin=tie_margin,
@@ -74,9 +85,9 @@ def verify_command(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        hint = "try --precision bfloat16 or a larger machine"
-        raise failed(f"out of memory: {hint} ({describe_error(error)})") from None
-    if format == "json":
+        hint = "use --precision bfloat16 or a larger machine"
+        raise failed(f"Out of memory: {hint} ({describe_error(error)})") from None
+    if as_json:
         print_json(verification.to_json())
     else:
         _print(verification)
@@ -85,19 +96,19 @@ def verify_command(
 
 def _print(verification: Verification) -> None:
     acceptance = "  ".join(f"{head}: {share:.0%}" for head, share in enumerate(verification.acceptance, start=1))
-    count, ties = len(verification.differences), f"{verification.ties} ties computed alone"
+    count, ties = len(verification.differences), f"{verification.ties} ties computed separately"
     took, plain = (1000 * spent / verification.prompts for spent in (verification.seconds, verification.plain_seconds))
     print_fields(
         [
-            ("identical", f"{verification.identical:.2%} of {verification.prompts} outputs"),
-            ("tokens a pass", f"{verification.tokens_per_pass:.2f}, against 1 without heads"),
-            ("wall time", f"{plain:.0f} → {took:.0f} ms a prompt: {verification.speed_up:.2f} times as fast"),
-            ("accepted, by head", acceptance),
-            ("computed", f"{verification.dtype}, batch 1, {verification.verified}; {ties}"),
-            ("machine", verification.machine),
+            ("Identical", f"{verification.identical:.2%} of {verification.prompts} outputs"),
+            ("Tokens per pass", f"{verification.tokens_per_pass:.2f} (1 without heads)"),
+            ("Wall time", f"{plain:.0f} → {took:.0f} ms per prompt: {verification.speed_up:.2f} times as fast"),
+            ("Accepted, by head", acceptance),
+            ("Computed", f"{verification.dtype}, batch 1, {verification.verified}; {ties}"),
+            ("Machine", verification.machine),
         ]
     )
     for difference in verification.differences[:5]:
-        say(f"prompt {difference.prompt + 1} differs from token {difference.token + 1} on")
+        say(f"Prompt {difference.prompt + 1} differs from token {difference.token + 1}.")
     if count > 5:
-        say(f"and {count - 5} more")
+        say(f"{count - 5} more prompts differ.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -16,26 +15,29 @@ from constructs_optim.runtime.preflight.report import Report
 from constructs_optim.templates.resource_types import PREFLIGHT
 from constructs_optim.templates.template import Template
 
+from .assemblies import AssemblyArgument, StackOption
 from .aws import Account, Profile, Region
 from .explain import refuse_other_accounts
-from .presentation import FormatOption, print_json, say
+from .presentation import JsonOption, print_json, say, working
 
+_STYLES = {"problem": "red", "advice": "yellow"}
 _FIELDS = ("check", "text", "fix")
-_SWITCHED_OFF = "leave the context key constructs-optim:preflight out, or set it to true"
+_SWITCHED_OFF = "remove the context key constructs-optim:preflight, or set it to true"
 
 
 def preflight_command(
-    assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
-    stack: Annotated[
-        list[str] | None, typer.Option(help="Only these stacks, for instance Prod/*. Repeatable; all by default.")
-    ] = None,
+    assembly: AssemblyArgument = Path("cdk.out"),
+    stack: StackOption = None,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = "table",
+    as_json: JsonOption = False,
 ) -> None:
-    """Look at quotas, models, images, stores, roles and networks before a deployment.
+    """Check quotas, models, images, stores, roles, and networks before a deployment.
 
-    Exit status 1 means that the deployment would fail. Nothing is changed; docs/preflight.md lists the calls.
+    Exits with status 1 if the deployment would fail. Changes nothing: docs/preflight.md lists the calls to AWS.
+
+    Examples:
+        constructs-optim preflight cdk.out --stack 'Prod/*'
     """
     account = Account(profile, region)
     stacks = [found for found in read_assembly(assembly) if is_chosen(found, stack)]
@@ -45,11 +47,12 @@ def preflight_command(
     refuse_other_accounts(asking, account)
     preflights = {found.path: _preflight(found, account) for found in asking}
     deployed = DeployedTemplates(lambda region: account.client("cloudformation", region))
-    reports = {
-        path: preflight.report(partial(account.client, region=preflight.region), deployed)
-        for path, preflight in preflights.items()
-    }
-    if format == "json":
+    with working("Checking the account"):
+        reports = {
+            path: preflight.report(partial(account.client, region=preflight.region), deployed)
+            for path, preflight in preflights.items()
+        }
+    if as_json:
         print_json([_as_json(path, report) for path, report in reports.items()])
     else:
         for path, report in reports.items():
@@ -61,7 +64,7 @@ def preflight_command(
 def _preflight(stack: StackTemplate, account: Account) -> StackPreflight:
     region = stack.region or account.region
     if region is None:
-        raise ExplanationError(f"the region of {stack.path} is known only at deployment: use --region")
+        raise ExplanationError(f"the Region of {stack.path} is known only at deployment: use --region")
     return StackPreflight(stack.stack_name, stack.template, stack.account or account.id, region, stack.parents)
 
 
@@ -74,8 +77,8 @@ def _as_json(path: str, report: Report) -> dict[str, object]:
 
 
 def _say(path: str, report: Report) -> None:
-    problems, advice = counted(len(report.problems), "problem"), len(report.advice)
-    say(f"{path}: {problems} and {advice} to note, of {counted(report.asked, 'check')}", style="bold")
+    problems, notes = counted(len(report.problems), "problem"), counted(len(report.advice), "note")
+    say(f"{path}: {problems}, {notes}, {counted(report.asked, 'check')}", style="bold")
     for finding in (*report.problems, *report.advice):
-        say(f"  {finding.level:8} {finding.check}: {finding.text}")
-        say(f"           Next: {finding.fix}")
+        say(f"  {finding.level} ({finding.check}): {finding.text}", style=_STYLES.get(finding.level))
+        say(f"    Next: {finding.fix}")

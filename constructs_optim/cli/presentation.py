@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 from unicodedata import category
 
 import typer
 from pydantic_core import to_jsonable_python
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from constructs_optim.explanation.formatting import wrapped
 from constructs_optim.recipe import RecipeError
@@ -26,18 +26,25 @@ if TYPE_CHECKING:
     from constructs_optim.operations.artifacts import ArtifactInventory
 
 _GAP = "  "
+_NUMBER = re.compile(r"[\d.,]*|–")
+# By the first word of a status, in lower case.
+_COLORS = {
+    **dict.fromkeys(("ready", "sound", "completed", "inservice", "better"), "green"),
+    **dict.fromkeys(("failed", "damaged", "problem", "refused", "orphaned", "worse"), "red"),
+    **dict.fromkeys(
+        ("in", "inprogress", "starting", "stopping", "stopped", "creating", "updating", "incomplete", "advice"),
+        "yellow",
+    ),
+}
 
-Format = Literal["table", "json"]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
+OUTPUT_PANEL = "Output"
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.", rich_help_panel=OUTPUT_PANEL)]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
 
 
 def printable(text: str) -> str:
-    """``text`` that rich prints literally: without markup, and without control codes of the terminal.
-
-    Names come from templates, and from records of other accounts.
-    """
-    return escape("".join(char if char in "\n\t" or category(char)[0] != "C" else repr(char)[1:-1] for char in text))
+    """``text`` without control codes of the terminal: names come from templates, and from records of other accounts."""
+    return "".join(char if char in "\n\t" or category(char)[0] != "C" else repr(char)[1:-1] for char in text)
 
 
 def print_json(content: Any) -> None:
@@ -46,57 +53,129 @@ def print_json(content: Any) -> None:
 
 
 @contextmanager
-def refusals_printed(format: Format) -> Iterator[None]:
+def refusals_printed(*, as_json: bool = False) -> Iterator[None]:
     """Print the rules that a recipe breaks, and end the command with status 2."""
     try:
         yield
     except RecipeError as error:
-        if format == "json":
+        if as_json:
             print_json(refusal_report(error.violations))
         else:
-            typer.echo(str(error), err=True)
+            say(str(error), err=True)
         raise typer.Exit(2) from None
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1) -> None:
-    """Print rows without breaking values; in a narrow terminal the last ``long`` columns have separate lines."""
-    console = Console()
-    # Files and pipes have no width.
-    limit = console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
+@contextmanager
+def working(on: str) -> Iterator[None]:
+    """Show a spinner while a block takes time: on standard error, and only on a terminal. The block prints nothing."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(f"{on} …"):
+        yield
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, long: int = 1, status: str | None = None
+) -> None:
+    """Print rows without breaking values.
+
+    Args:
+        columns: the headings.
+        rows: the cells, which may have several lines.
+        long: in a terminal that is too narrow, the last ``long`` columns have lines of their own below each row.
+        status: the heading of the column whose cells are colored by the status that they begin with.
+    """
+    limit = terminal_width()
     table = [[[heading] for heading in columns], *([cell.splitlines() or [""] for cell in row] for row in rows)]
     widths = [max(len(line) for row in table for line in row[column]) for column in range(len(columns))]
     is_narrow = sum(widths) + len(_GAP) * (len(widths) - 1) > limit
     aligned = len(columns) - long if is_narrow else len(columns)
+    colored = columns.index(status) if status is not None else None
+    numeric = [all(_NUMBER.fullmatch(line) for row in table[1:] for line in row[column]) for column in range(aligned)]
     for number, row in enumerate(table):
         for line in zip_longest(*row[:aligned], fillvalue=""):
-            padded = (part.ljust(width) for part, width in zip(line, widths, strict=False))
-            say(_GAP.join(padded).rstrip(), style=None if number else "bold")
-        for line in (line for cell in row[aligned:] for line in cell if line and number):
-            say(wrapped(line, limit, indent="    ", then="    "))
+            text = Text()
+            for column, (part, width) in enumerate(zip(line, widths, strict=False)):
+                color = _color(row[column][0]) if number and column == colored else None
+                padded = part.rjust(width) if numeric[column] else part.ljust(width)
+                text.append(printable(padded) + _GAP, style=color or "")
+            text.rstrip()
+            _print(text, style=None if number else "bold")
+        for column in range(aligned, len(columns)):
+            for line in row[column] if number else ():
+                # The heading says which of several it is.
+                label = f"{columns[column]}: " if long > 1 and columns[column] else ""
+                if line:
+                    color = _color(line) if column == colored else None
+                    _print(
+                        Text(printable(wrapped(label + line, limit, indent="    ", then="      ")), style=color or "")
+                    )
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:
-    """Print names and values, a pair per row."""
-    table = Table(show_header=False, show_lines=True)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, printable(value))
-    Console().print(table)
+    """Print names and values, a pair a row; a value that is too long goes on below."""
+    pairs = [(name, value) for name, value in rows]
+    width, limit = max(len(name) for name, _ in pairs) + len(_GAP), terminal_width()
+    for name, value in pairs:
+        lines = [part for line in value.splitlines() or [""] for part in _fitted(line, limit - width)]
+        for number, line in enumerate(lines):
+            color = (_color(line) if name in ("State", "Status") else None) or ""
+            _print(Text.assemble((("" if number else name).ljust(width), "bold"), (printable(line), color)))
 
 
-def say(text: str, *, style: str | None = None) -> None:
-    """Print a sentence, broken only where it has line breaks."""
-    Console().print(printable(text), style=style, highlight=False, soft_wrap=True)
+def _fitted(line: str, width: int) -> list[str]:
+    return wrapped(line, width).splitlines() or [""] if len(line) > width else [line]
+
+
+def _color(status: str) -> str | None:
+    return _COLORS.get(status.split(maxsplit=1)[0].strip(":,").lower()) if status.strip() else None
+
+
+def terminal_width(*, err: bool = False) -> int:
+    """The columns of the terminal; files and pipes have no width."""
+    console = Console(stderr=err)
+    return console.width if console.is_terminal or "COLUMNS" in os.environ else sys.maxsize
+
+
+def say(text: str, *, style: str | None = None, err: bool = False) -> None:
+    """Print sentences, each line wrapped between words at the terminal's width, with the line's indentation."""
+    limit = terminal_width(err=err)
+    for line in text.splitlines() or [""]:
+        indent = line[: len(line) - len(line.lstrip())]
+        fitted = wrapped(line, limit, then=indent) if len(line) > limit else line
+        _print(Text(printable(fitted)), style=style, err=err)
+
+
+def say_command(*parts: str) -> None:
+    """Print a command to copy: ``parts`` stay whole, and a line that is full ends in a backslash."""
+    limit, line = terminal_width(), "  constructs-optim"
+    for part in parts:
+        if len(line) + len(part) + 3 > limit:
+            _print(Text(f"{printable(line)} \\"), style="cyan")
+            line = "   "
+        line += f" {part}"
+    _print(Text(printable(line)), style="cyan")
+
+
+def _print(text: Text, *, style: str | None = None, err: bool = False) -> None:
+    Console(stderr=err).print(text, style=style, soft_wrap=True)
 
 
 def say_hidden_owners(inventory: ArtifactInventory) -> None:
     """Note that there may be more owners where the account cannot read all records."""
     if inventory.owner_records.is_partial:
         say(
-            f"note: {inventory.bucket} shows account {inventory.account} only its own references. Of other accounts' "
-            "owners, only those that run an artifact's job are known."
+            f"Note: account {inventory.account} can read only its own references in {inventory.bucket}. Owners in "
+            "other accounts are shown only if they run an artifact's job."
         )
+
+
+def refuse_prompt(*, as_json: bool, yes: bool) -> None:
+    """Refuse ``--json`` without ``--yes`` for a command that prompts: the question is no JSON."""
+    if as_json and not yes:
+        raise typer.BadParameter("--json cannot prompt for confirmation: add --yes")
 
 
 def confirm(question: str, done: str, *, yes: bool) -> None:
@@ -119,7 +198,7 @@ def owner_name(owner: Owner) -> str:
     return f"{name} / {owner.logical_id} ({parts[4]}, {parts[3]})"
 
 
-def description(described: dict[str, Any]) -> str:
+def description(described: Mapping[str, Any]) -> str:
     """A recipe in one line: ``meta-textgeneration-llama-2-70b 4.0.0: AWQ INT4 (group size 128)``."""
     model, techniques = described.get("Model"), described.get("Techniques") or []
     return ": ".join(filter(None, [str(model or ""), " + ".join(map(str, techniques))]))

@@ -14,7 +14,8 @@ from constructs_optim.explanation.jobs import Prices
 
 LISTED = "aws"
 """In place of a file: the AWS Price List."""
-PRICES_HELP = 'A JSON file of dollars an hour, {"ml.g5.12xlarge": 7.09}'
+PRICES_HELP = 'JSON file of US dollars an hour, {"ml.g5.12xlarge": 7.09}, or `aws` for the AWS Price List.'
+PRICES_METAVAR = "FILE|aws"
 _USES = ("hosting", "training", "optimization")
 _Dollars = Annotated[float, Field(gt=0, strict=True)]
 _PRICES_BY_USE: TypeAdapter[dict[str, dict[str, _Dollars]]] = TypeAdapter(dict[str, dict[str, _Dollars]])
@@ -27,10 +28,10 @@ def stated_prices(path: Path) -> Prices:
         by_use = isinstance(content, dict) and content and {*content} <= {*_USES}
         prices = _PRICES_BY_USE.validate_python(content if by_use else {"hosting": content})
     except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+        raise typer.BadParameter(f"cannot read {path}: {error.strerror}") from None
     except ValidationError as error:
         raise typer.BadParameter(
-            f'{path} has to be an object of dollars an hour, {{"ml.g5.12xlarge": 7.09}}, or one of such objects under '
+            f'{path} must be an object of dollars an hour, {{"ml.g5.12xlarge": 7.09}}, or contain such objects under '
             f"{', '.join(_USES)}: {describe_errors(error)}"
         ) from None
     except ValueError as error:

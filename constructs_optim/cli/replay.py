@@ -22,96 +22,144 @@ from constructs_optim.replay.traffic import Traffic, TrafficError, read_traffic
 from constructs_optim.templates.resource_types import ENDPOINT
 from constructs_optim.templates.template import Template
 
+from .assemblies import StackOption
 from .aws import DEFAULT_REGION, Account, Profile, Region, failed
-from .presentation import FormatOption, print_json, print_table, refusals_printed, say
-from .prices import LISTED, PRICES_HELP, stated_prices
+from .presentation import OUTPUT_PANEL, JsonOption, print_json, print_table, refusals_printed, say, working
+from .prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 from .recipes.evidence import listed_prices
-from .recipes.lock import read_lock
+from .recipes.lock import LockFileOption, read_lock
+from .recipes.recommend import OfflineOption
 
+_SIMULATION = "Simulation"
 _COUNT = re.compile(r"[0-9]{1,6}")
 _UNITS = ((86_400, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
 def replay_command(
-    traffic: Annotated[Path, typer.Option(metavar="FILE", help="The traffic: captures, a trace, or CSV.")],
-    against: Annotated[
-        list[Path],
-        typer.Option(metavar="FOLDER", help="A synthesized app, cdk.out. Repeatable: the first is compared."),
-    ],
-    stack: Annotated[list[str] | None, typer.Option(help="A stack, with * for any text. Repeatable.")] = None,
-    ttft: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The longest time to the first token. Default: of the choice.")
+    traffic: Annotated[Path, typer.Option(metavar="FILE", help="Recorded traffic: captures, a trace, or CSV.")],
+    assembly: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Directories that `cdk synth` wrote. The others are compared with the first. Default: cdk.out."
+        ),
     ] = None,
-    itl: Annotated[str | None, typer.Option(metavar="TIME", help="The longest time between tokens.")] = None,
+    stack: StackOption = None,
     endpoint: Annotated[
-        list[str] | None, typer.Option(help="An endpoint, as Stack/Id, with * for any text. Repeatable.")
+        list[str] | None, typer.Option(help="Only these endpoints, such as 'Chat/*'. Repeatable. Default: all.")
+    ] = None,
+    ttft: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Maximum time to first token: 1s, 800ms. Default: that of the recorded choice.",
+            rich_help_panel=_SIMULATION,
+        ),
+    ] = None,
+    itl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Maximum inter-token latency: 40ms. Default: that of the recorded choice.",
+            rich_help_panel=_SIMULATION,
+        ),
     ] = None,
     input_tokens: Annotated[
         int | None,
-        typer.Option(metavar="COUNT", min=1, max=MOST_TOKENS, help="Of requests of which the file does not say it."),
+        typer.Option(
+            metavar="COUNT",
+            min=1,
+            max=MOST_TOKENS,
+            help="Prompt tokens of requests for which the file has no number.",
+            rich_help_panel=_SIMULATION,
+        ),
     ] = None,
     output_tokens: Annotated[
-        int | None, typer.Option(metavar="COUNT", min=1, max=MOST_TOKENS, help="Of the same.")
+        int | None,
+        typer.Option(
+            metavar="COUNT",
+            min=1,
+            max=MOST_TOKENS,
+            help="Response tokens of requests for which the file has no number.",
+            rich_help_panel=_SIMULATION,
+        ),
     ] = None,
     available: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TYPE=COUNT",
-            help="How many instances of a type there are for each endpoint. Repeatable. Default: any.",
+            help="Instances of a type available to each endpoint. Repeatable. Default: unlimited.",
+            rich_help_panel=_SIMULATION,
         ),
     ] = None,
     start_seconds: Annotated[
         int | None,
-        typer.Option(metavar="SECONDS", min=0, max=86_400, help="Until another copy serves. Default: by its weights."),
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            max=86_400,
+            help="Time until a new copy serves. Default: estimated from its weights.",
+            rich_help_panel=_SIMULATION,
+        ),
     ] = None,
-    prices: Annotated[
-        Path, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
-    ] = Path(LISTED),
-    offline: Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")] = False,
-    picture: Annotated[
-        Path | None, typer.Option("--chart", metavar="FILE", help="Draw capacity over time: .svg or .png.")
-    ] = None,
-    file: Annotated[Path, typer.Option(help="The app's lock file.")] = Path(LOCK_FILE),
+    prices: Annotated[Path, typer.Option(metavar=PRICES_METAVAR, help=PRICES_HELP)] = Path(LISTED),
+    offline: OfflineOption = False,
+    file: LockFileOption = Path(LOCK_FILE),
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = "table",
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--chart",
+            metavar="FILE",
+            help="Draw capacity over time to a .svg or .png file.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Simulate declared endpoints under recorded traffic: cost, latencies, objectives, waits and capacity.
+    """Simulate endpoints under recorded traffic: cost, latencies, and capacity.
 
-    Speeds are forecast (docs/forecast.md); ranges are from the fast to the slow end of the forecast's intervals.
+    Latencies are forecast (docs/forecast.md). Ranges in brackets span the fast and the slow end of the forecast.
+
+    Examples:
+        constructs-optim replay --traffic week.csv
+        constructs-optim replay main.out cdk.out --traffic week.csv
+          --prices prices.json
     """
+    assemblies = assembly or [Path("cdk.out")]
     if picture is not None:
         if not HAS_PLOTS:
             raise failed('Charts are an extra: pip install "constructs-optim[plots]"')
         if picture.suffix not in (".svg", ".png") or not picture.absolute().parent.is_dir():
-            raise typer.BadParameter(f"--chart {picture}: it takes a .svg or .png file in a folder that exists")
-    if len({*against}) < len(against):
-        raise typer.BadParameter("--against names a folder twice")
+            raise typer.BadParameter(f"--chart {picture}: use a .svg or .png file in an existing directory")
+    if len({*assemblies}) < len(assemblies):
+        raise typer.BadParameter("a directory is named twice")
     notes: list[str] = []
     recorded = _read(traffic, (input_tokens, output_tokens))
-    with refusals_printed(format):
+    with refusals_printed(as_json=as_json):
         objectives = _objectives(ttft, itl, recorded)
     listed = _prices(prices, offline=offline, profile=profile, region=region, notes=notes)
     known, counts = read_lock(file), _counts(available or [])
     sides = [
         (str(folder), each)
-        for folder in against
+        for folder in assemblies
         for template in read_assembly(folder)
         if is_chosen(template, stack)
         for each in _of_stack(template, recorded, listed, known, notes, counts, start_seconds, endpoint)
     ]
     if not sides:
-        raise failed(" ".join([f"There is no endpoint to simulate in {', '.join(map(str, against))}.", *notes]))
+        raise failed(" ".join([f"No endpoint to simulate in {', '.join(map(str, assemblies))}.", *notes]))
     if unused := counts.keys() - {pool.instance_type for _, each in sides for pool in each.pools}:
-        reason = "no endpoint that is simulated uses it: the types of the pools before it need a count as well"
+        reason = "no simulated endpoint uses it. The types of the pools before it also need a count"
         raise failed(" ".join([f"--available {', '.join(sorted(unused))}: {reason}.", *notes]))
-    replayed = replay(sides, recorded, objectives)
+    with working("Simulating"):
+        replayed = replay(sides, recorded, objectives)
     notes += [note for each in replayed for note in each.notes]
     if recorded.left_out:
-        notes.append(f"{counted(recorded.left_out, 'request')} left out: their tokens are not known.")
+        notes.append(f"Excluded {counted(recorded.left_out, 'request')} whose tokens are unknown.")
     if picture is not None:
         chart(replayed, picture, PLOT_STYLE)
-    if format == "json":
+    if as_json:
         print_json({"requests": len(recorded), "seconds": recorded.duration, "endpoints": replayed, "notes": notes})
         return
     _print(replayed, recorded)
@@ -196,7 +244,7 @@ def _counts(texts: Sequence[str]) -> dict[str, int]:
     for text in texts:
         name, _, count = text.partition("=")
         if not name.startswith("ml.") or _COUNT.fullmatch(count) is None:
-            raise typer.BadParameter(f"--available {text}: it takes a type and a number, as ml.p5.48xlarge=2")
+            raise typer.BadParameter(f"--available {text!r}: use TYPE=COUNT, such as ml.p5.48xlarge=2")
         counts[name] = int(count)
     return counts
 
@@ -213,29 +261,33 @@ def _print(replayed: Sequence[Replayed], traffic: Traffic) -> None:
     mean, most = busiest(traffic)
     given, expected = traffic.lengths
     say(
-        f"{counted(len(traffic), 'request')} in {_time(traffic.duration)}, {brief(mean)} a second and "
-        f"{brief(most)} in the busiest hour, of {given:.0f} input and {expected:.0f} output tokens"
+        f"{counted(len(traffic), 'request')} in {_time(traffic.duration)}: {brief(mean)} per second, {brief(most)} in "
+        f"the busiest hour, {given:.0f} input and {expected:.0f} output tokens on average"
     )
     rows = [
-        ("endpoint", [each.name for each in replayed]),
-        ("instances", [", ".join(each.instance_types) for each in replayed]),
-        ("instance-hours", [_shown(each.instance_hours, ",.1f") for each in replayed]),
-        ("dollars", [_shown(each.dollars, ",.2f") for each in replayed]),
-        ("copies", ["-".join(map(str, dict.fromkeys(each.copies))) for each in replayed]),
-        ("requests failed", [f"{each.failed:,}" for each in replayed]),
-        ("first token mean (ms)", [_shown(each.time_to_first_token, ",.0f") for each in replayed]),
-        ("first token p50 (ms)", [_shown(each.time_to_first_token_p50, ",.0f") for each in replayed]),
-        ("first token p99 (ms)", [_shown(each.time_to_first_token_p99, ",.0f") for each in replayed]),
-        ("next token mean (ms)", [_shown(each.inter_token_latency, ".1f") for each in replayed]),
-        ("next token p50 (ms)", [_shown(each.inter_token_latency_p50, ".1f") for each in replayed]),
-        ("first token late", [_shown(each.missed_first, ".1%") for each in replayed]),
-        ("other tokens late", [_shown(each.missed_between, ".1%") for each in replayed]),
-        ("requests that waited", [_shown(each.waited, ".1%") for each in replayed]),
-        ("their wait (ms)", [_shown(each.wait, ",.0f") for each in replayed]),
+        ("Endpoint", [each.name for each in replayed]),
+        ("Instances", [", ".join(each.instance_types) for each in replayed]),
+        ("Instance-hours", [_shown(each.instance_hours, ",.1f") for each in replayed]),
+        ("US dollars", [_shown(each.dollars, ",.2f") for each in replayed]),
+        ("Copies", ["-".join(map(str, dict.fromkeys(each.copies))) for each in replayed]),
+        ("Failed requests", [f"{each.failed:,}" for each in replayed]),
+        ("TTFT mean (ms)", [_shown(each.time_to_first_token, ",.0f") for each in replayed]),
+        ("TTFT p50 (ms)", [_shown(each.time_to_first_token_p50, ",.0f") for each in replayed]),
+        ("TTFT p99 (ms)", [_shown(each.time_to_first_token_p99, ",.0f") for each in replayed]),
+        ("ITL mean (ms)", [_shown(each.inter_token_latency, ".1f") for each in replayed]),
+        ("ITL p50 (ms)", [_shown(each.inter_token_latency_p50, ".1f") for each in replayed]),
+        ("TTFT missed", [_shown(each.missed_first, ".1%") for each in replayed]),
+        ("ITL missed", [_shown(each.missed_between, ".1%") for each in replayed]),
+        ("Queued requests", [_shown(each.waited, ".1%") for each in replayed]),
+        ("Queue time (ms)", [_shown(each.wait, ",.0f") for each in replayed]),
     ]
-    print_table(["", *(each.source for each in replayed)], [[name, *cells] for name, cells in rows if any(cells)])
+    print_table(
+        ["", *(each.source for each in replayed)],
+        [[name, *cells] for name, cells in rows if any(cells)],
+        long=max(1, len(replayed) - 1),
+    )
     for before, after in _pairs(replayed):
-        say(f"{after.source} instead of {before.source}: {sentence(before, after)}.")
+        say(f"{after.source} compared with {before.source}: {sentence(before, after)}.")
 
 
 def _time(seconds: float) -> str:

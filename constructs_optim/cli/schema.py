@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from .presentation import print_json
+from .presentation import print_json, working
 
 
 def schema_command() -> None:
-    """Print the JSON Schema of files that declare endpoints, for editors."""
+    """Print the JSON Schema of endpoint files, for editors.
+
+    Examples:
+        constructs-optim schema > endpoint.schema.json
+    """
     from constructs_optim.constructs.declared_stack.stack_file import schema
 
-    print_json(schema())
+    with working("Building the schema"):
+        built = schema()
+    print_json(built)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +13,7 @@ from constructs_optim.recipe import RecipeError
 
 from .aws import Account, Profile, Region, failed
 from .endpoint_file import FileArgument, SynthesisError, document_of, region_of, synthesized
-from .presentation import refusals_printed, say
+from .presentation import OUTPUT_PANEL, JsonOption, print_json, refusals_printed, say, working
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.declaration.document import Document
@@ -26,31 +25,45 @@ def synth_command(
     file: FileArgument,
     format: Annotated[
         Literal["cdk", "cloudformation"],
-        typer.Option(help="An assembly of the CDK, or one template that needs no bootstrap.", metavar="FORMAT"),
+        typer.Option(
+            help="cdk for a cloud assembly, or cloudformation for one template that needs no bootstrap.",
+            metavar="FORMAT",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
     ] = "cdk",
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="The folder to write to. Default: cdk.out, or cloudformation.out."),
+        typer.Option(
+            metavar="DIR",
+            help="Directory to write to. Default: cdk.out, or cloudformation.out.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
     ] = None,
     code_bucket: Annotated[
         str | None,
         typer.Option(
             metavar="BUCKET|inline",
-            help="Of a template: the bucket that the handlers' code is uploaded to, in its Region; ${AWS::Region} "
-            "stands for that. Or `inline`, for a template with the code in it. Default: the code is in the folder.",
+            help="For cloudformation: bucket in the template's Region to upload the handlers' code to, in which "
+            "${AWS::Region} stands for the Region; or `inline`, to put the code into the template. Default: write the "
+            "code beside the template.",
+            rich_help_panel=OUTPUT_PANEL,
         ),
     ] = None,
     region: Region = None,
     profile: Profile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write the cloud assembly, or the template, of a file that declares endpoints. Exit status 2 if it is wrong.
+    """Synthesize an endpoint file to a cloud assembly or a template.
 
-    `cdk deploy --app FOLDER` deploys an assembly, and `aws cloudformation deploy` a template.
+    `cdk deploy --app DIR` deploys an assembly, and `aws cloudformation deploy` a template.
+
+    Examples:
+        constructs-optim synth endpoint.yaml
+        constructs-optim synth endpoint.yaml --format cloudformation --code-bucket inline
     """
-    if format == "cdk" and (code_bucket is not None or as_json or profile is not None):
-        raise typer.BadParameter("--code-bucket, --profile and --json are of --format cloudformation")
-    with refusals_printed("table"):
+    if format == "cdk" and (code_bucket is not None or profile is not None):
+        raise typer.BadParameter("--code-bucket and --profile need --format cloudformation")
+    with refusals_printed(as_json=as_json), working("Synthesizing"):
         document = document_of(file)
         region = region_of(document, region)
         if format == "cloudformation":
@@ -62,14 +75,14 @@ def synth_command(
             folder = output or Path(of_cli or "cdk.out")
             written = {"assembly": str(synthesized(document, folder, region, warn=None if of_cli else _warn))}
     if as_json:
-        typer.echo(json.dumps(written))
+        print_json(written)
         return
     for name, path in written.items():
         say(f"{name}: {path}")
 
 
 def _warn(warning: str) -> None:
-    typer.echo(f"warning: {warning}", err=True)
+    say(f"Warning: {warning}", style="yellow", err=True)
 
 
 def _write_template(document: Document, folder: Path, code_bucket: str | None, account: Account) -> dict[str, str]:
@@ -87,7 +100,9 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
         _warn(warning)
     if bucket is not None and made.files:
         if (where := account.region) is None:
-            raise failed("No AWS region is set, and the code bucket has to be in the template's: use --region.")
+            raise failed(
+                "No AWS Region is set, and the code bucket must be in the Region of the template. Use --region."
+            )
         upload(
             lambda region: account.client("s3", region),
             bucket,
@@ -98,7 +113,7 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise failed(f"{folder} cannot be written to: {error.strerror}") from None
+        raise failed(f"Cannot write to {folder}: {error.strerror}") from None
     template = folder / f"{name}.template.json"
     written = {"template": str(template)}
     for each in made.files:

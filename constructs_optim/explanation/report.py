@@ -1,4 +1,4 @@
-"""The report of ``constructs-optim explain --format json``; ``docs/explain.schema.json`` is its JSON schema.
+"""The report of ``constructs-optim explain --json``; ``docs/explain.schema.json`` is its JSON schema.
 
 Money is in US dollars, a month has 730 hours, times are in seconds.
 """

@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,23 +76,27 @@ class Dashboard:
         return [widget["properties"] for widget in self.widgets if widget["type"] == "metric"]
 
 
-def dashboards_of(assembly: Path, *, stack: str | None = None, dashboard: str | None = None) -> list[Dashboard]:
-    """The dashboards of a synthesized app, optionally of one stack or of a logical id with or without its hash."""
+def dashboards_of(
+    assembly: Path, *, stacks: Sequence[str] | None = None, dashboard: str | None = None
+) -> list[Dashboard]:
+    """The dashboards of a synthesized app, optionally of stacks by pattern, or of a logical ID without its hash."""
     paths = sorted(assembly.glob("**/*.template.json")) if assembly.is_dir() else []
     if not paths:
-        raise PreviewError(f"{assembly} has no synthesized templates: run `cdk synth` first, or name its output folder")
+        raise PreviewError(
+            f"{assembly} has no synthesized templates: run `cdk synth` first, or name its output directory"
+        )
     dashboards = [dashboard for path in paths for dashboard in _of_template(path)]
     if not dashboards:
         raise PreviewError(f"the templates of {assembly} have no dashboard ({DASHBOARD})")
     selected = [
         candidate
         for candidate in dashboards
-        if stack in (None, candidate.stack)
+        if (not stacks or any(fnmatchcase(candidate.stack, pattern) for pattern in stacks))
         and dashboard in (None, candidate.logical_id, readable_id(candidate.logical_id))
     ]
     if not selected:
         names = ", ".join(f"{candidate.stack} {candidate.logical_id}" for candidate in dashboards)
-        raise PreviewError(f"there is no such dashboard in {assembly}; there are: {names}")
+        raise PreviewError(f"no such dashboard in {assembly}. Its dashboards: {names}")
     return selected
 
 

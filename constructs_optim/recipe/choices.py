@@ -54,7 +54,7 @@ def command_of(model: Model, objectives: Objectives) -> str:
     """The command that records a choice."""
     options = [f"--input-tokens {objectives.input_tokens} --output-tokens {objectives.output_tokens}"]
     settings = {
-        "rps": plain(objectives.requests_per_second) if objectives.requests_per_second else None,
+        "rate": plain(objectives.requests_per_second) if objectives.requests_per_second else None,
         "ttft": f"{plain(objectives.time_to_first_token)}ms" if objectives.time_to_first_token else None,
         "itl": f"{plain(objectives.inter_token_latency)}ms" if objectives.inter_token_latency else None,
         "max-price": plain(objectives.max_price_per_hour) if objectives.max_price_per_hour else None,

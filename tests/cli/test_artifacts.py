@@ -26,7 +26,7 @@ def run(*arguments: str, answer: str | None = None) -> Result:
 
 
 def data(*arguments: str) -> Any:
-    result = run(*arguments, "--format", "json")
+    result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -113,7 +113,7 @@ def test_damaged_files_are_reported_with_exit_status_1(store: Store) -> None:
     assert result.exit_code == 1
     for line in ("missing: model.safetensors", "extra: payload.pkl", "changed: config.json"):
         assert f"{TWIN[:12]} {line}" in result.stdout
-    found = run("verify", "--store", store.bucket, "--format", "json")
+    found = run("verify", "--store", store.bucket, "--json")
     assert found.exit_code == 1
     (report,) = json.loads(found.stdout)["artifacts"]
     assert [finding["damage"] for finding in report["findings"]] == ["changed", "missing", "extra"]
@@ -160,7 +160,7 @@ def test_prune_asks_for_confirmation_before_it_deletes(store: Store) -> None:
 
 def test_prune_with_json_output_requires_the_yes_option(store: Store) -> None:
     store.made(TWIN, by=owner("Gone"))
-    command = ("prune", "--store", store.bucket, "--older-than", "0s", "--delete", "--format", "json")
+    command = ("prune", "--store", store.bucket, "--older-than", "0s", "--delete", "--json")
     assert run(*command).exit_code == 2
     report = data(*command[:-2], "--yes")
     assert [each["removed"] for each in report["artifacts"]] == [True]

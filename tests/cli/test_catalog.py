@@ -31,7 +31,7 @@ def run(*arguments: str) -> Result:
     ],
 )
 def test_each_part_of_the_catalog_is_listed_as_json(what: str, columns: set[str]) -> None:
-    result = run(what, "--format", "json")
+    result = run(what, "--json")
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     assert len(rows) > 5
@@ -45,7 +45,7 @@ def test_each_part_of_the_catalog_fits_the_terminal_without_broken_words(
 ) -> None:
     columns = {"models": "model_id", "instances": "name", "images": "tag", "metrics": "title", "rules": "link"}
     words = {
-        word for row in json.loads(run(what, "--format", "json").stdout) for word in str(row[columns[what]]).split()
+        word for row in json.loads(run(what, "--json").stdout) for word in str(row[columns[what]]).split()
     }
     monkeypatch.setenv("COLUMNS", str(width))
     result = run(what)
@@ -56,11 +56,11 @@ def test_each_part_of_the_catalog_fits_the_terminal_without_broken_words(
 
 
 def test_models_are_filtered_by_family_and_supported_technique() -> None:
-    rows = json.loads(run("models", "--family", "llama", "--supports", "eagle", "--format", "json").stdout)
+    rows = json.loads(run("models", "--family", "llama", "--supports", "eagle", "--json").stdout)
     assert rows
     assert all(row["family"] == "LLaMA" and "eagle" in row["supports"] for row in rows)
     assert "meta-textgeneration-llama-3-70b-instruct" in {row["model_id"] for row in rows}
-    types = json.loads(run("instances", "--family", "g6", "--format", "json").stdout)
+    types = json.loads(run("instances", "--family", "g6", "--json").stdout)
     assert {row["family"] for row in types} == {"g6"}
 
 

@@ -35,7 +35,7 @@ def test_an_endpoint_is_stopped_shown_and_started(served: Served) -> None:
     assert "Its instances keep running" not in stopped.stdout
     component = f"{served.name}-llama"
     assert served.copies(component) == 0
-    shown = json.loads(run("show", served.name, "--format", "json").stdout)
+    shown = json.loads(run("show", served.name, "--json").stdout)
     assert shown["stopped"] is True
     assert shown["components"][0]["scaling"]["suspended"] is True
     again = run("stop", served.name)

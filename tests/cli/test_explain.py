@@ -30,7 +30,7 @@ def explained(*arguments: object) -> Result:
 
 
 def reported(*arguments: object) -> Report:
-    result = explained(*arguments, "--format", "json")
+    result = explained(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return Report.model_validate_json(result.stdout)
 
@@ -73,13 +73,13 @@ def test_a_change_is_explained_as_text_without_calling_aws(
 
 
 def test_markdown_starts_with_the_marker_of_the_workflow_comment(before: Path, after: Path) -> None:
-    result = explained(after, "--against", before, "--format", "markdown")
+    result = explained(after, "--against", before, "--markdown")
     assert result.stdout.startswith("<!-- constructs-optim explain -->\n## What this deployment does\n")
     assert "\n  + Allow s3:* on *\n" in result.stdout
 
 
 def test_json_output_is_only_the_report(before: Path, after: Path, prices: Path) -> None:
-    result = explained(after, "--against", before, "--prices", prices, "--format", "json")
+    result = explained(after, "--against", before, "--prices", prices, "--json")
     report = Report.model_validate_json(result.stdout)
     assert report.endpoints[0].monthly_cost is not None
     assert report.endpoints[0].monthly_cost.most == 20702.8
@@ -102,7 +102,7 @@ def test_an_update_that_aws_refuses_is_listed_first_and_always_fails(before: Pat
     changed = chat(Target=scaled(1, 2))
     changed["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.12xlarge"
     after = written(tmp_path / "after", stack(changed))
-    for arguments in ((), ("--fail-on", "interruption"), ("--format", "json"), ("--format", "markdown")):
+    for arguments in ((), ("--fail-on", "interruption"), ("--json"), ("--markdown")):
         assert explained(after, "--against", before, *arguments).exit_code == 1
     result = explained(after, "--against", before)
     assert result.stdout.startswith("SageMaker refuses the update of Endpoint: ")

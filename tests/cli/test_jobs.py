@@ -44,7 +44,7 @@ def run(*arguments: str, answer: str | None = None) -> Result:
 
 
 def listed(*arguments: str) -> dict[str, dict[str, Any]]:
-    result = run("list", "--format", "json", *arguments)
+    result = run("list", "--json", *arguments)
     assert result.exit_code == 0, result.output
     return {job["name"]: job for job in json.loads(result.stdout)}
 

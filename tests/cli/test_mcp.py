@@ -56,7 +56,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
 def printed(agent: Agent, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Any:
     """What a command prints as JSON in the folder of the server."""
     monkeypatch.chdir(agent.folder)
-    result = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    result = CliRunner().invoke(app, [*arguments, "--json"])
     assert result.exit_code in (0, 2), result.output
     return json.loads(result.stdout)
 
@@ -114,7 +114,7 @@ def test_a_recommendation_is_what_the_command_prints(agent: Agent, monkeypatch: 
     result = agent.call("recommend", **arguments, left_out=True, limit=10)
     assert result.structured_content == printed(
         agent, monkeypatch, "recommend", "Qwen/Qwen3-32B", "--offline", "--input-tokens", "1000", "--output-tokens",
-        "300", "--rps", "4", "--ttft", "2s", "--instance-type", types[0], "--instance-type", types[1],
+        "300", "--rate", "4", "--ttft", "2s", "--instance-type", types[0], "--instance-type", types[1],
     )  # fmt: skip
     shorter = agent.call("recommend", **arguments, limit=1).structured_content or {}
     assert (len(shorter["candidates"]), shorter["left_out"]) == (1, [])

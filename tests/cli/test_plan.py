@@ -21,13 +21,13 @@ def run(*arguments: str) -> Result:
 
 
 def planned(*arguments: str) -> dict[str, Any]:
-    result = run(*arguments, "--format", "json")
+    result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def refused(*arguments: str) -> list[dict[str, Any]]:
-    result = run(*arguments, "--format", "json")
+    result = run(*arguments, "--json")
     assert result.exit_code == 2, result.output
     return json.loads(result.stdout)["violations"]
 

@@ -41,7 +41,7 @@ def test_every_finding_has_what_to_do_and_a_problem_is_status_1(store: Store, tm
 
 def test_json_has_the_findings_of_each_stack(store: Store, tmp_path: Path) -> None:
     folder = written(tmp_path, stack(LOOKS), stack({"Preflight": resource(PREFLIGHT)}, path="Sound"))
-    result = preflight(folder, "--format", "json")
+    result = preflight(folder, "--json")
     assert result.exit_code == 1, result.output
     first, second = json.loads(result.stdout)
     assert first["problems"] == [

@@ -33,7 +33,7 @@ G5, P4D, P5 = "ml.g5.48xlarge", "ml.p4d.24xlarge", "ml.p5.48xlarge"
 TYPES = ("--instance-type", G5, "--instance-type", P4D)
 LENGTHS = ("--input-tokens", "1000", "--output-tokens", "300")
 # All of it is met by far.
-CHAT = (*LENGTHS, "--rps", "4", "--ttft", "5s", "--itl", "100ms")
+CHAT = (*LENGTHS, "--rate", "4", "--ttft", "5s", "--itl", "100ms")
 QWEN = ("Qwen/Qwen3-32B", "--offline", "--instance-type", P5, "--instance-type", "ml.g6e.12xlarge")
 
 
@@ -64,7 +64,7 @@ def run(*arguments: str) -> Result:
 
 
 def recommended(*arguments: str, model: str = MODEL) -> dict[str, Any]:
-    result = run(model, "--format", "json", *arguments)
+    result = run(model, "--json", *arguments)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -127,13 +127,13 @@ def test_the_suggested_plan_command_plans_the_first_one(store: Store) -> None:
     found, shown = recommended(*TYPES, *CHAT), run(MODEL, *TYPES, *CHAT).stdout
     (line,) = [line for line in shown.splitlines() if line.startswith("Plan the first one: ")]
     _, *arguments = shlex.split(line.removeprefix("Plan the first one: "))
-    planned = CliRunner().invoke(app, [*arguments, "--accept-eula", "--format", "json"])
+    planned = CliRunner().invoke(app, [*arguments, "--accept-eula", "--json"])
     assert planned.exit_code == 0, planned.output
     assert json.loads(planned.stdout)["artifact_key"] == found["candidates"][0]["artifact_key"]
 
 
 @pytest.mark.parametrize("columns", [120, 160])
-@pytest.mark.parametrize("rate", [("--rps", "40"), ()], ids=["with a rate", "without"])
+@pytest.mark.parametrize("rate", [("--rate", "40"), ()], ids=["with a rate", "without"])
 def test_at_120_columns_each_recipe_has_a_line_and_common_facts_appear_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch, columns: int, rate: tuple[str, ...]
 ) -> None:
@@ -230,7 +230,7 @@ def test_without_update_the_lock_file_stays(folder: Path) -> None:
 def test_other_entries_of_the_lock_file_stay(folder: Path) -> None:
     Lock(jobs={"awq": "image:1"}).write(folder / LOCK_FILE)
     assert run(*QWEN, *CHAT, "--update").exit_code == 0
-    assert run(*QWEN, *LENGTHS, "--rps", "8", "--update").exit_code == 0
+    assert run(*QWEN, *LENGTHS, "--rate", "8", "--update").exit_code == 0
     recorded = Lock.read(folder / LOCK_FILE)
     assert recorded.jobs == {"awq": "image:1"}
     assert len(recorded.choices) == 2
@@ -297,7 +297,7 @@ def test_several_instance_types_are_recorded_in_the_order_of_the_ranking(folder:
 def test_another_instance_type_is_recorded_only_where_as_many_of_it_do(folder: Path) -> None:
     """One p5.48xlarge does what takes several g6e.12xlarge, which cannot take its place."""
     known = prices_of(folder, p5_48xlarge=6, g6e_12xlarge=13)
-    rate = ("--rps", "40", *LENGTHS)
+    rate = ("--rate", "40", *LENGTHS)
     result = run(*QWEN, *rate, *known, "--update", "--pools", "2")
     assert result.exit_code == 0, result.output
     (choice,) = Lock.read(folder / LOCK_FILE).choices.values()
@@ -306,14 +306,14 @@ def test_another_instance_type_is_recorded_only_where_as_many_of_it_do(folder: P
 
 
 def test_json_has_what_was_recorded(folder: Path) -> None:
-    result = run(*QWEN, *CHAT, "--update", "--format", "json")
+    result = run(*QWEN, *CHAT, "--update", "--json")
     assert result.exit_code == 0, result.output
     recorded = json.loads(result.stdout)["recorded"]
     assert recorded[0].startswith(f"{LOCK_FILE} has the choice for Qwen/Qwen3-32B for 4 requests/s")
 
 
 def test_recipes_whose_context_is_too_short_for_the_requests_are_left_out(folder: Path) -> None:
-    long = ("--input-tokens", "20000", "--output-tokens", "500", "--rps", "0.001", "--quality", "lossless")
+    long = ("--input-tokens", "20000", "--output-tokens", "500", "--rate", "0.001", "--quality", "lossless")
     found = recommended(*long, "--offline", "--instance-type", "ml.p5.4xlarge", "--limit", "100", model=QWEN[0])
     left_out = [each for each in found["left_out"] if each["rule"] == "OPT231"]
     assert any("a request has 20500 tokens, and its context has" in each["reason"] for each in left_out)
@@ -322,7 +322,7 @@ def test_recipes_whose_context_is_too_short_for_the_requests_are_left_out(folder
 
 
 def test_what_misses_the_objectives_is_ranked_by_how_far(folder: Path) -> None:
-    result = run(*QWEN[:1], *LENGTHS, "--itl", "2ms", "--offline", "--quality", "lossless", "--format", "json")
+    result = run(*QWEN[:1], *LENGTHS, "--itl", "2ms", "--offline", "--quality", "lossless", "--json")
     found = json.loads(result.stdout)["candidates"]
     missed = [float(each["missed"][0].split(" ms")[0].rpartition(" ")[2].replace(",", "")) for each in found]
     assert missed == sorted(missed)
@@ -353,13 +353,13 @@ def test_where_nothing_meets_the_nearest_are_listed_with_what_to_give_up(folder:
     assert len(rows(result)) > 1
     assert re.search(r"^1[\d, ]*: inter-token latency: [\d,]+ ms instead of 3$", result.stdout, re.MULTILINE)
     assert not (folder / LOCK_FILE).exists()
-    found = json.loads(run(*arguments, "--format", "json").stdout)
+    found = json.loads(run(*arguments, "--json").stdout)
     assert not any(each["meets"] for each in found["candidates"])
     assert all(each["missed"] for each in found["candidates"])
 
 
 def test_what_is_impossible_is_refused_with_what_is_possible() -> None:
-    result = run(*QWEN, *LENGTHS, "--itl", "0.01ms", "--format", "json")
+    result = run(*QWEN, *LENGTHS, "--itl", "0.01ms", "--json")
     assert result.exit_code == 2
     (violation,) = json.loads(result.stdout)["violations"]
     assert violation["rule"] == "OPT233"
@@ -367,7 +367,7 @@ def test_what_is_impossible_is_refused_with_what_is_possible() -> None:
 
 
 def test_all_wrong_objectives_are_refused_at_once() -> None:
-    result = run(*QWEN, "--ttft", "fast", "--rps", "-1", "--confidence", "2", "--format", "json")
+    result = run(*QWEN, "--ttft", "fast", "--rate", "-1", "--confidence", "2", "--json")
     assert result.exit_code == 2
     violations = json.loads(result.stdout)["violations"]
     assert {each["rule"] for each in violations} == {"OPT230"}
@@ -428,7 +428,7 @@ def test_offline_calls_no_aws_api_and_accepts_a_price_file(folder: Path, monkeyp
         (("--offline", "--discount", "1.5"), "discount is 1.5"),
         (("--offline", "--quality", "best"), "near-lossless"),
         (("--offline", "--pools", "6"), "less than or equal to 5"),
-        (("--offline", "--rps", "many"), "valid number"),
+        (("--offline", "--rate", "many"), "valid number"),
         (("--offline", "--goal", "cost"), "--goal"),
     ],
 )
@@ -466,7 +466,7 @@ def test_denied_prices_or_hub_documents_are_noted_and_the_rest_is_listed(store: 
 
 
 def test_an_unknown_model_or_version_is_refused_with_a_suggestion(store: Store) -> None:
-    result = run("meta-textgeneration-lama-3-70b", "--format", "json")
+    result = run("meta-textgeneration-lama-3-70b", "--json")
     assert result.exit_code == 2
     (violation,) = json.loads(result.stdout)["violations"]
     assert violation["rule"] == "OPT002"
@@ -478,7 +478,7 @@ def test_an_unknown_model_or_version_is_refused_with_a_suggestion(store: Store) 
 
 def test_models_of_hugging_face_are_ranked_before_their_commit_is_fixed() -> None:
     arguments = ("Qwen/Qwen3-32B", "--offline", "--instance-type", "ml.g6e.12xlarge", "--quality", "any", *LENGTHS)
-    result = run(*arguments, "--format", "json", "--limit", "100")
+    result = run(*arguments, "--json", "--limit", "100")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     copies = {job for each in found["candidates"] for job in each["jobs"] if job.startswith("copy-qwen")}

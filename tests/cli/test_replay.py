@@ -88,7 +88,7 @@ def test_two_declarations_are_compared_in_dollars_latencies_and_capacity(apps: t
     assert [dollar[:4] for dollar in re.findall(r"(?<= )\d+\.\d+", dollars)] == ["20.0", "12.5"]
     assert any(line.startswith("first token late") and line.split()[-1] == "100.0%" for line in lines)
     assert f"{proposed} instead of {deployed}: Chat/Qwen: $12.5 instead of $20, 1.25 instance-hours" in result.stdout
-    given = (*given, "--against", deployed, "--format", "json")
+    given = (*given, "--against", deployed, "--json")
     document = json.loads(replayed(*given).stdout)
     assert (document["requests"], document["seconds"]) == (901, 3600)
     (endpoint,) = document["endpoints"]
@@ -230,7 +230,7 @@ def pooled_app(apps: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 
 
 def test_instances_that_are_short_are_of_the_next_pool(pooled_app: Path, folder: Path) -> None:
-    given = ("--traffic", folder / "hour.csv", "--against", pooled_app, "--offline", "--format", "json")
+    given = ("--traffic", folder / "hour.csv", "--against", pooled_app, "--offline", "--json")
     first = replayed(*given)
     assert first.exit_code == 0, first.output
     found = json.loads(first.stdout)

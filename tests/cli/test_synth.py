@@ -239,7 +239,7 @@ def test_the_schema_is_that_of_the_documentation() -> None:
 
 
 def test_a_plan_of_a_file_has_each_endpoint_and_pool() -> None:
-    result = run("plan", str(EXAMPLES / "production.yaml"), "--format", "json")
+    result = run("plan", str(EXAMPLES / "production.yaml"), "--json")
     assert result.exit_code == 0, result.output
     plans = json.loads(result.stdout)
     assert {name: list(of_one) for name, of_one in plans.items()} == {
@@ -285,13 +285,13 @@ def test_a_choice_is_recorded_for_the_objectives_of_a_file(folder: Path) -> None
     assert "Chat:" in result.stdout
     assert len(Lock.read(folder / LOCK_FILE).choices) == 1
     assert run("synth", str(objectives)).exit_code == 0
-    report = json.loads(run("recommend", str(objectives), *offline, "--format", "json").stdout)
+    report = json.loads(run("recommend", str(objectives), *offline, "--json").stdout)
     assert report["Chat"]["objectives"]["time_to_first_token"] == 2000
 
 
 def test_a_choice_is_for_the_region_of_the_file(folder: Path) -> None:
     (folder / "endpoint.yaml").write_text("region: eu-west-1\n" + (EXAMPLES / "objectives.yaml").read_text())
-    report = json.loads(run("recommend", "endpoint.yaml", "--offline", "--format", "json").stdout)
+    report = json.loads(run("recommend", "endpoint.yaml", "--offline", "--json").stdout)
     assert report["Chat"]["region"] == "eu-west-1"
     assert "is for eu-west-1" in run("recommend", "endpoint.yaml", "--offline", "--region", "us-west-2").stderr
 

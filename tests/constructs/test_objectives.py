@@ -172,7 +172,7 @@ def test_synthesis_never_chooses_by_itself() -> None:
     (violation,) = refused.value.violations
     assert violation.rule == "OPT235"
     assert violation.suggestion == (
-        "constructs-optim recommend Qwen/Qwen3-32B --input-tokens 1000 --output-tokens 300 --rps 12 --ttft 1000ms "
+        "constructs-optim recommend Qwen/Qwen3-32B --input-tokens 1000 --output-tokens 300 --rate 12 --ttft 1000ms "
         "--itl 40ms --update"
     )
     record(choice())

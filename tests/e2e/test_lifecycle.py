@@ -91,7 +91,7 @@ def test_a_change_is_explained_against_the_deployed_stack(
     (assembly,) = set(chat.output.iterdir()) - there
     for name, value in cloud.environment().items():
         monkeypatch.setenv(name, value)
-    asked = ["--against", "deployed", "--store", "deployed", "--prices", "aws", "--format", "json"]
+    asked = ["--against", "deployed", "--store", "deployed", "--prices", "aws", "--json"]
     result = CliRunner().invoke(app, ["explain", str(assembly), *asked])
     assert result.exit_code == 0, result.output
     (endpoint,) = Report.model_validate_json(result.stdout).endpoints

@@ -88,7 +88,7 @@ def test_the_command_line_tells_the_same_before_the_deployment(cloud: LocalCloud
     assert [call for call in cloud.calls()[before:] if call["operation"].startswith(changes)] == []
 
     as_json = subprocess.run(
-        [*command, "--format", "json"], env=cloud.child_environment(), capture_output=True, text=True, check=False
+        [*command, "--json"], env=cloud.child_environment(), capture_output=True, text=True, check=False
     )
     (told,) = json.loads(as_json.stdout)
     assert sorted(problem["check"] for problem in told["problems"]) == ["image", "model", "model", "quota", "role"]

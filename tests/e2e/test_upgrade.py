@@ -58,7 +58,7 @@ def test_a_stack_of_the_release_is_updated_listed_and_deleted(
 
     for name, value in cloud.environment().items():
         monkeypatch.setenv(name, value)
-    listed = CliRunner().invoke(app, ["artifacts", "list", "--store", BUCKET, "--format", "json"])
+    listed = CliRunner().invoke(app, ["artifacts", "list", "--store", BUCKET, "--json"])
     assert listed.exit_code == 0, listed.output
     (artifact,) = json.loads(listed.stdout)["artifacts"]
     assert (artifact["artifact_key"], artifact["state"]) == (stack.artifact_key, "ready")

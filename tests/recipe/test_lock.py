@@ -382,7 +382,7 @@ def test_the_plan_command_uses_the_lock_file_of_the_app(tmp_path: Path, monkeypa
         "--technique",
         "quantization=awq",
     ]
-    result = CliRunner().invoke(app, ["plan", *arguments, "--instance-type", "ml.g5.12xlarge", "--format", "json"])
+    result = CliRunner().invoke(app, ["plan", *arguments, "--instance-type", "ml.g5.12xlarge", "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["container"]["image"].endswith(OLDER)
 

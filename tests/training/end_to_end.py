@@ -87,7 +87,7 @@ def test_medusa_verify_prints_its_result_as_text_and_json(trained: Trained, corp
     assert result.exit_code == 0, result.output
     assert "100.00% of 5 outputs" in result.stdout
     assert "times as fast" in result.stdout
-    result = CliRunner().invoke(app, [*arguments, "--limit", "5", "--format", "json"])
+    result = CliRunner().invoke(app, [*arguments, "--limit", "5", "--json"])
     found = json.loads(result.stdout)
     assert found["identical"] == 1
     assert found["tokens_per_pass"] > 1.5

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from ..aws import Account, Profile, Region, failed
-from ..presentation import say
+from ..presentation import OUTPUT_PANEL, JsonOption, print_json, say, working
 from .adopter import Adopter, Adoption, AdoptionError
 
 _APP, _MAPPING, _CDK = "app.py", "import.json", "cdk.json"
@@ -25,36 +25,47 @@ _SYNTHESIS_SECONDS = 300
 
 
 def adopt_command(
-    endpoint: Annotated[str, typer.Argument(help="The endpoint's name.")],
+    endpoint: Annotated[str, typer.Argument(help="Name of the endpoint.")],
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder that is written to; the endpoint's name by default.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Directory to write to. Default: the endpoint's name.", rich_help_panel=OUTPUT_PANEL
+        ),
     ] = None,
-    stack: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The stack's name; by default made from the endpoint's.")
+    stack_name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the stack. Default: the endpoint's, in camel case.")
     ] = None,
-    revision: Annotated[
-        str | None, typer.Option(metavar="COMMIT", help="The commit of a model that is downloaded from Hugging Face.")
+    model_version: Annotated[
+        str | None,
+        typer.Option(metavar="COMMIT", help="Commit of a model that the container downloads from Hugging Face."),
     ] = None,
     region: Region = None,
     profile: Profile = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write the declaration of an existing endpoint, and the mapping that `cdk import` imports it with.
+    """Declare an existing endpoint, for `cdk import` to import it.
 
-    Changes nothing in the account. Exit status 2, and no file, for an endpoint that cannot be declared.
+    Writes an app and a resource mapping. Changes nothing in the account. Exits with status 2 and writes no file if
+    the endpoint cannot be declared.
+
+    Examples:
+        constructs-optim adopt chat-prod --output chat
     """
     folder = output or Path(endpoint)
     if existing := [name for name in (_APP, _MAPPING, _CDK) if (folder / name).exists()]:
-        raise failed(f"{folder} has {' and '.join(existing)} already: choose another folder with --output.")
+        raise failed(f"{folder} already contains {' and '.join(existing)}. Choose another directory with --output.")
     account = Account(profile, region)
     adopter = Adopter(
-        account.sagemaker(), account.client("application-autoscaling"), account.client("ec2"), revision=revision
+        account.sagemaker(), account.client("application-autoscaling"), account.client("ec2"), revision=model_version
     )
     try:
-        adoption = adopter.adopt(endpoint, stack_name=stack)
+        with working(f"Describing {endpoint}"):
+            adoption = adopter.adopt(endpoint, stack_name=stack_name)
     except AdoptionError as error:
         raise failed(str(error)) from None
     with tempfile.TemporaryDirectory() as scratch:
-        template = _synthesized(adoption, Path(scratch))
+        with working("Synthesizing the declaration"):
+            template = _synthesized(adoption, Path(scratch))
         logical_ids = _logical_ids(adoption, template)
         _check_importable(account.client("cloudformation"), template, list(logical_ids.values()))
         mapping = {logical_ids[path]: identifier for path, identifier in adoption.identifiers.items()}
@@ -62,6 +73,10 @@ def adopt_command(
         folder.mkdir(parents=True, exist_ok=True)
         for name in (_APP, _MAPPING, _CDK):
             shutil.copyfile(Path(scratch) / name, folder / name)
+    if as_json:
+        files = [str(folder / name) for name in (_APP, _MAPPING, _CDK)]
+        print_json({"files": files, "imports": mapping, "changes": adoption.changes})
+        return
     for line in _report(adoption, template, mapping, folder):
         say(line)
 
@@ -83,7 +98,7 @@ def _synthesized(adoption: Adoption, folder: Path) -> dict[str, Any]:
         check=False,
     )
     if process.returncode != 0:
-        raise failed(f"The declaration does not synthesize, and nothing was written: {_message(process.stderr)}")
+        raise failed(f"The declaration does not synthesize, so no file was written: {_message(process.stderr)}")
     (template,) = (folder / "cdk.out").glob("*.template.json")
     return json.loads(template.read_text(encoding="utf-8"))
 
@@ -112,17 +127,17 @@ def _check_importable(cloudformation: Any, template: Mapping[str, Any], logical_
     importable = {each["ResourceType"] for each in summary.get("ResourceIdentifierSummaries", [])}
     if missing := sorted({resource["Type"] for resource in resources.values()} - importable):
         raise failed(
-            f"CloudFormation does not import {' and '.join(missing)} in this region (GetTemplateSummary), and nothing "
-            "was written. Refer to the endpoint with OptimizedEndpoint.from_endpoint_name(...), or deploy another one "
-            "beside it and move its callers."
+            f"CloudFormation does not import {' and '.join(missing)} in this Region (GetTemplateSummary), so no file "
+            "was written. Refer to the endpoint with OptimizedEndpoint.from_endpoint_name(...), or deploy another "
+            "endpoint and move the callers."
         )
 
 
 def _report(adoption: Adoption, template: Mapping[str, Any], mapping: Mapping[str, Any], folder: Path) -> Iterator[str]:
-    yield f"{folder / _APP} declares the endpoint, and {folder / _MAPPING} says what is imported:"
+    yield f"{folder / _APP} declares the endpoint. {folder / _MAPPING} lists the resources to import:"
     for path, identifier in adoption.identifiers.items():
         yield f"  {adoption.types[path]}  {' '.join(identifier.values())}"
-    yield "The import changes nothing. The deployment after it adds, and changes none of the above:"
+    yield "The import changes nothing. The next deployment adds these resources, and changes none of those above:"
     added = Counter(
         resource["Type"]
         for logical_id, resource in template["Resources"].items()
@@ -131,10 +146,12 @@ def _report(adoption: Adoption, template: Mapping[str, Any], mapping: Mapping[st
     for type_name, count in sorted(added.items()):
         yield f"  {type_name}  {count}"
     yield (
-        "When existing_configuration= (and existing_model=) is removed, the next deployment moves the endpoint over as "
-        "its update policy says:"
+        "When you remove existing_configuration= (and existing_model=), the next deployment updates the endpoint by "
+        "its update policy:"
     )
-    for change in adoption.changes or ["To the declared model and configuration, with the same image and environment."]:
+    for change in adoption.changes or [
+        "The declared model and configuration replace the existing ones, with the same image and environment."
+    ]:
         yield f"  {change}"
     yield "Next:"
     yield f"  cd {folder}"

@@ -46,7 +46,7 @@ class AdoptionError(Exception):
         """Store the problems, one sentence each."""
         self.problems = list(problems)
         super().__init__(
-            f"{endpoint} cannot be adopted, and nothing was written:\n"
+            f"{endpoint} cannot be adopted, so no file was written:\n"
             + "\n".join(f"- {each}" for each in self.problems)
         )
 
@@ -126,11 +126,12 @@ class Adopter:
         variants = configuration["ProductionVariants"]
         if len(variants) > 1:
             self._problems.append(
-                f"it has {len(variants)} production variants, and an OptimizedEndpoint has one: move traffic to one"
+                f"it has {len(variants)} production variants, but an OptimizedEndpoint has one: move traffic "
+                "to one of them"
             )
         for member, meaning in (
             ("ShadowProductionVariants", "shadow variants: end the shadow test"),
-            ("ExplainerConfig", "an explainer, which is for models that are no LLMs"),
+            ("ExplainerConfig", "an explainer, which LLMs do not use"),
         ):
             if configuration.get(member):
                 self._problems.append(f"it has {meaning}")
@@ -188,16 +189,16 @@ class Adopter:
         """The arguments ``model``, ``server`` and ``environment``."""
         container = described.get("PrimaryContainer") or {}
         if not container:
-            self._problems.append(f"{label} is a pipeline of containers, and an LLM has one")
+            self._problems.append(f"{label} is a pipeline of containers, but an LLM has one container")
             return {}
         for member, meaning in (
             (
                 "ModelPackageName",
-                "is of a model package: a RecommendedEndpoint(...) serves one, and does not import it",
+                "uses a model package: RecommendedEndpoint(...) serves one, but cannot import it",
             ),
             (
                 "AdditionalModelDataSources",
-                "has files beside the model's, such as a draft: declare it by hand",
+                "has additional files, such as a draft model: declare it by hand",
             ),
             ("MultiModelConfig", "is multi-model"),
         ):
@@ -214,10 +215,12 @@ class Adopter:
         self._declared.imports("constructs_optim", "Model")
         for name in [name for name in environment if _SECRET.search(name)]:
             del environment[name]
-            self._adoption.changes.append(f"{label}: {name} is left out, as a template may have no secret.")
+            self._adoption.changes.append(f"{label}: {name} is left out, because a template must not contain a secret.")
         if model.kind == "hub":
             environment = {}
-            self._adoption.changes.append(f"{label}: environment and image are those of JumpStart's document.")
+            self._adoption.changes.append(
+                f"{label}: the environment and the image become those of JumpStart's document."
+            )
         planned = self._planned(label, model, instance_type, server, environment)
         if planned is None:
             return {}
@@ -236,7 +239,7 @@ class Adopter:
             if container.get("Environment", {}).get(name) != value:
                 self._adoption.changes.append(f"{label}: the container's environment gets {name}={value}.")
         for job in result.jobs:
-            self._adoption.changes.append(f"{label}: the first deployment runs a job that makes {job.name}.")
+            self._adoption.changes.append(f"{label}: the first deployment runs the job {job.name}.")
         return arguments
 
     def _server(self, label: str, image: str) -> ServerSettings | None:
@@ -244,7 +247,7 @@ class Adopter:
         row = images.uncatalogued(f"{name['repository']}:{name['tag']}") if name is not None else None
         if row is None or row.server is None:
             known = "vllm, sglang, djl-inference or huggingface-pytorch-tgi-inference, with a tag"
-            self._problems.append(f"{label} has the image {image}, and the library serves with AWS's {known}")
+            self._problems.append(f"{label} uses the image {image}, but the library serves with AWS's {known}")
             return None
         tag = row.tag if images.find(row.name) is not None else None
         return by_name()[row.server](container_version=tag)
@@ -263,26 +266,27 @@ class Adopter:
         if source:
             if source.get("CompressionType") != "None" or source.get("S3DataType") != "S3Prefix":
                 self._problems.append(
-                    f"{label} is an archive ({source['S3Uri']}): extract it below a prefix, as servers load files"
+                    f"{label} is an archive ({source['S3Uri']}): extract it below a prefix, because servers load files"
                 )
                 return None
             return Model.s3(source["S3Uri"], accept_eula=accepted)
         if container.get("ModelDataUrl"):
             self._problems.append(
-                f"{label} is an archive ({container['ModelDataUrl']}): extract it below a prefix, as servers load files"
+                f"{label} is an archive ({container['ModelDataUrl']}): extract it below a prefix, because servers "
+                "load files"
             )
             return None
         names = [name for name in named if not name.startswith("/")]
         if not names:
-            self._problems.append(f"{label} has neither model data nor a variable that names a model")
+            self._problems.append(f"{label} has no model data and no variable that names a model")
             return None
         if names[0].startswith("s3://"):
             return Model.s3(names[0])
         revision = self._revision or next(iter(revisions), None)
         if revision is None or not re.fullmatch("[0-9a-f]{40}", revision):
             self._problems.append(
-                f"{label} downloads {names[0]} from Hugging Face whenever an instance starts, at no fixed commit: "
-                "name the commit that it shall have with --revision"
+                f"{label} downloads {names[0]} from Hugging Face at no fixed commit whenever an instance starts: name "
+                "a commit with --model-version"
             )
             return None
         return Model.huggingface(names[0], revision=revision)
@@ -350,7 +354,7 @@ class Adopter:
 
     def _key(self, id: str, key: str) -> Call | None:
         if not key.startswith("arn:"):
-            self._problems.append(f"the KMS key {key} is named without its ARN, and a declaration needs that")
+            self._problems.append(f"it names the KMS key {key} without its ARN, which a declaration needs")
             return None
         self._declared.imports("aws_cdk", "aws_kms as kms")
         return Call("kms.Key.from_key_arn", Code("stack"), id, key)
@@ -358,7 +362,7 @@ class Adopter:
     def _location(self, id: str, uri: str) -> dict[str, Any]:
         bucket, _, prefix = uri.removeprefix("s3://").partition("/")
         if not prefix.strip("/"):
-            self._problems.append(f"{uri} is a whole bucket, and the library writes below a prefix")
+            self._problems.append(f"{uri} is a whole bucket, but the library writes below a prefix")
         self._declared.imports("aws_cdk", "aws_s3 as s3")
         return {
             "bucket": Call("s3.Bucket.from_bucket_name", Code("stack"), id, bucket),
@@ -394,7 +398,9 @@ class Adopter:
             options["encryption_key"] = self._key("ResponseKey", output["KmsKeyId"])
         failures = f"{output['S3OutputPath'].rstrip('/')}-failures"
         if output.get("S3FailurePath", failures).rstrip("/") != failures:
-            self._adoption.changes.append(f"Failures are written below {failures}, not {output['S3FailurePath']}.")
+            self._adoption.changes.append(
+                f"SageMaker writes failures below {failures}, not below {output['S3FailurePath']}."
+            )
         self._declared.imports("constructs_optim", "AsyncInference")
         return Call("AsyncInference", **options)
 
@@ -404,13 +410,13 @@ class Adopter:
         isolated = {bool(model.get("EnableNetworkIsolation")) for model in models}
         found: dict[str, Any] = {}
         if len(roles) > 1:
-            self._problems.append(f"its models run as {len(roles)} roles, and those of an OptimizedEndpoint as one")
+            self._problems.append(f"its models use {len(roles)} roles, but those of an OptimizedEndpoint use one")
         elif roles:
             self._declared.imports("aws_cdk", "aws_iam as iam")
             found["role"] = Call("iam.Role.from_role_arn", Code("stack"), "Role", str(next(iter(roles))), mutable=False)
         options: dict[str, Any] = {}
         if any(network != networks[0] for network in networks):
-            self._problems.append("its models are in different VPCs, and those of an OptimizedEndpoint in one")
+            self._problems.append("its models are in different VPCs, but those of an OptimizedEndpoint are in one")
         elif networks and networks[0]:
             options |= self._network(networks[0])
         if False in isolated:
@@ -450,13 +456,17 @@ class Adopter:
             specification = component.get("Specification") or {}
             label = f"the inference component {name}"
             if name != name.lower():
-                self._problems.append(f"{label} has capitals in its name, and references go by its ARN, which has none")
+                self._problems.append(f"{label} has capitals in its name, but references use its ARN, which has none")
             if component["InferenceComponentStatus"] != "InService":
                 self._problems.append(f"the status of {label} is {component['InferenceComponentStatus']}")
             if specification.get("BaseInferenceComponentName"):
-                self._problems.append(f"{label} is an adapter: delete it, and add it with add_adapter(...) afterwards")
+                self._problems.append(
+                    f"{label} is an adapter: delete it, and add it with add_adapter(...) after the adoption"
+                )
             elif not specification.get("ModelName"):
-                self._problems.append(f"{label} has no SageMaker model, but a container or several specifications")
+                self._problems.append(
+                    f"{label} has a container or several specifications in place of a SageMaker model"
+                )
             else:
                 described.append(component)
         return described
@@ -467,7 +477,9 @@ class Adopter:
         construct_id = camel_case(name)
         accelerators = requirements.get("NumberOfAcceleratorDevicesRequired")
         if accelerators is None or accelerators != int(accelerators):
-            self._problems.append(f"the inference component {name} takes {accelerators} accelerators, not whole ones")
+            self._problems.append(
+                f"the inference component {name} uses {accelerators} accelerators, which is not a whole number"
+            )
             return
         declared = Call(
             "endpoint.add_component", construct_id, component_name=name, existing_model=specification["ModelName"]
@@ -520,7 +532,8 @@ class Adopter:
         if actions:
             names = ", ".join(sorted(action["ScheduledActionName"] for action in actions))
             self._problems.append(
-                f"{resource} is scaled by schedule ({names}): delete them, and declare them with on_schedule(...)"
+                f"{resource} has scheduled scaling actions ({names}): delete them, and declare them with "
+                "on_schedule(...)"
             )
         if any((target.get("SuspendedState") or {}).values()):
             self._problems.append(f"the scaling of {resource} is suspended: resume it first")

@@ -18,7 +18,7 @@ from constructs_optim.operations.stacks import Stacks
 from ..aws import Account, Bucket, Profile, Region, failed
 from ..commands import Commands
 from ..presentation import (
-    FormatOption,
+    JsonOption,
     YesOption,
     confirm,
     description,
@@ -26,11 +26,13 @@ from ..presentation import (
     print_fields,
     print_json,
     print_table,
+    refuse_prompt,
     say,
     say_hidden_owners,
+    working,
 )
 
-artifacts_app = Commands()
+artifacts_app = Commands(help="List, show, verify, and prune the artifacts of a store.")
 
 _SHORT = 12
 _SPAN = re.compile(r"(\d{1,5})(s|min|h|d|w)")
@@ -40,52 +42,64 @@ _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "wee
 def _time_span(span: str) -> dt.timedelta:
     matched = _SPAN.fullmatch(span)
     if matched is None:
-        raise typer.BadParameter(f"{span!r} is no time span; use a number and s, min, h, d or w: 30d")
+        raise typer.BadParameter(f"{span!r} is not a time span. Use a number and s, min, h, d, or w: 30d")
     return dt.timedelta(**{_UNITS[matched[2]]: int(matched[1])})
 
 
-Key = Annotated[str, typer.Argument(help="The artifact's key, or the beginning of it.")]
+Key = Annotated[str, typer.Argument(help="Key of the artifact, or its first characters.")]
 
 
 @artifacts_app.command("list")
-def list_command(
-    bucket: Bucket, region: Region = None, profile: Profile = None, format: FormatOption = "table"
-) -> None:
-    """List a store's artifacts, with their state, size and number of owners.
+def list_command(bucket: Bucket, region: Region = None, profile: Profile = None, as_json: JsonOption = False) -> None:
+    """List the artifacts of a store with their state, size, and number of owners.
 
-    The table omits released artifacts without files, of which only the number of attempts is kept.
+    The table omits released artifacts that have no files: the store keeps only their number of attempts.
+
+    Examples:
+        constructs-optim artifacts list --store ml-artifacts
     """
-    inventory = Account(profile, region).inventory(bucket)
-    if format == "json":
-        summaries = [artifact.summary() for artifact in inventory.all()]
+    with working(f"Reading {bucket}"):
+        inventory = Account(profile, region).inventory(bucket)
+        summaries, rows = list[dict[str, object]](), list[list[str]]()
+        # One at a time, as the artifacts of a large store take up hundreds of megabytes.
+        for artifact in inventory.all():
+            if as_json:
+                summaries.append(artifact.summary())
+            elif not artifact.is_cleared:
+                rows.append(_row(artifact))
+    if as_json:
         print_json({"artifacts": summaries, "warnings": inventory.warnings})
         return
-    # Rows, as the artifacts of a large store take up hundreds of megabytes.
-    rows = [_row(artifact) for artifact in inventory.all() if not artifact.is_cleared]
     if rows:
-        print_table(["key", "size", "made at (UTC)", "owners", "state", "description"], rows, long=2)
+        print_table(["Key", "Size", "Built (UTC)", "Owners", "State", "Recipe"], rows, long=2, status="State")
         say_hidden_owners(inventory)
     else:
-        say(f"{bucket} holds no artifacts.")
+        say(f"No artifacts in {bucket}.")
     _warn(inventory.warnings)
 
 
 @artifacts_app.command("show")
 def show_command(
-    key: Key, bucket: Bucket, region: Region = None, profile: Profile = None, format: FormatOption = "table"
+    key: Key, bucket: Bucket, region: Region = None, profile: Profile = None, as_json: JsonOption = False
 ) -> None:
-    """Show one artifact: its records, its files and who refers to it."""
-    inventory = Account(profile, region).inventory(bucket)
-    artifact = inventory.get(_full_key(inventory, key))
+    """Show one artifact: its records, its files, and its owners.
+
+    Examples:
+        constructs-optim artifacts show 80adc17f4177 --store ml-artifacts
+    """
+    with working(f"Reading {bucket}"):
+        inventory = Account(profile, region).inventory(bucket)
+        artifact = inventory.get(_full_key(inventory, key))
     if artifact is None:
-        raise failed(f"{key} has just been removed.")
-    if format == "json":
+        raise failed(f"{key} was removed while the command read the store.")
+    if as_json:
         print_json({**artifact.to_json(), "warnings": inventory.warnings})
         return
     print_fields(_fields(artifact))
     if artifact.files:
         rows = [[str(file.attempt), decimal(file.size), file.etag, file.name] for file in artifact.files]
-        print_table(["attempt", "size", "ETag", "file"], rows)
+        say("")
+        print_table(["Attempt", "Size", "ETag", "File"], rows)
     say_hidden_owners(inventory)
     _warn(inventory.warnings)
 
@@ -93,32 +107,40 @@ def show_command(
 @artifacts_app.command("verify")
 def verify_command(
     bucket: Bucket,
-    keys: Annotated[list[str] | None, typer.Argument(help="Keys or their beginnings; all by default.")] = None,
+    keys: Annotated[list[str] | None, typer.Argument(help="Keys, or their first characters. Default: all.")] = None,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = "table",
+    as_json: JsonOption = False,
 ) -> None:
-    """Check that artifacts are as their manifests say. Exit status 1 when one is damaged."""
-    inventory = Account(profile, region).inventory(bucket)
-    chosen = [_full_key(inventory, key) for key in keys or []]
-    artifacts = map(inventory.get, chosen) if chosen else inventory.all()
-    results = [
-        verify(inventory.store, artifact)
-        for artifact in artifacts
-        if artifact is not None and (chosen or not artifact.is_cleared)
-    ]
-    if format == "json":
+    """Compare artifacts with their manifests.
+
+    Exits with status 1 if an artifact is damaged.
+
+    Examples:
+        constructs-optim artifacts verify --store ml-artifacts
+        constructs-optim artifacts verify 80adc17f4177 --store ml-artifacts
+    """
+    with working(f"Verifying {bucket}"):
+        inventory = Account(profile, region).inventory(bucket)
+        chosen = [_full_key(inventory, key) for key in keys or []]
+        artifacts = map(inventory.get, chosen) if chosen else inventory.all()
+        results = [
+            verify(inventory.store, artifact)
+            for artifact in artifacts
+            if artifact is not None and (chosen or not artifact.is_cleared)
+        ]
+    if as_json:
         checked = [{"sound": result.is_sound, **vars(result)} for result in results]
         print_json({"artifacts": checked, "warnings": inventory.warnings})
     else:
         for result in results:
             key = result.artifact_key[:_SHORT]
             if result.not_checked is not None:
-                say(f"{key} not checked, {result.not_checked}")
+                say(f"{key} not checked: {result.not_checked}")
             elif result.is_sound:
-                say(f"{key} sound, {counted(result.file_count, 'file')}")
+                say(f"{key} sound: {counted(result.file_count, 'file')}", style="green")
             for finding in result.findings:
-                say(f"{key} {finding.damage}: {finding.file} ({finding.detail})")
+                say(f"{key} {finding.damage}: {finding.file} ({finding.detail})", style="red")
         _warn(inventory.warnings)
     # A named artifact must be complete; without names, jobs may still be running.
     if any(result.findings or (chosen and not result.is_sound) for result in results):
@@ -130,41 +152,50 @@ def prune_command(
     bucket: Bucket,
     older_than: Annotated[
         dt.timedelta,
-        typer.Option(metavar="AGE", help="The minimum time without references: 30d, 12h, 0d.", parser=_time_span),
+        typer.Option(metavar="AGE", help="Minimum age since the last reference: 30d, 12h, 0d.", parser=_time_span),
     ] = "30d",  # type: ignore[assignment]
-    delete: Annotated[bool, typer.Option("--delete", help="Remove them. Default: only list them.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove them. Default: list them only.")] = False,
     yes: YesOption = False,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = "table",
+    as_json: JsonOption = False,
 ) -> None:
-    """Remove artifacts that nothing refers to, and the records of stacks that are gone."""
-    if delete and not yes and format == "json":
-        raise typer.BadParameter("--delete prompts for confirmation; with --format json add --yes")
+    """Remove artifacts that nothing refers to, and the records of deleted stacks.
+
+    Without --delete, lists what would be removed.
+
+    Examples:
+        constructs-optim artifacts prune --store ml-artifacts
+        constructs-optim artifacts prune --store ml-artifacts --older-than 90d --delete
+    """
+    if delete:
+        refuse_prompt(as_json=as_json, yes=yes)
     account = Account(profile, region)
-    inventory = account.inventory(bucket)
-    s3 = account.client("s3", account.region_of(bucket))
-    stacks = Stacks(account.id, lambda region: account.client("cloudformation", region))
-    pruner = Pruner(s3, inventory, stacks, older_than=older_than, now=dt.datetime.now(dt.UTC))
-    pruning = pruner.survey()
-    versioned = inventory.is_versioned()
-    if format == "table":
+    with working(f"Reading {bucket}"):
+        inventory = account.inventory(bucket)
+        s3 = account.client("s3", account.region_of(bucket))
+        stacks = Stacks(account.id, lambda region: account.client("cloudformation", region))
+        pruner = Pruner(s3, inventory, stacks, older_than=older_than, now=dt.datetime.now(dt.UTC))
+        pruning = pruner.survey()
+        versioned = inventory.is_versioned()
+    if not as_json:
         _print_pruning(pruning, versioned=versioned)
     is_empty = not (pruning.removals or pruning.gone_owners)
     if delete and not is_empty:
-        confirm("Remove this?", "removed", yes=yes)
-        pruning = pruner.remove(pruning)
-    if format == "json":
+        confirm("Remove all of this?", "removed", yes=yes)
+        with working("Removing artifacts"):
+            pruning = pruner.remove(pruning)
+    if as_json:
         print_json({"bucket": bucket, "deleted": delete, "versioned": versioned, **pruning.to_json()})
     elif delete and not is_empty:
         _print_removed(pruning)
     elif not is_empty:
-        say("Nothing was removed: --delete does.")
+        say("Nothing was removed. Add --delete to remove all of this.")
 
 
 def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
-        say(f"warning: {warning}.")
+        say(f"Warning: {warning}.", style="yellow")
 
 
 def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
@@ -174,10 +205,10 @@ def _full_key(inventory: ArtifactInventory, prefix: str) -> str:
         return keys[0]
     if not keys:
         raise failed(
-            f"{inventory.bucket} has no artifact whose key begins with {prefix}: "
-            f"`constructs-optim artifacts list --store {inventory.bucket}` lists them."
+            f"{inventory.bucket} has no artifact whose key begins with {prefix}. "
+            f"`constructs-optim artifacts list --store {inventory.bucket}` lists the keys."
         )
-    raise failed("\n  ".join([f"{len(keys)} keys begin with {prefix}; use a longer prefix:", *keys]))
+    raise failed("\n  ".join([f"{len(keys)} keys begin with {prefix}. Type more of the key:", *keys]))
 
 
 def _row(artifact: Artifact) -> list[str]:
@@ -195,18 +226,18 @@ def _fields(artifact: Artifact) -> list[tuple[str, str]]:
     manifest = artifact.manifest or {}
     claim = artifact.claim
     rows = [
-        ("key", artifact.key),
-        ("description", description(artifact.description)),
-        ("state", f"{artifact.state}: {artifact.detail}"),
-        ("size", f"{decimal(artifact.size_bytes)} in {counted(len(artifact.files), 'file')}"),
-        ("made at", artifact.made_at or ""),
-        ("model data", manifest.get("model_data_uri", "")),
-        ("container image", manifest.get("image", "")),
-        ("job", manifest.get("job_name") or (f"{artifact.job.name} {artifact.job.status}" if artifact.job else "")),
-        ("source", str((manifest.get("source") or (claim.source if claim else {})).get("identity", ""))),
-        ("attempt", str(claim.attempt) if claim else ""),
-        ("last changed", artifact.changed_at.isoformat(timespec="seconds")),
-        ("owners", "\n".join(owner_name(owner) for owner in artifact.owners) or "none"),
+        ("Key", artifact.key),
+        ("Recipe", description(artifact.description)),
+        ("State", f"{artifact.state}: {artifact.detail}"),
+        ("Size", f"{decimal(artifact.size_bytes)} in {counted(len(artifact.files), 'file')}"),
+        ("Built", artifact.made_at or ""),
+        ("Model data", manifest.get("model_data_uri", "")),
+        ("Image", manifest.get("image", "")),
+        ("Job", manifest.get("job_name") or (f"{artifact.job.name} {artifact.job.status}" if artifact.job else "")),
+        ("Source", str((manifest.get("source") or (claim.source if claim else {})).get("identity", ""))),
+        ("Attempt", str(claim.attempt) if claim else ""),
+        ("Last changed", artifact.changed_at.isoformat(timespec="seconds")),
+        ("Owners", "\n".join(owner_name(owner) for owner in artifact.owners) or "none"),
     ]
     return [(name, value) for name, value in rows if value]
 
@@ -223,24 +254,24 @@ def _print_pruning(pruning: Pruning, *, versioned: bool | None) -> None:
             ]
             for removal in pruning.removals
         ]
-        print_table(["key", "state", "size", "unused since (UTC)", "description"], rows)
+        print_table(["Key", "State", "Size", "Unused since (UTC)", "Recipe"], rows, status="State")
     for gone in pruning.gone_owners:
         of = f" of {', '.join(key[:_SHORT] for key in gone.keys)}" if gone.keys else ""
-        say(f"gone: {owner_name(gone.owner)}{of}" + (", with its record" if gone.record else ""))
+        say(f"Deleted stack: {owner_name(gone.owner)}{of}" + (", with its record" if gone.record else ""))
     for key, reason in pruning.kept.items():
-        say(f"kept: {key[:_SHORT]}, {reason}")
+        say(f"Kept: {key[:_SHORT]}, {reason}")
     _warn(pruning.warnings)
     for note in pruning.notes:
-        say(f"note: {note}; their owners count as there.")
-    say(f"{counted(len(pruning.removals), 'artifact')} that nothing refers to: {decimal(pruning.freed_bytes)}.")
+        say(f"Note: {note}. The command counts their owners as existing.")
+    say(f"{counted(len(pruning.removals), 'unreferenced artifact')}: {decimal(pruning.freed_bytes)}.")
     if versioned and pruning.removals:
-        say("The bucket is versioned: what is removed takes up space until its lifecycle rule expires old versions.")
+        say("The bucket is versioned: removed files use space until the lifecycle rule expires their versions.")
 
 
 def _print_removed(pruning: Pruning) -> None:
     for removal in pruning.removals:
         if removal.skipped:
-            say(f"left: {removal.artifact.key[:_SHORT]}, {removal.skipped}")
+            say(f"Kept: {removal.artifact.key[:_SHORT]}, {removal.skipped}")
     artifacts = counted(sum(removal.removed for removal in pruning.removals), "artifact")
     owners = counted(len(pruning.gone_owners), "owner")
-    say(f"Removed {artifacts}, {decimal(pruning.freed_bytes)}, and {owners} whose stack is gone.")
+    say(f"Removed {artifacts} ({decimal(pruning.freed_bytes)}) and {owners} of deleted stacks.")

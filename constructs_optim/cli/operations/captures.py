@@ -11,13 +11,14 @@ import typer
 from constructs_optim.operations.captures import CaptureFormat, Written, exported, files_of
 
 from ..aws import Account, Profile, Region, failed
-from ..presentation import say
+from ..presentation import OUTPUT_PANEL, JsonOption, print_json, say, working
 
 _HINTS = {
-    CaptureFormat.CAPTURES: "aiperf profile ... --custom-dataset-type sagemaker_data_capture --input-file {file} "
-    "--fixed-schedule replays it; below a prefix of S3 it is training_data of SpeculativeDecoding.eagle.",
-    CaptureFormat.PROMPTS: "constructs-optim evaluate TARGET --prompts {file} sends it.",
-    CaptureFormat.TEXT: 'In S3 it is Workload(prompts="s3://...") of an evaluation.',
+    CaptureFormat.CAPTURES: "To replay it: aiperf profile ... --custom-dataset-type sagemaker_data_capture "
+    "--input-file {file} --fixed-schedule. To train on it, upload it below an S3 prefix and pass that prefix as "
+    "training_data to SpeculativeDecoding.eagle.",
+    CaptureFormat.PROMPTS: "To send it: constructs-optim evaluate TARGET --prompts {file}.",
+    CaptureFormat.TEXT: 'To evaluate with it, upload it to S3 and pass Workload(prompts="s3://...").',
 }
 
 
@@ -25,40 +26,50 @@ def captures_command(
     source: Annotated[
         str,
         typer.Argument(
-            help="Where captures are: s3://bucket/captures/chat/AllTraffic/2026/11/, or a folder that they were "
-            "copied to."
+            help="S3 prefix of the captures, s3://bucket/captures/chat/AllTraffic/2026/11/, or a local copy."
         ),
     ],
-    file: Annotated[Path, typer.Argument(help="The file that is written; one that exists is not replaced.")],
+    file: Annotated[
+        Path,
+        typer.Option("--output", metavar="FILE", help="File to write. Must not exist.", rich_help_panel=OUTPUT_PANEL),
+    ],
     form: Annotated[
         CaptureFormat,
         typer.Option(
             "--as",
-            help="captures: for AIPerf, and to train on. prompts: for constructs-optim evaluate. text: for "
-            "Workload(prompts=).",
+            metavar="FORM",
+            help="captures, for AIPerf and training; prompts, for evaluate; or text, for Workload(prompts=).",
+            rich_help_panel=OUTPUT_PANEL,
         ),
     ] = CaptureFormat.CAPTURES,
     sample: Annotated[
-        float, typer.Option(min=0, max=100, metavar="PERCENT", help="The share that is taken, the same each time.")
+        float,
+        typer.Option(min=0, max=100, metavar="PERCENT", help="Share to write. Each run selects the same captures."),
     ] = 100,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="Replace e-mail and IP addresses, long numbers and secrets. It finds no names."),
+        typer.Option("--redact", help="Replace email and IP addresses, long numbers, and secrets. Names stay."),
     ] = False,
     region: Region = None,
     profile: Profile = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write an endpoint's captured traffic as a workload, as prompts, or as training data."""
+    """Write an endpoint's captured traffic as a workload, prompts, or training data.
+
+    Examples:
+        constructs-optim captures s3://bucket/captures/chat/AllTraffic/2026/11/
+          --output workload.jsonl --sample 10 --redact
+    """
     if not sample:
-        raise typer.BadParameter("--sample 0 takes nothing: use more than 0, up to 100")
+        raise typer.BadParameter("--sample 0 writes nothing. Use more than 0, up to 100")
     account, counts = Account(profile, region), Written()
     try:
         # Prompts and answers are personal data: for the user alone.
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise failed(f"{file} cannot be written: {error.strerror}.") from None
+        raise failed(f"Cannot write {file}: {error.strerror}.") from None
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as output:
+        with working(f"Reading {source}"), os.fdopen(descriptor, "w", encoding="utf-8") as output:
             files = files_of(source, lambda: account.client("s3"))
             for line in exported(files, form, counts, sample=sample / 100, redact=redact):
                 output.write(f"{line}\n")
@@ -67,18 +78,21 @@ def captures_command(
         raise
     if not counts.written:
         file.unlink()
-        raise failed(f"None of the captures below {source} can be used as {form.value}: {_left_out(form)}.")
-    say(f"{counts.written} of {counts.read} captures are in {file}.")
+        raise failed(f"No capture below {source} can be written as {form.value}: {_left_out(form)}.")
+    if as_json:
+        print_json({"file": str(file), "read": counts.read, "written": counts.written, "skipped": counts.unusable})
+        return
+    say(f"Wrote {counts.written} of {counts.read} captures to {file}.")
     if counts.unusable:
-        say(f"{counts.unusable} were left out: {_left_out(form)}.")
+        say(f"Skipped {counts.unusable}: {_left_out(form)}.")
     if not redact:
-        say("Nothing is redacted: prompts and answers are as users sent and received them.")
+        say("The file is not redacted: it contains prompts and responses as users sent and received them.")
     say(_HINTS[form].format(file=file))
 
 
 def _left_out(form: CaptureFormat) -> str:
     return {
-        CaptureFormat.CAPTURES: "AIPerf and the job for EAGLE heads read chats (messages)",
-        CaptureFormat.PROMPTS: "they have neither messages, prompt nor inputs",
+        CaptureFormat.CAPTURES: "AIPerf and the EAGLE training job read chats (messages)",
+        CaptureFormat.PROMPTS: "they have no messages, prompt, or inputs",
         CaptureFormat.TEXT: "they have no text",
     }[form]

@@ -11,21 +11,35 @@ import typer
 from constructs_optim.operations.dashboard_preview import SampleMetrics, dashboards_of, picture
 from constructs_optim.recipe.metrics import by_name
 
+from ..assemblies import AssemblyArgument, StackOption
 from ..aws import failed
 from ..commands import Commands
-from ..presentation import say
+from ..presentation import OUTPUT_PANEL, JsonOption, print_json, say, working
 
-dashboard_app = Commands()
+dashboard_app = Commands(help="Preview the dashboards of a synthesized app.")
 
 
 @dashboard_app.command("preview")
 def preview_command(
-    assembly: Annotated[Path, typer.Argument(help="The folder that `cdk synth` wrote.")] = Path("cdk.out"),
-    stack: Annotated[str | None, typer.Option(help="Only the dashboards of this stack.")] = None,
-    dashboard: Annotated[str | None, typer.Option(help="Only this dashboard, by its logical id.")] = None,
-    output: Annotated[Path | None, typer.Option(metavar="PATH", help="By default `preview` below the folder.")] = None,
+    assembly: AssemblyArgument = Path("cdk.out"),
+    stack: StackOption = None,
+    dashboard: Annotated[str | None, typer.Option(help="Only the dashboard with this logical ID.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Directory to write to. Default: `preview` in ASSEMBLY.", rich_help_panel=OUTPUT_PANEL
+        ),
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Draw the dashboards of a synthesized app, as PNG, with sample metrics. It makes no call to AWS."""
+    """Draw the dashboards of a synthesized app as PNG files, with sample metrics.
+
+    Makes no call to AWS.
+
+    Examples:
+        constructs-optim dashboard preview cdk.out
+        constructs-optim dashboard preview --stack 'Prod*' --output previews
+    """
     folder = output or assembly / "preview"
     if importlib.util.find_spec("matplotlib") is None:
         raise failed('Drawing is an extra: pip install "constructs-optim[plots]"')
@@ -35,9 +49,15 @@ def preview_command(
         for series in (metric.variant, metric.component)
         if series is not None
     }
-    for preview in dashboards_of(assembly, stack=stack, dashboard=dashboard):
-        content = picture(preview, SampleMetrics(preview, units))
+    written: list[dict[str, object]] = []
+    for preview in dashboards_of(assembly, stacks=stack, dashboard=dashboard):
+        with working(f"Drawing {preview.logical_id}"):
+            content = picture(preview, SampleMetrics(preview, units))
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{preview.name}.png"
         path.write_bytes(content)
-        say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")
+        written.append({"stack": preview.stack, "dashboard": preview.logical_id, "file": str(path)})
+        if not as_json:
+            say(f"{preview.stack} {preview.logical_id}: {len(preview.widgets)} widgets with sample data\n  {path}")
+    if as_json:
+        print_json(written)

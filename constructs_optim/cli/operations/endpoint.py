@@ -12,71 +12,116 @@ from constructs_optim.operations.capacity import Component, Endpoint, EndpointCa
 
 from ..aws import Account, Profile, Region, failed
 from ..commands import Commands
-from ..presentation import FormatOption, YesOption, confirm, print_fields, print_json, print_table, say
+from ..presentation import (
+    JsonOption,
+    YesOption,
+    confirm,
+    print_fields,
+    print_json,
+    print_table,
+    refuse_prompt,
+    say,
+    working,
+)
 
-endpoint_app = Commands()
+endpoint_app = Commands(help="Show, stop, and start the capacity of an endpoint.")
 
-Name = Annotated[str, typer.Argument(help="The endpoint's name, as the stack's output or the console has it.")]
+Name = Annotated[str, typer.Argument(help="Name of the endpoint, from the stack's outputs or the console.")]
 
 
 @endpoint_app.command("show")
-def show_command(name: Name, region: Region = None, profile: Profile = None, format: FormatOption = "table") -> None:
-    """Show an endpoint's instances and copies, the ranges that scaling keeps them in, and its schedules."""
+def show_command(name: Name, region: Region = None, profile: Profile = None, as_json: JsonOption = False) -> None:
+    """Show the instances and copies of an endpoint, its scaling ranges, and its schedules.
+
+    Examples:
+        constructs-optim endpoint show chat
+    """
     _, endpoint = _described(name, profile, region)
-    if format == "json":
+    if as_json:
         print_json(endpoint)
         return
     state = "stopped" if endpoint.stopped else endpoint.status
     print_fields(
         [
-            ("endpoint", endpoint.name),
-            ("state", f"{state}: {endpoint.failure_reason}" if endpoint.failure_reason else state),
-            *((f"variant {variant.name}", _instances(variant)) for variant in endpoint.variants),
+            ("Endpoint", endpoint.name),
+            ("State", f"{state}: {endpoint.failure_reason}" if endpoint.failure_reason else state),
+            *((f"Variant {variant.name}", _instances(variant)) for variant in endpoint.variants),
         ]
     )
     if endpoint.components:
-        columns = ["inference component", "status", "copies", "scaling range", "schedules"]
-        print_table(columns, [_row(component) for component in endpoint.components])
+        say("")
+        columns = ["Inference component", "Status", "Copies", "Scaling range", "Schedules"]
+        print_table(columns, [_row(component) for component in endpoint.components], status="Status")
 
 
 @endpoint_app.command("stop")
-def stop_command(name: Name, yes: YesOption = False, region: Region = None, profile: Profile = None) -> None:
-    """Remove all copies of an endpoint's model until it is started again. Endpoint and artifact stay.
+def stop_command(
+    name: Name,
+    yes: YesOption = False,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove all copies of an endpoint's models until you start it again.
 
-    Deployments leave it stopped. Only where inference components serve the model.
+    The endpoint and its artifacts stay, and deployments leave it stopped. Inference components must serve the models.
+
+    Examples:
+        constructs-optim endpoint stop chat
     """
+    refuse_prompt(as_json=as_json, yes=yes)
     capacity, endpoint = _described(name, profile, region)
     # A schedule that has stopped it could start it again.
     scales = any(c.scaling is not None and not c.scaling.suspended for c in endpoint.own_components)
     if endpoint.stopped and not scales:
-        say(f"{name} is stopped already; there is nothing to stop.")
+        if as_json:
+            print_json(endpoint)
+        else:
+            say(f"{name} is already stopped.")
         return
-    if endpoint.components:
-        say(f"{name} has {_copies(sum(c.desired_copies for c in endpoint.own_components))}; requests will fail.")
+    if endpoint.components and not as_json:
+        say(f"{name} has {_copies(sum(c.desired_copies for c in endpoint.own_components))}. Requests will fail.")
         if endpoint.keeps_instances:
             say(
-                "Its instances keep running and cost as before: managed instance scaling is off or keeps at least one. "
-                "With min_capacity=0, or stop_on(...), a deployment lets them go."
+                "Its instances keep running at the same cost: managed instance scaling is off, or keeps at least one. "
+                "To let them go, deploy min_capacity=0 or stop_on(...)."
             )
-        confirm("Stop it?", "stopped", yes=yes)
-    capacity.stop(endpoint)
-    say(f"{name} is stopping. `constructs-optim endpoint start {name}` brings it back.")
+        confirm("Stop the endpoint?", "stopped", yes=yes)
+    with working(f"Stopping {name}"):
+        capacity.stop(endpoint)
+    if as_json:
+        print_json(capacity.describe(name))
+    else:
+        say(f"{name} is stopping. `constructs-optim endpoint start {name}` starts it again.")
 
 
 @endpoint_app.command("start")
 def start_command(
     name: Name,
     copies: Annotated[
-        int | None, typer.Option(min=1, help="Copies of each component; by default the minimum of its scaling range.")
+        int | None, typer.Option(min=1, help="Copies of each component. Default: the minimum of its scaling range.")
     ] = None,
     region: Region = None,
     profile: Profile = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Bring an endpoint's copies back after a stop, and resume its scaling."""
+    """Start a stopped endpoint: bring its copies back and resume its scaling.
+
+    Examples:
+        constructs-optim endpoint start chat --copies 2
+    """
     capacity, endpoint = _described(name, profile, region)
-    for component, count in capacity.start(endpoint, copies=copies).items():
+    with working(f"Starting {name}"):
+        started = capacity.start(endpoint, copies=copies)
+    if as_json:
+        print_json(capacity.describe(name))
+        return
+    for component, count in started.items():
         say(f"{component} gets {_copies(count)}.")
-    say(f"{name} is starting. The model takes minutes to load; `constructs-optim endpoint show {name}` shows it.")
+    say(
+        f"{name} is starting. The model takes minutes to load: `constructs-optim endpoint show {name}` shows "
+        "its copies."
+    )
 
 
 def _described(name: str, profile: str | None, region: str | None) -> tuple[EndpointCapacity, Endpoint]:
@@ -84,12 +129,13 @@ def _described(name: str, profile: str | None, region: str | None) -> tuple[Endp
     capacity = EndpointCapacity(
         account.sagemaker(),
         account.client("application-autoscaling"),
-        on_wait=lambda component: say(f"{component} is being changed already; waiting for that. Ctrl-C is safe."),
+        on_wait=lambda component: say(f"Waiting for another change of {component}. Ctrl-C is safe.", err=True),
     )
-    endpoint = capacity.describe(name)
+    with working(f"Looking up {name}"):
+        endpoint = capacity.describe(name)
     if endpoint is None:
         raise failed(
-            f"There is no endpoint {name} in this account and region: `aws sagemaker list-endpoints` names them."
+            f"No endpoint {name} in this account and Region. `aws sagemaker list-endpoints` lists the endpoints."
         )
     return capacity, endpoint
 
@@ -115,7 +161,7 @@ def _row(component: Component) -> list[str]:
     return [
         component.name,
         f"{component.status}: {reason}" if reason else component.status,
-        "those of its base" if component.is_adapter else copies,
+        "with its base" if component.is_adapter else copies,
         _range(scaling) if scaling is not None else "none",
         "\n".join(_schedules(scaling)) if scaling is not None else "",
     ]

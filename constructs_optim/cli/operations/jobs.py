@@ -17,45 +17,64 @@ from constructs_optim.recipe.evaluation.recommendation import Recommendation
 
 from ..aws import Account, OptionalBucket, Profile, Region, failed
 from ..commands import Commands
-from ..presentation import FormatOption, YesOption, confirm, owner_name, print_json, print_table, say, say_hidden_owners
+from ..presentation import (
+    OUTPUT_PANEL,
+    JsonOption,
+    YesOption,
+    confirm,
+    owner_name,
+    print_json,
+    print_table,
+    refuse_prompt,
+    say,
+    say_hidden_owners,
+    working,
+)
 
-jobs_app = Commands()
+jobs_app = Commands(help="List, watch, and stop optimization and training jobs.")
 
 # The limit of a job without one (API reference, StoppingCondition).
 _DEFAULT_RUNTIME_SECONDS = 86_400
 
-Name = Annotated[str, typer.Argument(help="The job's name, as `jobs list` prints it.")]
+Name = Annotated[str, typer.Argument(help="Name of the job, as `jobs list` prints it.")]
 
 
 @jobs_app.command("list")
 def list_command(
     status: Annotated[
         list[JobStatus] | None,
-        typer.Option(case_sensitive=False, help="Only jobs of this status: " + ", ".join(JobStatus) + ". Repeatable."),
+        typer.Option(
+            case_sensitive=False, help="Only jobs with this status: " + ", ".join(JobStatus) + ". Repeatable."
+        ),
     ] = None,
     bucket: OptionalBucket = None,
     region: Region = None,
     profile: Profile = None,
-    format: FormatOption = "table",
+    as_json: JsonOption = False,
 ) -> None:
-    """List the optimization and training jobs that this library started, newest first.
+    """List the jobs that this library started, newest first.
 
-    With --store, jobs of that store show the owners of their artifacts; running jobs without owners are marked as
+    With --store, jobs of that store show the owners of their artifacts. Running jobs without owners are marked as
     orphaned.
+
+    Examples:
+        constructs-optim jobs list --status INPROGRESS
+        constructs-optim jobs list --store ml-artifacts --json
     """
     account = Account(profile, region)
-    inventory = account.inventory(bucket) if bucket else None
-    jobs = list_jobs(account.sagemaker(bucket), statuses=status or ())
-    if inventory is not None:
-        jobs = [inventory.with_owners(job) for job in jobs]
+    with working("Listing jobs"):
+        inventory = account.inventory(bucket) if bucket else None
+        jobs = list_jobs(account.sagemaker(bucket), statuses=status or ())
+        if inventory is not None:
+            jobs = [inventory.with_owners(job) for job in jobs]
     now = dt.datetime.now(dt.UTC)
-    if format == "json":
+    if as_json:
         print_json([job.to_json(now) for job in jobs])
         return
     if not jobs:
-        say("There are no jobs of this library" + (" in that status." if status else "."))
+        say("No jobs with this status." if status else "No jobs of this library in this account and Region.")
         return
-    columns = ["status", "age", "ran for", "kind", "instance type", "attempt", "job", *(["owners"] if bucket else [])]
+    columns = ["Status", "Age", "Ran for", "Kind", "Instance type", "Attempt", "Job", *(["Owners"] if bucket else [])]
     rows = [
         [
             job.status,
@@ -69,7 +88,7 @@ def list_command(
         ]
         for job in jobs
     ]
-    print_table(columns, rows, long=2 if bucket else 1)
+    print_table(columns, rows, long=2 if bucket else 1, status="Status")
     if inventory is not None:
         say_hidden_owners(inventory)
 
@@ -77,53 +96,83 @@ def list_command(
 @jobs_app.command("watch")
 def watch_command(
     name: Name,
-    poll_seconds: Annotated[float, typer.Option(min=0.1, help="The interval of polls.")] = 15.0,
+    poll_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds between two polls.")] = 15.0,
     region: Region = None,
     profile: Profile = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Follow a job until it ends. Exit status 1 when it failed or was stopped. Ctrl-C leaves the job running."""
+    """Follow a job until it ends. Ctrl-C leaves the job running.
+
+    Exits with status 1 if the job fails or is stopped.
+
+    Examples:
+        constructs-optim jobs watch optim-7c3c225b1efb-1
+    """
     try:
-        last = _follow(Account(profile, region), name, poll_seconds)
+        last = _follow(Account(profile, region), name, poll_seconds, quiet=as_json)
     except KeyboardInterrupt:
-        say(f"Stopped watching; {name} continues.")
+        say(f"No longer watching {name}. The job continues.", err=True)
         raise typer.Exit(130) from None
     if last is None:
         raise failed(_unknown(name))
     if not last.ended:
-        raise failed(f"{name} was deleted while it was watched.")
+        raise failed(f"{name} was deleted while the command watched it.")
     reason = f": {last.failure_reason}" if last.failure_reason else ""
-    say(f"{name} {last.status} after {duration(last.running_seconds(dt.datetime.now(dt.UTC)))}{reason}")
+    now = dt.datetime.now(dt.UTC)
+    if as_json:
+        print_json(last.to_json(now))
+    else:
+        say(f"{name} {last.status} after {duration(last.running_seconds(now))}{reason}")
     raise typer.Exit(0 if last.status == JobStatus.completed else 1)
 
 
 @jobs_app.command("stop")
 def stop_command(
-    name: Name, bucket: OptionalBucket = None, yes: YesOption = False, region: Region = None, profile: Profile = None
+    name: Name,
+    bucket: OptionalBucket = None,
+    yes: YesOption = False,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Stop a job. With --store, print the owners that wait for its artifact first."""
+    """Stop a job. With --store, first show the owners that wait for its artifact.
+
+    Examples:
+        constructs-optim jobs stop optim-7c3c225b1efb-1 --store ml-artifacts
+    """
+    refuse_prompt(as_json=as_json, yes=yes)
     account = Account(profile, region)
-    inventory = account.inventory(bucket) if bucket else None
-    sagemaker = account.sagemaker(bucket)
-    job = describe_job(sagemaker, name)
+    with working("Looking up the job"):
+        inventory = account.inventory(bucket) if bucket else None
+        sagemaker = account.sagemaker(bucket)
+        job = describe_job(sagemaker, name)
+        if job is not None and inventory is not None:
+            job = inventory.with_owners(job)
     if job is None:
         raise failed(_unknown(name))
-    if inventory is not None:
-        job = inventory.with_owners(job)
+    now = dt.datetime.now(dt.UTC)
     if job.ended or job.status == JobStatus.stopping:
-        say(f"{name} is {job.status} already; there is nothing to stop.")
+        if as_json:
+            print_json(job.to_json(now))
+        else:
+            say(f"{name} is already {job.status}.")
         return
-    ran = f", for {duration(seconds)}" if (seconds := job.running_seconds(dt.datetime.now(dt.UTC))) else ""
-    say(f"{name} is {job.status}{ran}.")
-    if bucket:
-        say(_consequence(job))
-    confirm("Stop it?", "stopped", yes=yes)
+    if not as_json:
+        ran = f", running for {duration(seconds)}" if (seconds := job.running_seconds(now)) else ""
+        say(f"{name} is {job.status}{ran}.")
+        if bucket:
+            say(_consequence(job))
+    confirm("Stop the job?", "stopped", yes=yes)
     stopped = stop_job(sagemaker, name)
-    say(f"{name} is {stopped.status if stopped else 'gone'}.")
+    if as_json:
+        print_json(stopped.to_json(now) if stopped else None)
+    else:
+        say(f"{name} is {stopped.status if stopped else 'deleted'}.")
 
 
 def _owners(job: Job) -> str:
     if job.owners is None:
-        return "of another store"
+        return "in another store"
     if job.orphaned:
         return "none: orphaned"
     return "\n".join(owner_name(owner) for owner in job.owners) or "none"
@@ -131,22 +180,20 @@ def _owners(job: Job) -> str:
 
 def _consequence(job: Job) -> str:
     if job.owners is None:
-        return "It writes to another store, so its owners are not known."
+        return "It writes to another store, so its owners are unknown."
     if not job.owners:
-        return "Nobody waits for it."
+        return "No stack waits for it."
     waiting = "\n".join(f"  {owner_name(owner)}" for owner in job.owners)
-    return f"It makes {job.artifact_key} for\n{waiting}\nA deployment that waits for it fails and is rolled back."
+    return f"It builds {job.artifact_key} for\n{waiting}\nA deployment that waits for it fails and rolls back."
 
 
 def _unknown(name: str) -> str:
-    return (
-        f"There is no job {name} of this library in this account and region: `constructs-optim jobs list` names them."
-    )
+    return f"This library has no job {name} in this account and Region. `constructs-optim jobs list` lists its jobs."
 
 
-def _follow(account: Account, name: str, poll_seconds: float) -> Job | None:
-    """Show a progress bar up to the job's time limit; without a terminal, a line for each status."""
-    console = Console()
+def _follow(account: Account, name: str, poll_seconds: float, *, quiet: bool) -> Job | None:
+    """Show a progress bar up to the job's time limit; without a terminal, a line for each status unless ``quiet``."""
+    console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[time]}"))
     last: Job | None = None
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -157,7 +204,7 @@ def _follow(account: Account, name: str, poll_seconds: float) -> Job | None:
             seconds = job.running_seconds(now)
             ran = f"{duration(seconds)} of at most {duration(limit)}"
             progress.update(bar, description=f"{name} {job.status}", completed=seconds, total=limit, time=ran)
-            if not console.is_terminal and (last is None or job.status != last.status):
+            if not (quiet or console.is_terminal) and (last is None or job.status != last.status):
                 say(f"{now.isoformat(timespec='seconds')} {job.status}, ran {ran}")
             last = job
     return last
@@ -165,38 +212,44 @@ def _follow(account: Account, name: str, poll_seconds: float) -> Job | None:
 
 @jobs_app.command("recommendation")
 def recommendation_command(
-    name: Annotated[str, typer.Argument(help="The recommendation job's name, as the stack's JobName output has it.")],
+    name: Annotated[str, typer.Argument(help="Name of the recommendation job: the stack's output JobName.")],
     output: Annotated[
-        Path, typer.Option(metavar="FILE", help="The file that is written; one that is there is not overwritten.")
+        Path, typer.Option(metavar="FILE", help="File to write. Must not exist.", rich_help_panel=OUTPUT_PANEL)
     ] = Path("recommendation.json"),
-    choose: Annotated[int, typer.Option(min=1, metavar="N", help="Which recommendation, 1 being the first.")] = 1,
-    reason: Annotated[str | None, typer.Option(help="Why this one; by default its place in the ranking.")] = None,
+    choose: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Rank of the recommendation to write.")] = 1,
+    reason: Annotated[str | None, typer.Option(help="Why you choose it. Default: its rank.")] = None,
     region: Region = None,
     profile: Profile = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write what a recommendation job recommends into a file, to review, commit and deploy."""
+    """Write the result of a recommendation job to a file that you review, commit, and deploy.
+
+    Examples:
+        constructs-optim jobs recommendation my-job --output recommendation.json
+    """
     if output.exists():
-        raise failed(f"{output} exists already: choose another file with --output.")
+        raise failed(f"{output} already exists. Choose another file with --output.")
     job = Account(profile, region).sagemaker().describe_ai_recommendation_job(AIRecommendationJobName=name)
     answers = job.get("Recommendations") or []
     if job["AIRecommendationJobStatus"] != "Completed" or not answers:
         reason_why = f": {job['FailureReason']}" if job.get("FailureReason") else ""
-        raise failed(f"{name} is {job['AIRecommendationJobStatus']} and recommends nothing{reason_why}.")
+        raise failed(f"{name} is {job['AIRecommendationJobStatus']} and has no recommendation{reason_why}.")
     if choose > len(answers):
-        raise failed(f"{name} has {len(answers)} recommendations: --choose is at most that.")
+        raise failed(f"{name} has {len(answers)} recommendations. Use --choose 1 to --choose {len(answers)}.")
     try:
         recommendation = Recommendation.of_job(job, chosen=choose, reason=reason)
     except RecipeError as error:
-        raise failed(
-            f"What {name} recommends is not what this release knows, and nothing was written: {error}"
-        ) from None
+        raise failed(f"This release does not know what {name} recommends, and writes nothing: {error}") from None
     output.write_text(recommendation.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        print_json({"file": str(output), "recommendation": recommendation})
+        return
     performance = recommendation.expected_performance
     expected = ", ".join(f"{each.metric} {each.value} {each.unit or ''}".strip() for each in performance)
     per_instance = recommendation.copies_per_instance
     say(
-        f"{output} has recommendation {choose} of {len(answers)}: {recommendation.instance_count} x "
-        f"{recommendation.instance_type}, copies on each: {per_instance}; expected: {expected or 'not known'}."
+        f"Wrote recommendation {choose} of {len(answers)} to {output}: {recommendation.instance_count} x "
+        f"{recommendation.instance_type}, copies on each: {per_instance}. Expected: {expected or 'unknown'}."
     )
     say(
         f"Review and commit it, approve {recommendation.model_package_arn}, and serve it with "

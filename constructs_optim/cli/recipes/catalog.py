@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
@@ -10,77 +9,93 @@ import typer
 
 from constructs_optim.recipe.report import catalog_report
 
-from ..presentation import FormatOption, print_table
+from .. import completion
+from ..presentation import JsonOption, print_json, print_table
 
 Part = Literal["models", "instances", "images", "metrics", "rules"]
 
 
-_USES = {"hosts_endpoints": "endpoints", "runs_optimization": "optimization jobs", "runs_training": "training jobs"}
+_USES = {"hosts_endpoints": "endpoints", "runs_optimization": "optimization", "runs_training": "training"}
 # The headings of each part's table, with the fields below them.
 _TABLES: dict[Part, dict[str, str]] = {
     "models": {
-        "model": "model_id",
-        "params (B)": "parameters_billion",
-        "family": "family",
-        "supports": "supports",
-        "ready-made": "ready_made",
+        "Model": "model_id",
+        "Params (B)": "parameters_billion",
+        "Family": "family",
+        "Supports": "supports",
+        "Ready-made": "ready_made",
     },
     "instances": {
-        "instance type": "name",
-        "accelerators": "accelerator_count",
-        "MiB of each": "accelerator_memory_mib",
-        "vCPUs": "vcpu",
-        "memory (MiB)": "memory_mib",
+        "Instance type": "name",
+        "Accelerators": "accelerators",
+        "GB each": "accelerator_memory_gb",
+        "vCPU": "vcpu",
+        "RAM (GB)": "memory_gb",
         "NVMe (GB)": "nvme_gb",
-        "accelerator": "accelerator",
-        "for": "uses",
+        "Runs": "uses",
     },
-    "images": {"repository": "repository", "tag": "tag", "makes": "makes", "serves": "serves"},
-    "metrics": {"metric": "title", "statistic": "statistic", "unit": "shown_unit", "definition": "definition"},
-    "rules": {"id": "id", "rule": "title", "why": "reason", "source": "link"},
+    "images": {"Image": "image", "Makes": "makes", "Serves": "serves"},
+    "metrics": {"Metric": "title", "Statistic": "statistic", "Unit": "shown_unit", "Definition": "definition"},
+    "rules": {"ID": "id", "Rule": "title", "Reason": "reason", "Source": "link"},
 }
 
 
 # The last columns that have lines of their own in a narrow terminal.
-_LONG = {"images": 2, "instances": 2, "models": 3, "rules": 2}
+_LONG = {"images": 2, "models": 2, "rules": 2}
 
 
 def catalog_command(
-    part: Annotated[Part, typer.Argument(help="models, instances, images, metrics or rules.")],
-    family: Annotated[str | None, typer.Option(help="Only models or instance types of it: Llama or g5.")] = None,
+    part: Annotated[Part, typer.Argument(help="models, instances, images, metrics, or rules.")],
+    family: Annotated[str | None, typer.Option(help="Only this family of models or instance types: Llama, g5.")] = None,
     supports: Annotated[
         list[str] | None,
-        typer.Option(metavar="FEATURE", help="Only models that support this, as fp8 or fast-load. Repeatable."),
+        typer.Option(
+            metavar="FEATURE",
+            help="Only models that support this: fp8, fast-load. Repeatable.",
+            autocompletion=completion.features,
+        ),
     ] = None,
-    format: FormatOption = "table",
+    as_json: JsonOption = False,
 ) -> None:
-    """List the models, instance types, container images, metrics or rules that the planner knows."""
+    """List supported models, instance types, images, metrics, or rules.
+
+    Examples:
+        constructs-optim catalog models --family llama --supports eagle
+        constructs-optim catalog instances --family g6
+        constructs-optim catalog rules --json
+    """
     rows = catalog_rows(part, family, supports or ())
-    if format == "json":
-        typer.echo(json.dumps(rows, indent=1))
+    if as_json:
+        print_json(rows)
         return
     fields = _TABLES[part]
-    for row in rows:
+    for row in rows if part == "instances" else ():
+        row["accelerators"] = f"{row['accelerator_count']} x {row['accelerator']}"
+        row |= {f"{what}_gb": f"{row[f'{what}_mib'] / 1024:.0f}" for what in ("accelerator_memory", "memory")}
         row["uses"] = [use for field, use in _USES.items() if row.get(field)]
+    for row in rows if part == "images" else ():
+        row["image"] = f"{row['repository']}:{row['tag']}"
     cells = [[_cell(row[field]) for field in fields.values()] for row in rows]
     print_table([*fields], cells, long=_LONG.get(part, 1))
 
 
 def catalog_rows(part: Part, family: str | None = None, supports: Collection[str] = ()) -> list[dict[str, Any]]:
-    """The rows of a part of the catalog, of a family and with support of features where they are given.
+    """The rows of a part of the catalog, filtered by family and supported features.
 
     Raises:
-        typer.BadParameter: where the part has no such thing.
+        typer.BadParameter: if the part has no such filter, or no model supports a feature.
     """
     if family is not None and part not in ("models", "instances"):
-        raise typer.BadParameter("--family is for models and instances")
+        raise typer.BadParameter("--family filters models and instances only")
     if supports and part != "models":
-        raise typer.BadParameter("--supports is for models")
+        raise typer.BadParameter("--supports filters models only")
     rows = catalog_report(part)
     required = {feature.replace("-", "_") for feature in supports}
     known = {feature for row in rows if part == "models" for feature in row["supports"]}
     if not required <= known:
-        raise typer.BadParameter(f"--supports: models support {_cell(sorted(known))}")
+        raise typer.BadParameter(
+            f"no model supports {_cell(sorted(required - known))}. Choose from: {_cell(sorted(known))}"
+        )
     return [
         row
         for row in rows

@@ -55,19 +55,19 @@ class PublishedModel:
 
 def listed_prices(account: Account | None, region: str, notes: list[str]) -> Mapping[str, float]:
     """The prices of the AWS Price List; none, with a note, where it cannot be read."""
-    prices, reason = None, "AWS was not asked"
+    prices, reason = None, "AWS was not called"
     if account is not None:
         prices = account.prices(region)
-        reason = "AWS denies pricing:GetProducts" if prices is None else f"the AWS Price List has none of {region}"
+        reason = "AWS denies pricing:GetProducts" if prices is None else f"the AWS Price List has none for {region}"
     if not prices:
-        notes.append(f"There are no prices: {reason}; state prices with --prices.")
+        notes.append(f"No prices: {reason}. State prices with --prices FILE.")
     return prices or {}
 
 
 def published_model(account: Account | None, model: str, version: str | None, notes: list[str]) -> PublishedModel:
     """A model's configurations and benchmarks in the hub; none, with a note, where they cannot be read."""
     if account is None:
-        notes.append("JumpStart's benchmarks are not known: AWS was not asked.")
+        notes.append("JumpStart's benchmarks are unknown: AWS was not called.")
         return PublishedModel()
     if models.find(model) is None:
         return PublishedModel()
@@ -76,7 +76,7 @@ def published_model(account: Account | None, model: str, version: str | None, no
     except ClientError as error:
         if code_of(error) not in DENIED:
             raise
-        notes.append("JumpStart's benchmarks are not known: AWS denies sagemaker:DescribeHubContent.")
+        notes.append("JumpStart's benchmarks are unknown: AWS denies sagemaker:DescribeHubContent.")
         return PublishedModel()
     return published(text, current)
 
@@ -150,7 +150,7 @@ def measured(s3: Any, bucket: str, lock: Lock, region: str, notes: list[str]) ->
             content = s3.get_object(Bucket=bucket, Key=match[0])["Body"].read()
             found += _measured(EvaluationResult.model_validate_json(content), lock, region)
         except ValidationError:
-            notes.append("An evaluation in the store could not be read, and was skipped.")
+            notes.append("Skipped an evaluation in the store that cannot be read.")
     return found
 
 

@@ -19,40 +19,56 @@ from constructs_optim.recipe.rules import check
 from constructs_optim.recipe.servers import by_name
 from constructs_optim.recipe.techniques import REGISTRY, TrainedTechnique
 
+from .. import completion
 from ..aws import failed
-from ..presentation import print_table, say
+from ..presentation import JsonOption, print_json, print_table, say, working
 from .model_lookup import look_up
+
+LockFileOption = Annotated[Path, typer.Option("--lock-file", metavar="FILE", help="Lock file of the app.")]
 
 # Rules about a model's name.
 _OF_NAMES = ("OPT005", "OPT008")
 
 
 def lock_command(
-    requirements: Annotated[list[str] | None, typer.Argument(help="The entries. Default: all.")] = None,
+    requirements: Annotated[list[str] | None, typer.Argument(help="Entries of the lock file. Default: all.")] = None,
     update: Annotated[bool, typer.Option("--update", help="Record what the catalog or the hub has now.")] = False,
     model: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Look up owner/name of Hugging Face or an S3 prefix. Repeatable."),
+        typer.Option(
+            help="Look up and record a Hugging Face owner/name or an s3:// prefix. Repeatable.",
+            autocompletion=completion.model_ids,
+        ),
     ] = None,
-    revision: Annotated[str, typer.Option(help="The branch, tag or commit to look up on Hugging Face.")] = "main",
-    file: Annotated[Path, typer.Option(help="The app's lock file.")] = Path(LOCK_FILE),
+    model_version: Annotated[
+        str, typer.Option(help="Branch, tag, or commit of a Hugging Face model to look up.")
+    ] = "main",
+    file: LockFileOption = Path(LOCK_FILE),
+    as_json: JsonOption = False,
 ) -> None:
-    """Show what an app records in optim.lock.json, update it to what the catalog prefers, and look up models.
+    """Show or update the containers and models that an app records in optim.lock.json.
 
-    An updated container of jobs changes the keys of its artifacts: the next deployment builds them again. An updated
-    container of servers, or other arguments, update the endpoints that they serve.
+    Updating a job's container changes its artifact keys: the next deployment builds these artifacts again. Updating a
+    server's container or its arguments updates the endpoints that it serves.
+
+    Examples:
+        constructs-optim lock
+        constructs-optim lock --update
+        constructs-optim lock --model Qwen/Qwen3-32B
     """
     lock = read_lock(file)
     if model and requirements:
         raise typer.BadParameter(
-            f"--model looks models up, and {', '.join(requirements)} names entries: one of the two"
+            f"--model looks up models, and {', '.join(requirements)} names entries. Remove one of them"
         )
     if model:
-        _record_models(lock, model, revision, file, update=update)
+        _record_models(lock, model, model_version, file, update=update, as_json=as_json)
         return
     recorded = lock.entries()
     if unknown := sorted(set(requirements or ()) - set(recorded)):
-        raise typer.BadParameter(f"{file} has no entry {', '.join(unknown)}; it has {', '.join(recorded) or 'none'}")
+        raise typer.BadParameter(
+            f"{file} has no entry {', '.join(unknown)}. Its entries: {', '.join(recorded) or 'none'}"
+        )
     preferred = {name: _preferred(name, lock) for name in requirements or recorded}
     if update:
         changed = {name: entry for name, entry in preferred.items() if entry != recorded[name]}
@@ -60,12 +76,26 @@ def lock_command(
         changed |= {name: None for entry in changed for name in _following(entry, recorded) if name not in changed}
         if changed:
             write_lock(Lock.with_entries(_without_none({**recorded, **changed})), file)
+        if as_json:
+            print_json(_changes(recorded, changed))
+            return
         for name, entry in changed.items():
             say(f"{name}: {_shown(recorded[name])} -> {_shown(entry)}")
-        say(f"{len(changed)} of {len({*preferred, *changed})} entries updated in {file}.")
+        say(f"Updated {len(changed)} of {len({*preferred, *changed})} entries in {file}.")
+        return
+    if as_json:
+        print_json(_changes(recorded, preferred))
+        return
+    if not preferred:
+        say(f"{file} has no entries.")
         return
     rows = [[name, _shown(recorded[name]), _shown(entry)] for name, entry in preferred.items()]
-    print_table(["entry", "recorded", "preferred by the catalog"], rows)
+    print_table(["Entry", "Recorded", "Preferred by the catalog"], rows, long=2)
+
+
+def _changes(before: Mapping[str, Entry], after: Mapping[str, Entry | None]) -> dict[str, dict[str, Entry | None]]:
+    """What is recorded and preferred of each entry; None where the next synthesis decides."""
+    return {name: {"recorded": before.get(name), "preferred": entry} for name, entry in after.items()}
 
 
 def write_lock(lock: Lock, file: Path) -> None:
@@ -73,7 +103,7 @@ def write_lock(lock: Lock, file: Path) -> None:
     try:
         lock.write(file)
     except OSError as error:
-        raise failed(f"{file} cannot be written: {error.strerror}.") from None
+        raise failed(f"Cannot write {file}: {error.strerror}.") from None
 
 
 def _without_none(entries: Mapping[str, Entry | None]) -> dict[str, Entry]:
@@ -87,11 +117,12 @@ def _following(entry: str, recorded: Mapping[str, Entry]) -> list[str]:
     return [other for other in recorded if part in ("models", "tuning") and other.startswith(f"contexts.{model}@")]
 
 
-def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, update: bool) -> None:
+def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, update: bool, as_json: bool) -> None:
     asked = {name.partition("@")[0] if "s3://" not in name else name: name for name in names}
     if mistakes := [each for name in asked for each in _mistakes(name)]:
         raise failed(str(RecipeError(mistakes)))
-    found = {name: look_up(name, text.removeprefix(name).lstrip("@") or revision) for name, text in asked.items()}
+    with working(f"Looking up {' and '.join(asked)}"):
+        found = {name: look_up(name, text.removeprefix(name).lstrip("@") or revision) for name, text in asked.items()}
     moved = {name for name, model in found.items() if name in lock.models and lock.models[name] != model}
     recorded = {f"models.{name}": model for name, model in found.items() if update or name not in moved}
     before = lock.entries()
@@ -106,17 +137,23 @@ def _record_models(lock: Lock, names: list[str], revision: str, file: Path, *, u
             sized = artifact.model_copy(update={"storage_gb": _preferred_artifact(name, after).storage_gb})
             changed |= {f"artifacts.{name}": sized} if sized != artifact else {}
     write_lock(Lock.with_entries(_without_none({**before, **recorded, **changed})), file)
+    if as_json:
+        print_json(_changes(before, {f"models.{name}": model for name, model in found.items()} | changed))
+        return
     for name, entry in changed.items():
         say(f"{name}: {_shown(before[name])} -> {_shown(entry)}")
     for name, model in found.items():
         if name in moved and not update:
-            say(f"{name}: {_shown(lock.models[name])} is recorded, and {_shown(model)} is new: --update records it")
+            say(
+                f"{name}: recorded {_shown(lock.models[name])}; the hub now has {_shown(model)}. "
+                "Add --update to record it."
+            )
         else:
             say(f"{name}: {_shown(model)}")
 
 
 def _mistakes(name: str) -> list[Violation]:
-    """Why a name is neither an id of Hugging Face nor an S3 prefix."""
+    """Why a name is neither a Hugging Face ID nor an S3 prefix."""
     model = Model.s3(name) if name.startswith("s3://") else Model.huggingface(name)
     recipe = Recipe(model, [], next(iter(instances.by_name())))
     return [violation for violation in check(recipe) if violation.rule in _OF_NAMES]
@@ -125,11 +162,11 @@ def _mistakes(name: str) -> list[Violation]:
 def _shown(entry: Entry | None) -> str:
     match entry:
         case None:
-            return "what the next synthesis finds"
+            return "decided at the next synthesis"
         case str():
             return entry
         case int():
-            return f"{entry} tokens" if entry else "the model's own length"
+            return f"{entry} tokens" if entry else "the model's context length"
         case RecordedArtifact():
             return f"version {entry.version}, {entry.storage_gb} GB"
         case RecordedChoice():

@@ -39,7 +39,9 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
             RevisionNotFoundError,
         )
     except ModuleNotFoundError:
-        raise typer.BadParameter('Hugging Face is looked up with: pip install "constructs-optim[cli]"') from None
+        raise typer.BadParameter(
+            'Looking up Hugging Face models is an extra: pip install "constructs-optim[cli]"'
+        ) from None
     hub, config = HfApi(), None
     try:
         found = hub.model_info(model_id, revision=revision, files_metadata=True)
@@ -51,7 +53,7 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
                 config = None
     except (HFValidationError, RepositoryNotFoundError):
         raise typer.BadParameter(
-            f"Hugging Face has no model {model_id}, or it is private: check the id, or set HF_TOKEN"
+            f"Hugging Face has no model {model_id}, or the model is private. Check the ID, or set HF_TOKEN"
         ) from None
     except RevisionNotFoundError:
         raise typer.BadParameter(f"{model_id} has no revision {revision}") from None
@@ -59,7 +61,7 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
         raise
     # The library of its connections differs between releases of huggingface_hub, and so do these errors.
     except Exception as error:
-        raise unreachable(f"{hub.endpoint} cannot be asked for {model_id}: {error}") from None
+        raise unreachable(f"Cannot look up {model_id} at {hub.endpoint}: {error}") from None
     sizes = {file.rfilename: file.size or 0 for file in found.siblings or ()}
     card = found.card_data.to_dict() if found.card_data is not None else {}
     total = found.safetensors.total if found.safetensors is not None else None
@@ -68,12 +70,11 @@ def _of_hugging_face(model_id: str, revision: str) -> RecordedModel:
 
 
 def unreachable(problem: str) -> typer.Exit:
-    """Print why the hub does not answer, in one line; raising the result ends the command with status 1."""
-    failed(
+    """Print why the hub does not answer, in one line; raising the result ends the command with status 2."""
+    return failed(
         f"{' '.join(problem.split()).rstrip('.')}. Check the network and its proxies (HTTPS_PROXY), or name a mirror "
         "of the hub in HF_ENDPOINT."
     )
-    return typer.Exit(1)
 
 
 def _in_s3(uri: str) -> RecordedModel:
@@ -84,7 +85,7 @@ def _in_s3(uri: str) -> RecordedModel:
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         sizes = {item["Key"].removeprefix(prefix): item["Size"] for page in pages for item in page.get("Contents", ())}
         if _CONFIG not in sizes:
-            raise typer.BadParameter(f"there is no {_CONFIG} under {uri}")
+            raise typer.BadParameter(f"{uri} has no {_CONFIG}")
         content = s3.get_object(Bucket=bucket, Key=prefix + _CONFIG)["Body"].read()
     return RecordedModel(**_columns(_config(uri, content), sizes, None))
 
@@ -95,7 +96,9 @@ def _config(name: str, content: bytes) -> ModelConfig:
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the file"
-        raise typer.BadParameter(f"{_CONFIG} of {name} is not a model's: {where}: {problem['msg']}") from None
+        raise typer.BadParameter(
+            f"{_CONFIG} of {name} is not the configuration of a model: {where}: {problem['msg']}"
+        ) from None
 
 
 def _columns(config: ModelConfig | None, sizes: dict[str, int], parameters: int | None) -> dict[str, Any]:

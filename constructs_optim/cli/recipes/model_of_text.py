@@ -14,7 +14,8 @@ from constructs_optim.recipe.errors import Advice
 from constructs_optim.recipe.plan_data import ArtifactSource, HuggingFaceSource
 from constructs_optim.recipe.techniques import Technique
 
-MODEL_HELP = "owner/name[@<commit>] of Hugging Face, an s3:// prefix, or a JumpStart id"
+MODEL_HELP = "Hugging Face owner/name[@<commit>], an s3:// prefix, or a JumpStart model ID"
+VERSION_HELP = "Version of a JumpStart model, or commit of a Hugging Face model. Default: the newest version."
 
 
 def model_of(text: str, version: str | None, *, accept_eula: bool, token_secret_arn: str | None = None) -> Model:
@@ -23,12 +24,12 @@ def model_of(text: str, version: str | None, *, accept_eula: bool, token_secret_
     match model.kind:
         case "huggingface":
             if version is not None and model.revision not in (None, version):
-                raise typer.BadParameter(f"{text} names a commit, and --model-version is {version}: one of the two")
+                raise typer.BadParameter(f"{text} names a commit, and --model-version is {version}. Remove one of them")
             changes = {"revision": version or model.revision, "token_secret_arn": token_secret_arn}
         case "hub":
             changes = {"version": version, "accept_eula": accept_eula}
         case "s3" if version is not None:
-            raise typer.BadParameter(f"--model-version is of JumpStart and Hugging Face, and {text} has none")
+            raise typer.BadParameter(f"--model-version is for JumpStart and Hugging Face: {text} has no version")
         case "s3":
             changes = {"accept_eula": accept_eula}
     return model.model_copy(update=changes)
@@ -74,7 +75,7 @@ def without_missing_commits(plan: Plan) -> Plan:
             unknown.add(number)
             changes: dict[str, Any] = {"artifact_key": None}
             if job.copies:
-                parameters = {**job.request["HyperParameters"], "revision": "not fixed yet"}
+                parameters = {**job.request["HyperParameters"], "revision": "not recorded yet"}
                 changes["request"] = {**job.request, "HyperParameters": parameters}
             jobs[number] = job.model_copy(update=changes)
     return plan.model_copy(update={"jobs": tuple(jobs), "warnings": (*plan.warnings, *_advice(missing))})
@@ -84,7 +85,7 @@ def _advice(missing: Sequence[HuggingFaceSource]) -> list[Advice]:
     return [
         Advice(
             "constructs-optim:OPT017",
-            f"The commit of {source.model_id} is not fixed yet, and so the key of its artifact is not known. "
+            f"The commit of {source.model_id} is not recorded yet, so the key of its artifact is unknown. "
             f"`constructs-optim lock --model {source.model_id}` looks it up and records it",
         )
         for source in missing

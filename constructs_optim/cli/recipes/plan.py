@@ -16,56 +16,90 @@ from constructs_optim.recipe.servers import parse as parse_server
 from constructs_optim.recipe.settings import UnknownSettingsError
 from constructs_optim.recipe.techniques.parsing import parse
 
-from ..aws import DEFAULT_REGION
+from .. import completion
+from ..aws import AWS_PANEL, DEFAULT_REGION
 from ..endpoint_file import document_of
-from ..presentation import Format, FormatOption, print_fields, print_json, refusals_printed, say
+from ..presentation import JsonOption, print_fields, print_json, refusals_printed, say, working
 from .lock import read_lock
-from .model_of_text import MODEL_HELP, Commits, is_missing, model_of, without_missing_commits
+from .model_of_text import MODEL_HELP, VERSION_HELP, Commits, is_missing, model_of, without_missing_commits
+
+_RECIPE = "Recipe"
 
 
 def plan_command(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="A file that declares endpoints, - for standard input; or the options."),
+        typer.Argument(metavar="FILE", help="Endpoint file, or - for standard input. Excludes the recipe options."),
     ] = None,
     instance_type: Annotated[
-        str | None, typer.Option(help="The instance type of the endpoint, for instance ml.g5.12xlarge.")
+        str | None,
+        typer.Option(
+            help="Instance type of the endpoint: ml.g5.12xlarge.",
+            autocompletion=completion.instance_types,
+            rich_help_panel=_RECIPE,
+        ),
     ] = None,
     technique: Annotated[
         list[str] | None,
         typer.Option(
-            help="kind=variant[,setting=value], for instance quantization=awq,group_size=64 or "
-            "quantization=nvfp4,checkpoint=owner/name. Repeatable; none by default."
+            help="kind=variant[,setting=value]: quantization=awq,group_size=64, or "
+            "quantization=nvfp4,checkpoint=owner/name. Repeatable. Default: none.",
+            autocompletion=completion.techniques,
+            rich_help_panel=_RECIPE,
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help=f"{MODEL_HELP}.")] = None,
-    model_version: Annotated[str | None, typer.Option(help="The version of a JumpStart model, or the commit.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help=f"{MODEL_HELP}.", autocompletion=completion.model_ids, rich_help_panel=_RECIPE),
+    ] = None,
+    model_version: Annotated[str | None, typer.Option(help=VERSION_HELP, rich_help_panel=_RECIPE)] = None,
     model_s3: Annotated[
-        str | None, typer.Option(metavar="URI", help="An S3 prefix of model files, instead of --model.")
+        str | None,
+        typer.Option(metavar="URI", help="S3 prefix of model files, in place of --model.", rich_help_panel=_RECIPE),
     ] = None,
     token_secret_arn: Annotated[
-        str | None, typer.Option(metavar="ARN", help="The secret with a token of Hugging Face, for a gated model.")
+        str | None,
+        typer.Option(
+            metavar="ARN", help="Secret with a Hugging Face token, for a gated model.", rich_help_panel=_RECIPE
+        ),
     ] = None,
     server: Annotated[
         str | None,
-        typer.Option(help="name[,setting=value], for instance vllm,context_length=8192. The plan's own by default."),
+        typer.Option(
+            help="name[,setting=value]: vllm,context_length=8192. Default: the planner chooses.",
+            autocompletion=completion.servers,
+            rich_help_panel=_RECIPE,
+        ),
     ] = None,
-    region: Annotated[str, typer.Option(help="The AWS region.")] = DEFAULT_REGION,
-    accept_eula: Annotated[bool, typer.Option("--accept-eula", help="You have read and accept the licence.")] = False,
-    format: FormatOption = "table",
+    accept_eula: Annotated[
+        bool,
+        typer.Option("--accept-eula", help="You have read and accept the model's license.", rich_help_panel=_RECIPE),
+    ] = False,
+    region: Annotated[
+        str, typer.Option(help="AWS Region.", autocompletion=completion.regions, rich_help_panel=AWS_PANEL)
+    ] = DEFAULT_REGION,
+    as_json: JsonOption = False,
 ) -> None:
-    """Preview a recipe: jobs, artifact keys, container, memory. Exit status 2 when a rule refuses it."""
+    """Preview a recipe: its jobs, artifact keys, container, and memory.
+
+    Calls nothing outside this machine. Exits with status 2 if a rule refuses the recipe.
+
+    Examples:
+        constructs-optim plan endpoint.yaml
+        constructs-optim plan --model Qwen/Qwen3-32B --instance-type ml.g6e.12xlarge
+          --technique quantization=fp8_dynamic
+    """
     recipe_options = [instance_type, technique, model, model_version, model_s3, token_secret_arn, server]
     if file is not None:
         if any(option is not None for option in recipe_options):
-            raise typer.BadParameter(f"{file} has the recipes: leave the options of a recipe out")
-        with refusals_printed(format):
+            raise typer.BadParameter(f"{file} declares the recipes: leave out the recipe options")
+        with refusals_printed(as_json=as_json), working("Planning"):
             plans = planned_of_file(file, region)
-        _print_plans(plans, format)
+        _print_plans(plans, as_json=as_json)
         return
     if instance_type is None:
-        raise typer.BadParameter("either a file that declares endpoints, or --instance-type and a model")
-    with refusals_printed(format):
+        raise typer.BadParameter("name an endpoint file, or use --instance-type and --model")
+    with refusals_printed(as_json=as_json):
         result = planned(
             instance_type,
             technique or (),
@@ -77,7 +111,7 @@ def plan_command(
             region=region,
             accept_eula=accept_eula,
         )
-    if format == "json":
+    if as_json:
         print_json(plan_report(result))
     else:
         print_fields(_fields(result))
@@ -102,20 +136,20 @@ def planned(
         typer.BadParameter: where arguments do not go together.
     """
     if (model is None) == (model_s3 is None):
-        raise typer.BadParameter("use either --model or --model-s3")
+        raise typer.BadParameter("use one of --model and --model-s3")
     if model_s3 is not None and model_version is not None:
-        raise typer.BadParameter("--model-version is of JumpStart and Hugging Face, and --model-s3 has none")
+        raise typer.BadParameter("--model-version is for JumpStart and Hugging Face: models in S3 have no version")
     containers = read_lock(Path(LOCK_FILE))
     if model is not None:
         named = model_of(model, model_version, accept_eula=accept_eula, token_secret_arn=token_secret_arn)
     else:
         named = Model.s3(str(model_s3), accept_eula=accept_eula)
     if token_secret_arn is not None and named.kind != "huggingface":
-        raise typer.BadParameter("--token-secret-arn is for models of Hugging Face alone")
+        raise typer.BadParameter("--token-secret-arn is for Hugging Face models only")
     if accept_eula and named.kind == "huggingface":
         raise typer.BadParameter(
-            "--accept-eula is for models of JumpStart and S3: a licence of Hugging Face is accepted on the page of "
-            "the model, and --token-secret-arn names the secret with a token"
+            "--accept-eula is for JumpStart and S3 models. Accept the license of a Hugging Face model on the model's "
+            "page, and name the secret with your token with --token-secret-arn"
         )
     commits = Commits(containers)
     chosen = commits.given_in(_parsed(parse, text) for text in techniques)
@@ -140,12 +174,14 @@ def plan_reports(plans: Mapping[str, Sequence[Plan]]) -> dict[str, dict[str, Pla
     return {name: {each.instance_type: plan_report(each) for each in of_one} for name, of_one in plans.items()}
 
 
-def _print_plans(plans: Mapping[str, Sequence[Plan]], format: Format) -> None:
-    if format == "json":
+def _print_plans(plans: Mapping[str, Sequence[Plan]], *, as_json: bool) -> None:
+    if as_json:
         print_json(plan_reports(plans))
         return
-    for name, of_one in plans.items():
-        for each in of_one:
+    for place, (name, of_one) in enumerate(plans.items()):
+        for number, each in enumerate(of_one):
+            if place or number:
+                say("")
             say(f"{name} on {each.instance_type}" if len(of_one) > 1 else name, style="bold")
             print_fields(_fields(each))
 
@@ -159,36 +195,36 @@ def _parsed(parse: Callable[[str], Any], text: str) -> Any:
 
 
 def _fields(plan: Plan) -> Iterator[tuple[str, str]]:
-    yield "model", plan.description["Model"]
-    yield "techniques", "\n".join(plan.description["Techniques"]) or "none"
+    yield "Model", plan.description["Model"]
+    yield "Techniques", "\n".join(plan.description["Techniques"]) or "none"
     yield (
-        "instance type",
+        "Instance type",
         f"{plan.instance_type}: {plan.accelerator_count} x {plan.accelerator}, tensor parallel degree "
         f"{plan.tensor_parallel_degree}",
     )
     for number, job in enumerate(plan.jobs, 1):
-        source = "\nserved from SageMaker's pre-compiled artifacts" if job.pre_compiled else ""
+        source = "\nserved from pre-compiled artifacts of SageMaker" if job.pre_compiled else ""
         is_fixed = not (isinstance(job.source, HuggingFaceSource) and is_missing(job.source))
-        key = job.artifact_key or f"known when the {'stack is deployed' if is_fixed else 'commit is fixed'}"
-        image = job.image or "the service chooses"
-        yield f"job {number}", f"{job.name}\nartifact {key}\nimage {image}{source}"
+        key = job.artifact_key or f"known when the {'stack is deployed' if is_fixed else 'commit is recorded'}"
+        image = job.image or "chosen by SageMaker"
+        yield f"Job {number}", f"{job.name}\nartifact {key}\nimage {image}{source}"
     if not plan.jobs:
-        yield "jobs", "none"
+        yield "Jobs", "none"
     container = plan.container
-    yield "container image", container.image or "defined by the hub's configuration"
+    yield "Image", container.image or "set by the hub's configuration"
     if container.server is not None:
-        yield "server", container.server
+        yield "Server", container.server
     if container.inference_ami_version is not None:
-        yield "inference AMI version", container.inference_ami_version
-    yield "environment", "\n".join(f"{name}={value}" for name, value in container.environment.items()) or "none"
+        yield "Inference AMI", container.inference_ami_version
+    yield "Environment", "\n".join(f"{name}={value}" for name, value in container.environment.items()) or "none"
     for channel in container.channels:
-        yield "channel", f"{channel.name}: {channel.source.kind}"
+        yield "Channel", f"{channel.name}: {channel.source.kind}"
     if (memory := plan.memory) is not None:
-        cache = f"{memory.kv_cache_gb:.0f} GB" if memory.kv_cache_gb is not None else "not known"
+        cache = f"{memory.kv_cache_gb:.0f} GB" if memory.kv_cache_gb is not None else "unknown"
         yield (
-            "memory",
-            f"weights {memory.weights_gb:.0f} GB, draft {memory.draft_gb:.0f} GB, KV cache {cache} "
-            f"({memory.batch_size} requests of {memory.sequence_length} tokens); usable {memory.available_gb:.0f} GB",
+            "Memory",
+            f"weights {memory.weights_gb:.0f} GB\ndraft model {memory.draft_gb:.0f} GB\nKV cache {cache} "
+            f"({memory.batch_size} requests of {memory.sequence_length} tokens)\nusable {memory.available_gb:.0f} GB",
         )
     for warning in plan.warnings:
-        yield "warning", f"{warning.message}\n{warning.id}"
+        yield "Warning", f"{warning.message}\n{warning.id}"

@@ -25,16 +25,30 @@ from constructs_optim.recipe.objectives import CONFIDENCE, Objectives, choice_na
 from constructs_optim.recipe.recommendation import Benchmark, Candidate, Evidence, Exclusion, Recommendation, recommend
 from constructs_optim.recipe.techniques.parsing import parse
 
+from .. import completion
 from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
 from ..endpoint_file import document_of, is_endpoint_file, region_of
-from ..presentation import Format, FormatOption, print_json, print_table, refusals_printed, say
-from ..prices import LISTED, PRICES_HELP, stated_prices
+from ..presentation import (
+    OUTPUT_PANEL,
+    JsonOption,
+    print_json,
+    print_table,
+    refusals_printed,
+    say,
+    say_command,
+    working,
+)
+from ..prices import LISTED, PRICES_HELP, PRICES_METAVAR, stated_prices
 from .evidence import PublishedModel, artifact_keys, listed_prices, measured, published_model
-from .lock import read_lock, write_lock
-from .model_of_text import MODEL_HELP, Commits, is_missing, model_of, without_missing_commits
+from .lock import LockFileOption, read_lock, write_lock
+from .model_of_text import MODEL_HELP, VERSION_HELP, Commits, is_missing, model_of, without_missing_commits
 
 # Recipes of a gated model are ranked as if its licence were accepted and its token stored.
 _ANY_SECRET = "arn:aws:secretsmanager:us-west-2:111122223333:secret:hugging-face"  # noqa: S105 - a name
+
+
+_OBJECTIVES, _RECORD = "Objectives", "Lock file"
+OfflineOption = Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")]
 
 
 class _Quality(StrEnum):
@@ -45,60 +59,103 @@ class _Quality(StrEnum):
 
 def recommend_command(
     model: Annotated[
-        str, typer.Argument(help=f"{MODEL_HELP}; or a file that declares endpoints, for those with objectives.")
+        str,
+        typer.Argument(
+            help=f"{MODEL_HELP}; or an endpoint file, for its endpoints with objectives.",
+            autocompletion=completion.model_ids,
+        ),
     ],
-    version: Annotated[
-        str | None, typer.Option("--model-version", help="The version of a JumpStart model, or the commit.")
-    ] = None,
+    version: Annotated[str | None, typer.Option("--model-version", help=VERSION_HELP)] = None,
     ttft: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The longest mean time to the first token: 1s, or 800ms.")
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Maximum mean time to first token: 1s, 800ms.", rich_help_panel=_OBJECTIVES
+        ),
     ] = None,
-    itl: Annotated[str | None, typer.Option(metavar="TIME", help="The longest mean inter-token latency: 40ms.")] = None,
-    rps: Annotated[
+    itl: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Maximum mean inter-token latency: 40ms.", rich_help_panel=_OBJECTIVES),
+    ] = None,
+    rate: Annotated[
         float | None,
-        typer.Option(metavar="RATE", help="Requests per second, at random. Default: what one instance takes."),
+        typer.Option(
+            metavar="RATE",
+            help="Requests per second, arriving at random. Default: as many as one instance serves.",
+            rich_help_panel=_OBJECTIVES,
+        ),
     ] = None,
-    input_tokens: Annotated[int | None, typer.Option(metavar="COUNT", help="Tokens of a prompt, on average.")] = None,
-    output_tokens: Annotated[int | None, typer.Option(metavar="COUNT", help="Tokens of a response.")] = None,
+    input_tokens: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Mean tokens of a prompt.", rich_help_panel=_OBJECTIVES)
+    ] = None,
+    output_tokens: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Mean tokens of a response.", rich_help_panel=_OBJECTIVES)
+    ] = None,
     max_price: Annotated[
-        float | None, typer.Option(metavar="DOLLARS", help="What all instances may cost in an hour, in dollars.")
+        float | None,
+        typer.Option(
+            metavar="DOLLARS", help="Maximum US dollars an hour for all instances.", rich_help_panel=_OBJECTIVES
+        ),
     ] = None,
     quality: Annotated[
         _Quality | None,
-        typer.Option(metavar="QUALITY", help="lossless, near-lossless (8 bits) or any. Default: near-lossless."),
+        typer.Option(
+            metavar="QUALITY",
+            help="lossless, near-lossless (8 bits), or any. Default: near-lossless.",
+            rich_help_panel=_OBJECTIVES,
+        ),
     ] = None,
     confidence: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help=f"The probability to meet the objectives with. Default: {CONFIDENCE}."),
+        typer.Option(
+            metavar="SHARE",
+            help=f"Minimum probability of meeting the objectives. Default: {CONFIDENCE}.",
+            rich_help_panel=_OBJECTIVES,
+        ),
     ] = None,
-    region: Region = None,
     instance_type: Annotated[
-        list[str] | None, typer.Option(help="An instance type to choose from. Repeatable; all by default.")
+        list[str] | None,
+        typer.Option(
+            help="Instance type to choose from. Repeatable. Default: all.", autocompletion=completion.instance_types
+        ),
     ] = None,
-    discount: Annotated[float, typer.Option(metavar="SHARE", help="The discount of a savings plan, as a share.")] = 0.0,
-    store: OptionalBucket = None,
-    prices: Annotated[
-        Path, typer.Option(metavar="FILE|aws", help=f"{PRICES_HELP}, or `aws` for the AWS Price List.")
-    ] = Path(LISTED),
-    offline: Annotated[bool, typer.Option("--offline", help="Make no call to AWS.")] = False,
-    update: Annotated[bool, typer.Option("--update", help="Record the first one in the lock file.")] = False,
-    pools: Annotated[int, typer.Option(min=1, max=5, metavar="COUNT", help="Instance types to record.")] = 1,
-    file: Annotated[Path, typer.Option(help="The app's lock file.")] = Path(LOCK_FILE),
-    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="How many to show.")] = 10,
-    left_out: Annotated[bool, typer.Option("--left-out", help="List excluded recipes as well, with reasons.")] = False,
+    prices: Annotated[Path, typer.Option(metavar=PRICES_METAVAR, help=PRICES_HELP)] = Path(LISTED),
+    discount: Annotated[float, typer.Option(metavar="SHARE", help="Discount of a savings plan, such as 0.3.")] = 0.0,
+    offline: OfflineOption = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Record the first choice in the lock file.", rich_help_panel=_RECORD)
+    ] = False,
+    pools: Annotated[
+        int, typer.Option(min=1, max=5, metavar="COUNT", help="Instance types to record.", rich_help_panel=_RECORD)
+    ] = 1,
+    file: LockFileOption = Path(LOCK_FILE),
+    region: Region = None,
     profile: Profile = None,
-    format: FormatOption = "table",
+    store: OptionalBucket = None,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="Recipes to show.", rich_help_panel=OUTPUT_PANEL)
+    ] = 10,
+    left_out: Annotated[
+        bool,
+        typer.Option("--left-out", help="Also list the excluded recipes, with reasons.", rich_help_panel=OUTPUT_PANEL),
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Choose recipe, instances and parallelism for objectives, by price. Exits 2 if nothing meets them.
+    """Choose the recipe and instances that meet your objectives at the lowest price.
 
-    Latencies and throughput are forecast: docs/forecast.md says how, and how wrong it is. --store reads evaluations
-    and artifacts of yours, which correct the forecast. --update records the choice for synthesis.
+    Latencies and throughput are forecast: docs/forecast.md explains the forecast and its error. With --store, your
+    evaluations correct the forecast, and your artifacts need no job. --update records the choice for synthesis.
+    Exits with status 2 if nothing meets the objectives.
+
+    Examples:
+        constructs-optim recommend Qwen/Qwen3-32B --ttft 1s --itl 40ms --rate 12
+          --input-tokens 1000 --output-tokens 300 --prices prices.json --offline
+        constructs-optim recommend endpoint.yaml --update
     """
     stated = stated_prices(prices).hosting if str(prices) != LISTED else None
     if offline and store is not None:
-        raise typer.BadParameter("--store is read from AWS, and --offline makes no call to AWS")
+        raise typer.BadParameter("--store needs calls to AWS, and --offline makes none")
     if pools > 1 and not update:
-        raise typer.BadParameter("--pools says how many instance types --update records, and --update is not given")
+        raise typer.BadParameter("--pools is the number of instance types that --update records: add --update")
     account = None if offline else Account(profile, region)
 
     def answer(
@@ -123,21 +180,23 @@ def recommend_command(
         return _record(found.source, found.recommendation, read_lock(file), file, pools)
 
     if is_endpoint_file(model):
-        own = [version, ttft, itl, rps, input_tokens, output_tokens, max_price, quality, confidence]
+        own = [version, ttft, itl, rate, input_tokens, output_tokens, max_price, quality, confidence]
         if any(each is not None for each in own):
-            raise typer.BadParameter(f"{model} has the models and their objectives: leave these options out")
-        with refusals_printed(format):
+            raise typer.BadParameter(f"{model} declares the models and their objectives: leave out these options")
+        with refusals_printed(as_json=as_json), working("Comparing recipes"):
             asked, where = intents_of(model, region)
             answers = {name: answer(*intent, where=where) for name, intent in asked.items()}
-        _print_answers({name: (found, record(found)) for name, found in answers.items()}, limit, left_out, format)
+        _print_answers(
+            {name: (found, record(found)) for name, found in answers.items()}, limit, left_out, as_json=as_json
+        )
         return
     notes: list[str] = []
     if None in (input_tokens, output_tokens):
         usual = Workload()
         if update:
             raise typer.BadParameter(
-                "a choice to deploy needs the lengths of your requests: --input-tokens and --output-tokens, "
-                "which `constructs-optim captures` counts of an endpoint, and `constructs-optim evaluate` reports"
+                "--update needs the lengths of your requests: add --input-tokens and --output-tokens. "
+                "`constructs-optim captures` and `constructs-optim evaluate` report those of an endpoint"
             )
         assumed = [
             f"{count} {kind} tokens (--{kind}-tokens)"
@@ -148,21 +207,21 @@ def recommend_command(
             if given is None
         ]
         input_tokens, output_tokens = input_tokens or usual.input_tokens, output_tokens or usual.output_tokens
-        notes.append(f"Assumed {' and '.join(assumed)}: all of this depends on the lengths of your requests.")
+        notes.append(f"Assumed {' and '.join(assumed)}: the ranking depends on the lengths of your requests.")
     settings: dict[str, Any] = {
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
-        "requests_per_second": rps,
+        "requests_per_second": rate,
         "time_to_first_token": ttft,
         "inter_token_latency": itl,
         "max_price_per_hour": max_price,
         "quality": (quality or _Quality.near_lossless).value,
         "confidence": confidence if confidence is not None else CONFIDENCE,
     }
-    with refusals_printed(format):
+    with refusals_printed(as_json=as_json), working("Comparing recipes"):
         found = answer(any_model(model, version), Objectives(**settings), notes)
     said = record(found)
-    if format == "json":
+    if as_json:
         print_json(found.report(limit, said))
     else:
         _print(found.named, found.region, found.recommendation, found.notes, limit, left_out)
@@ -183,15 +242,15 @@ def intents_of(file: str, region: str | None) -> tuple[dict[str, tuple[Model, Ob
     document = document_of(file)
     found = intents(document)
     if not found:
-        raise failed(f"No endpoint of {file} has objectives: docs/recommendation.md says what they are.")
+        raise failed(f"No endpoint in {file} has objectives. docs/recommendation.md describes them.")
     return found, region_of(document, region)
 
 
 def _print_answers(
-    answers: Mapping[str, tuple[Recommended, list[str]]], limit: int, left_out: bool, format: Format
+    answers: Mapping[str, tuple[Recommended, list[str]]], limit: int, left_out: bool, *, as_json: bool
 ) -> None:
     """Print what there is for each endpoint of a file; ends the command with status 2 where one has nothing."""
-    if format == "json":
+    if as_json:
         print_json({name: found.report(limit, said) for name, (found, said) in answers.items()})
     else:
         for name, (found, said) in answers.items():
@@ -244,14 +303,15 @@ class Recommended:
         """Why nothing meets the objectives, in a sentence; None where something does."""
         candidates, objectives = self.recommendation.candidates, self.recommendation.objectives
         if not candidates:
-            return "No recipe is left: --left-out lists the reasons."
+            return "No recipe remains. --left-out lists the reasons."
         if all(candidate.forecast is None for candidate in candidates):
             return (
-                f"Nothing can be forecast: the size of {self.named.name} is not known. `constructs-optim lock --model "
+                f"No forecast: the size of {self.named.name} is unknown. `constructs-optim lock --model "
                 f"{self.named.name}` looks it up."
             )
         if not self.is_met:
-            return f"Nothing meets this with a probability of {percent(objectives.confidence)}: {objectives}."
+            probability = percent(objectives.confidence)
+            return f"No recipe meets these objectives with a probability of {probability}: {objectives}."
         return None
 
     def report(self, limit: int, recorded: Sequence[str] = ()) -> RecommendationReport:
@@ -315,11 +375,11 @@ def recommended(
         raise typer.BadParameter(f"--max-price needs prices. {said[-1]}")
     chosen = named.version or published.version
     if chosen is None and store is not None and is_published:
-        said.append("Artifacts and evaluations are known by the model's version: pin one with --model-version.")
+        said.append("Artifacts and evaluations belong to a version of the model. Pin one with --model-version.")
     named = named.model_copy(update={"version": chosen})
     source = Commits(lock).given(named)
     if is_missing(source):
-        said.append(f"The commit is not fixed yet: `constructs-optim lock --model {named.name}` records it.")
+        said.append(f"The commit is not recorded yet. `constructs-optim lock --model {named.name}` records it.")
     try:
         recommendation = recommend(
             source, objectives, region=region, instance_types=instance_types, evidence=evidence, known=lock
@@ -329,9 +389,9 @@ def recommended(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     if (row := models.find(named.name)) is not None and row.gated and row.license is not None:
-        licence = f"{row.license.name} ({row.license.url})"
-        how = "accept it (--accept-eula)" if is_published else "accept it, and store a token (--token-secret-arn)"
-        said.append(f"The model is gated: read {licence} before you {how}.")
+        terms = f"{row.license.name} ({row.license.url})"
+        how = "accept it (--accept-eula)" if is_published else "accept it and store a token (--token-secret-arn)"
+        said.append(f"The model is gated. Read {terms} before you {how}.")
     return Recommended(named, source, region, recommendation, said)
 
 
@@ -343,21 +403,21 @@ def _record(model: Model, recommendation: Recommendation, lock: Lock, file: Path
     name = choice_name(model.name, objectives)
     before = lock.choices.get(name)
     if before is not None and choice.model_copy(update={"date": before.date}) == before:
-        return [f"{file} has this choice for {name} already."]
+        return [f"{file} already has this choice for {name}."]
     write_lock(lock.model_copy(update={"choices": {**lock.choices, name: choice}}), file)
-    change = described(choice) if before is None else differences(before, choice) or "only details of it change"
-    said = [f"{file} has the choice for {name}: {change}. Review and commit it."]
+    change = described(choice) if before is None else differences(before, choice) or "only details change"
+    said = [f"Recorded the choice for {name} in {file}: {change}. Review and commit it."]
     if len(preferred) < pools:
         said.append(
-            f"No more than {counted(len(preferred), 'instance type')} can be recorded: no other meets the objectives "
-            f"with {counted(choice.instances, 'instance')}."
+            f"Recorded only {counted(len(preferred), 'instance type')}: no other meets the objectives with "
+            f"{counted(choice.instances, 'instance')}."
         )
     techniques = [parse(technique) for each in preferred for technique in each.techniques]
     named = [model, *(each for technique in techniques for each in (technique.ready_made, technique.beside) if each)]
     without = dict.fromkeys(each.name for each in named if is_missing(Commits(lock).given(each)))
     if without:
         models = "".join(f" --model {each}" for each in without)
-        said.append(f"Synthesis needs the commits of its models as well: constructs-optim lock{models}")
+        said.append(f"Synthesis also needs the commits of its models: constructs-optim lock{models}")
     return said
 
 
@@ -379,7 +439,7 @@ def _print(
     model: Model, region: str, recommendation: Recommendation, notes: Sequence[str], limit: int, left_out: bool
 ) -> None:
     shown = recommendation.candidates[:limit]
-    say(f"{model} in {region}, for {recommendation.objectives}; best first")
+    say(f"{model} in {region}, for {recommendation.objectives}", style="bold")
     # Remarks without a column in the table, by the ranks that they apply to.
     remarks: dict[str, list[int]] = {}
     for rank, candidate in enumerate(shown, 1):
@@ -391,11 +451,11 @@ def _print(
     if shown:
         _print_ranking(recommendation, limit)
         say(
-            "Latencies are means in milliseconds, requests/s the most that these instances take; in brackets, what "
-            "holds with a probability of 90 %. Chance: of meeting the latencies at that rate."
+            "TTFT and ITL: mean time to first token and inter-token latency in ms. Req/s: the maximum of these "
+            "instances. In brackets: the 90 % interval. Chance: of meeting the objectives."
         )
         if (rest := len(recommendation.candidates) - limit) > 0:
-            say(f"{counted(rest, 'recipe')} more; --limit shows them.")
+            say(f"{counted(rest, 'more recipe')}: raise --limit to show them.")
     for remark, ranks in remarks.items():
         if len(ranks) < len(shown):
             say(f"{', '.join(map(str, ranks))}: {remark}")
@@ -404,32 +464,37 @@ def _print(
     elif recommendation.excluded:
         by_rule = Counter(excluded.rule for excluded in recommendation.excluded for _ in excluded.instance_types)
         rules = ", ".join(f"{rule} ({count})" for rule, count in sorted(by_rule.items()))
-        say(f"Left out, by rule: {rules}. --left-out lists them; docs/rules.md has the rules.")
+        say(f"Excluded, by rule: {rules}. --left-out lists them; docs/rules.md describes the rules.")
     for note in notes:
         say(note)
     if shown and shown[0].forecast is not None:
-        version = f" --model-version {model.version}" if model.version else ""
+        version = [f"--model-version {model.version}"] if model.version else []
         at = f"@{model.revision}" if model.revision else ""
-        techniques = "".join(f" --technique {technique}" for technique in shown[0].techniques)
-        say(
-            f"Plan the first one: constructs-optim plan --model {model.name}{at}{version} --region {region} "
-            f"--instance-type {shown[0].plan.instance_type}{techniques}"
+        techniques = [f"--technique {technique}" for technique in shown[0].techniques]
+        say("To plan the first recipe:")
+        say_command(
+            "plan",
+            f"--model {model.name}{at}",
+            *version,
+            f"--region {region}",
+            f"--instance-type {shown[0].plan.instance_type}",
+            *techniques,
         )
 
 
 def _grounds(candidate: Candidate) -> Sequence[str]:
     """How many measurements the forecast rests on, and how wrong it was on them."""
     if candidate.forecast is None:
-        return ["no forecast: the size of the model is not known; `constructs-optim lock --model` looks it up"]
+        return ["no forecast: the size of the model is unknown; `constructs-optim lock --model` looks it up"]
     record = candidate.record
     between, first = record["inter_token_latency"], record["time_to_first_token"]
     if between.error is None or first.error is None:
-        return [f"forecast without a measurement of such a model on {candidate.plan.accelerator}"]
+        return [f"no measurement of a similar model on {candidate.plan.accelerator} supports the forecast"]
     own = f", {between.own} of them yours" if between.own else ""
     of_own = "of yours " if between.own else ""
     return [
-        f"forecast from {counted(between.measurements, 'measurement')} of such models on {candidate.plan.accelerator}"
-        f"{own}; median error {of_own}{between.error:.0%} (first token: {first.error:.0%})"
+        f"forecast from {counted(between.measurements, 'measurement')} of similar models on "
+        f"{candidate.plan.accelerator}{own}; median error {of_own}{between.error:.0%} (TTFT: {first.error:.0%})"
     ]
 
 
@@ -455,14 +520,14 @@ def _print_ranking(recommendation: Recommendation, limit: int) -> None:
         rows.append(
             [
                 str(rank),
-                f"{candidate.instances} {plan.instance_type.removeprefix('ml.')}",
+                f"{candidate.instances} x {plan.instance_type}",
                 f"{price:.2f}" if price is not None else "",
                 *figures,
                 f"{candidate.probability:.0%}" if candidate.probability is not None else "",
-                (" + ".join(names) or "as it is") + parallel,
+                (" + ".join(names) or "no technique") + parallel,
             ]
         )
-    print_table(["", "ml.", "$/h" if by_rate else "$/M", "first", "next", "req/s", "chance", "recipe"], rows)
+    print_table(["", "Instances", "$/h" if by_rate else "$/M", "TTFT", "ITL", "Req/s", "Chance", "Recipe"], rows)
 
 
 def _interval(estimate: Estimate, unit: float) -> str:
@@ -475,13 +540,13 @@ def _print_left_out(recommendation: Recommendation) -> None:
         [excluded.rule, ", ".join(excluded.techniques), excluded.reason, ", ".join(excluded.instance_types)]
         for excluded in recommendation.excluded
     ]
-    print_table(["rule", "recipe", "why it is left out", "instance types"], rows, long=2)
+    print_table(["Rule", "Recipe", "Reason", "Instance types"], rows, long=2)
     if recommendation.elsewhere:
-        say("Published by JumpStart for configurations and instance types that are no candidates:")
+        say("Published by JumpStart for other configurations and instance types:")
         rows = []
         for benchmark in recommendation.elsewhere:
             measured = benchmark.time_to_first_token_ms, benchmark.tokens_per_second
             figures = (f"{value:,.0f}" if value is not None else "" for value in measured)
             name, users = benchmark.configuration or "", str(benchmark.concurrency)
             rows.append([name, benchmark.instance_type, users, *figures])
-        print_table(["configuration", "instance type", "users", "first token (ms)", "tokens/s"], rows)
+        print_table(["Configuration", "Instance type", "Users", "TTFT (ms)", "Tokens/s"], rows)

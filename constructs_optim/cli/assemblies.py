@@ -1,0 +1,13 @@
+"""Cloud assemblies at the command line: the options that name one, and its stacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AssemblyArgument = Annotated[Path, typer.Argument(help="Directory that `cdk synth` wrote.")]
+StackOption = Annotated[
+    list[str] | None, typer.Option(help="Only these stacks, such as 'Prod/*'. Repeatable. Default: all.")
+]
