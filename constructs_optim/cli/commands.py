@@ -34,7 +34,9 @@ class _Help:
             if isinstance(param, TyperOption) and param.metavar is None:
                 param.metavar = _value_name(param)
             elif isinstance(param, TyperArgument):
-                param.metavar = param.metavar or str(param.name).upper()
+                name = param.metavar = param.metavar or str(param.name).upper()
+                piece = (name if param.required else f"[{name}]") + ("..." if param.nargs == -1 else "")
+                param.get_usage_pieces = lambda ctx, piece=piece: [piece]
                 # Its name and help suffice.
                 param.display_type_rich = lambda ctx: None
         return params

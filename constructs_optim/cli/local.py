@@ -68,9 +68,9 @@ def start(
                 typer.echo(f"export {name}={value}")
         sys.stdout.flush()
         _console.print(
-            f"\nThe local cloud listens on {cloud.endpoint_url}. Use it to test: it does not serve models.\nIt runs "
-            "code as you, for anyone who has the secret access key above. Each start creates a new key.\nCopy the lines "
-            "above into another shell, then run: cdk bootstrap && cdk deploy. Press Ctrl-C to stop.",
+            f"\nThe local cloud listens on {cloud.endpoint_url}. Use it to test: it does not serve models.\n"
+            "It runs code as you, for anyone who has the secret access key above. Each start creates a new key.\n"
+            "Copy the lines above into another shell, then run: cdk bootstrap && cdk deploy. Press Ctrl-C to stop.",
             highlight=False,
         )
         while True:
@@ -92,7 +92,7 @@ def run(
     Exits with the status of the program, or with 127 if the program is not installed.
 
     Examples:
-        constructs-optim local run --bootstrap -- cdk deploy --all --require-approval never
+        constructs-optim local run --bootstrap -- cdk deploy --all
     """
     steps = [*([["cdk", "bootstrap"]] if bootstrap else []), command]
     for step in steps:

@@ -52,7 +52,8 @@ def verify_command(
     bfloat16 a few may differ.
 
     Examples:
-        constructs-optim medusa verify --heads artifact --data prompts.jsonl --limit 50
+        constructs-optim medusa verify --heads artifact --data prompts.jsonl
+          --limit 50
     """
     # The models are on disk.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -84,14 +84,17 @@ def print_table(
     Args:
         columns: the headings.
         rows: the cells, which may have several lines.
-        long: in a terminal that is too narrow, the last ``long`` columns have lines of their own below each row.
+        long: in a terminal that is too narrow, at least the last ``long`` columns have lines of their own below a row.
         status: the heading of the column whose cells are colored by the status that they begin with.
     """
     limit = terminal_width()
     table = [[[heading] for heading in columns], *([cell.splitlines() or [""] for cell in row] for row in rows)]
     widths = [max(len(line) for row in table for line in row[column]) for column in range(len(columns))]
-    is_narrow = sum(widths) + len(_GAP) * (len(widths) - 1) > limit
-    aligned = len(columns) - long if is_narrow else len(columns)
+    fitting = (count for count in range(len(columns), 0, -1) if sum(widths[:count]) + len(_GAP) * (count - 1) <= limit)
+    aligned = next(fitting, 1)
+    if aligned < len(columns):
+        aligned = max(1, min(aligned, len(columns) - long))
+    long = len(columns) - aligned
     colored = columns.index(status) if status is not None else None
     numeric = [all(_NUMBER.fullmatch(line) for row in table[1:] for line in row[column]) for column in range(aligned)]
     for number, row in enumerate(table):
@@ -144,7 +147,7 @@ def say(text: str, *, style: str | None = None, err: bool = False) -> None:
     limit = terminal_width(err=err)
     for line in text.splitlines() or [""]:
         indent = line[: len(line) - len(line.lstrip())]
-        fitted = wrapped(line, limit, then=indent) if len(line) > limit else line
+        fitted = wrapped(line, limit, then=indent) if len(line) > limit and " " in line.strip() else line
         _print(Text(printable(fitted)), style=style, err=err)
 
 

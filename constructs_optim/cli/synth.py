@@ -59,7 +59,8 @@ def synth_command(
 
     Examples:
         constructs-optim synth endpoint.yaml
-        constructs-optim synth endpoint.yaml --format cloudformation --code-bucket inline
+        constructs-optim synth endpoint.yaml --format cloudformation
+          --code-bucket inline
     """
     if format == "cdk" and (code_bucket is not None or profile is not None):
         raise typer.BadParameter("--code-bucket and --profile need --format cloudformation")

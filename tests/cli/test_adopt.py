@@ -51,7 +51,7 @@ def test_an_endpoint_of_two_variants_is_refused(store: Store, tmp_path: Path) ->
     made(store, "adopt-two", variants=2, container={"Image": _IMAGE})
     refused = run("adopt-two", "--output", str(tmp_path / "two"))
     assert refused.exit_code == 2
-    assert "it has 2 production variants, and an OptimizedEndpoint has one" in refused.output
+    assert "it has 2 production variants, but an OptimizedEndpoint has one" in refused.output
     assert not (tmp_path / "two").exists()
 
 
@@ -60,7 +60,7 @@ def test_a_model_that_is_not_served_like_this_is_refused(store: Store, tmp_path:
     made(store, "adopt-archive", container=archive, KmsKeyId="alias/volumes")
     refused = run("adopt-archive", "--output", str(tmp_path / "archive"))
     assert refused.exit_code == 2
-    for part in (_IMAGE, "s3://outputs/model.tar.gz", "alias/volumes is named without its ARN"):
+    for part in (_IMAGE, "s3://outputs/model.tar.gz", "the KMS key alias/volumes without its ARN"):
         assert part in refused.output, "all of it at once"
     assert not (tmp_path / "archive").exists()
 
@@ -78,14 +78,14 @@ OptimizedEndpoint(Stack(App(), "Chat"), "Chat", model=model, instance_type="ml.g
         adopt._synthesized(Adoption(source), tmp_path)
     said = capsys.readouterr().err
     assert "Traceback" not in said
-    assert said.startswith("The declaration does not synthesize, and nothing was written: the recipe breaks")
+    assert said.startswith("The declaration does not synthesize, so no file was written: the recipe breaks")
     assert "OPT107 variant.volume_size" in said
 
 
 def test_files_that_are_there_stay(store: Store, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("mine")
     refused = run("anything", "--output", str(tmp_path))
-    assert (refused.exit_code, "app.py already" in refused.output) == (2, True)
+    assert (refused.exit_code, "already contains app.py" in refused.output) == (2, True)
     assert (tmp_path / "app.py").read_text() == "mine"
 
 
@@ -105,4 +105,4 @@ def test_a_region_whose_cloudformation_does_not_import_endpoints(capsys: pytest.
     with pytest.raises(typer.Exit) as ended:
         adopt._check_importable(CloudFormation(), template, ["Endpoint"])
     assert ended.value.exit_code == 2
-    assert "CloudFormation does not import AWS::SageMaker::Endpoint in this region" in capsys.readouterr().err
+    assert "CloudFormation does not import AWS::SageMaker::Endpoint in this Region" in capsys.readouterr().err

@@ -182,7 +182,7 @@ def test_everything_that_an_endpoint_may_have_is_declared(tmp_path: Path) -> Non
 
 def test_a_model_of_hugging_face_has_its_commit(tmp_path: Path) -> None:
     account = Account({"Image": _VLLM, "Environment": {"SM_VLLM_MODEL": "Qwen/Qwen3-8B"}})
-    with pytest.raises(AdoptionError, match="--revision"):
+    with pytest.raises(AdoptionError, match="--model-version"):
         account.adopted()
     adoption = account.adopted(_COMMIT)
     assert f'Model.huggingface("Qwen/Qwen3-8B", revision="{_COMMIT}")' in adoption.source

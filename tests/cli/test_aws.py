@@ -36,12 +36,12 @@ def refused(code: str, operation: str = "ListOptimizationJobs", message: str = "
         (NoCredentialsError(), "aws sso login"),
         (NoRegionError(), "--region"),
         (SSOTokenLoadError(profile_name="team", error_msg="expired"), "aws sso login"),
-        (EndpointConnectionError(endpoint_url="https://sagemaker.mars-1.amazonaws.com"), "cannot be reached"),
-        (refused("ExpiredToken"), "sign in again"),
+        (EndpointConnectionError(endpoint_url="https://sagemaker.mars-1.amazonaws.com"), "Cannot reach AWS"),
+        (refused("ExpiredToken"), "Sign in again"),
         (refused("UnrecognizedClientException"), "does not know these credentials"),
         (refused("AccessDeniedException"), "AWS denies ListOptimizationJobs"),
         (refused("403", "HeadObject", "Forbidden"), "AWS denies HeadObject"),
-        (refused("NoSuchBucket", "ListObjectsV2"), "There is no bucket of that name"),
+        (refused("NoSuchBucket", "ListObjectsV2"), "No such bucket"),
         (refused("ThrottlingException", message="Rate [exceeded]"), "failed with ThrottlingException: Rate [exceeded]"),
     ],
 )
@@ -97,9 +97,9 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("jobs", "list"), "No AWS region is set"),
-        (("jobs", "list", "--region", "us-west-2"), "There are no AWS credentials"),
-        (("artifacts", "list", "--store", "artifacts"), "There are no AWS credentials"),
+        (("jobs", "list"), "No AWS Region is set"),
+        (("jobs", "list", "--region", "us-west-2"), "No AWS credentials found"),
+        (("artifacts", "list", "--store", "artifacts"), "No AWS credentials found"),
         (("jobs", "watch", "optim-x", "--profile", "team"), "aws configure list-profiles"),
         (("jobs", "list", "--region", "nowhere!"), "nowhere!"),
     ],

@@ -48,8 +48,8 @@ def test_captures_of_a_prefix_become_a_workload(source: str, tmp_path: Path) -> 
     file = tmp_path / "workload.jsonl"
     result = run(source, str(file), "--redact")
     assert result.exit_code == 0, result.output
-    assert "3 of 4 captures are in" in result.stdout
-    assert "1 were left out" in result.stdout
+    assert "3 of 4 captures to" in result.stdout
+    assert "Skipped 1" in result.stdout
     assert "--custom-dataset-type sagemaker_data_capture" in result.stdout
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     written = [json.loads(line) for line in file.read_text().splitlines()]
@@ -60,7 +60,7 @@ def test_captures_of_a_prefix_become_a_workload(source: str, tmp_path: Path) -> 
 def test_what_is_not_redacted_is_said(source: str, tmp_path: Path) -> None:
     result = run(source, str(tmp_path / "prompts.jsonl"), "--as", "prompts")
     assert result.exit_code == 0, result.output
-    assert "Nothing is redacted" in result.stdout
+    assert "The file is not redacted" in result.stdout
     assert len((tmp_path / "prompts.jsonl").read_text().splitlines()) == 4
 
 
@@ -69,7 +69,7 @@ def test_a_file_that_exists_is_not_replaced(source: str, tmp_path: Path) -> None
     file.write_text("kept")
     result = run(source, str(file))
     assert (result.exit_code, file.read_text()) == (2, "kept")
-    assert "cannot be written" in result.output
+    assert "Cannot write" in result.output
 
 
 def test_without_captures_no_file_is_left(source: str, tmp_path: Path) -> None:

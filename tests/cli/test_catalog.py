@@ -43,10 +43,14 @@ def test_each_part_of_the_catalog_is_listed_as_json(what: str, columns: set[str]
 def test_each_part_of_the_catalog_fits_the_terminal_without_broken_words(
     what: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    columns = {"models": "model_id", "instances": "name", "images": "tag", "metrics": "title", "rules": "link"}
-    words = {
-        word for row in json.loads(run(what, "--json").stdout) for word in str(row[columns[what]]).split()
+    columns = {
+        "models": "{model_id}",
+        "instances": "{name}",
+        "images": "{repository}:{tag}",
+        "metrics": "{title}",
+        "rules": "{link}",
     }
+    words = {word for row in json.loads(run(what, "--json").stdout) for word in columns[what].format(**row).split()}
     monkeypatch.setenv("COLUMNS", str(width))
     result = run(what)
     assert result.exit_code == 0, result.output

@@ -31,7 +31,7 @@ def served(store: Store) -> Served:
 def test_an_endpoint_is_stopped_shown_and_started(served: Served) -> None:
     stopped = run("stop", served.name, answer="y\n")
     assert stopped.exit_code == 0, stopped.output
-    assert "has 2 copies; requests will fail" in stopped.stdout
+    assert "has 2 copies. Requests will fail" in stopped.stdout
     assert "Its instances keep running" not in stopped.stdout
     component = f"{served.name}-llama"
     assert served.copies(component) == 0
@@ -39,7 +39,7 @@ def test_an_endpoint_is_stopped_shown_and_started(served: Served) -> None:
     assert shown["stopped"] is True
     assert shown["components"][0]["scaling"]["suspended"] is True
     again = run("stop", served.name)
-    assert (again.exit_code, "stopped already" in again.stdout) == (0, True)
+    assert (again.exit_code, "already stopped" in again.stdout) == (0, True)
     started = run("start", served.name)
     assert started.exit_code == 0, started.output
     assert f"{component} gets 1 copy." in started.stdout

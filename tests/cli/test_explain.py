@@ -102,7 +102,7 @@ def test_an_update_that_aws_refuses_is_listed_first_and_always_fails(before: Pat
     changed = chat(Target=scaled(1, 2))
     changed["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.12xlarge"
     after = written(tmp_path / "after", stack(changed))
-    for arguments in ((), ("--fail-on", "interruption"), ("--json"), ("--markdown")):
+    for arguments in ((), ("--fail-on", "interruption"), ("--json",), ("--markdown",)):
         assert explained(after, "--against", before, *arguments).exit_code == 1
     result = explained(after, "--against", before)
     assert result.stdout.startswith("SageMaker refuses the update of Endpoint: ")
@@ -154,7 +154,7 @@ def test_stacks_are_selected_by_name_pattern(tmp_path: Path) -> None:
     assert [each.name for each in reported(both, "--stack", "Prod/*").stacks] == ["Prod/Chat"]
     result = explained(both, "--stack", "Chat")
     assert result.exit_code == 2
-    assert "has no stack Chat; its stacks are: Prod/Chat, Test/Chat" in result.stderr
+    assert "has no stack Chat. Its stacks: Prod/Chat, Test/Chat" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_stacks_are_selected_by_name_pattern(tmp_path: Path) -> None:
     [
         (["nowhere"], "run `cdk synth` first"),
         (["{after}", "--against", "nowhere"], "run `cdk synth` first"),
-        (["{after}", "--prices", "nowhere"], "cannot be read"),
-        (["{after}", "--store", "s3://bucket/"], "no bucket name"),
+        (["{after}", "--prices", "nowhere"], "cannot read"),
+        (["{after}", "--store", "s3://bucket/"], "not a bucket name"),
     ],
 )
 def test_an_unreadable_app_or_baseline_is_an_error_message(arguments: list[str], message: str, after: Path) -> None:
@@ -268,7 +268,7 @@ def test_the_store_of_a_job_is_resolved_from_the_deployed_stack(store: Store, de
     assert "is not in the store explainedstore-bucket" in first.sentences[0]
     assert "is not in the store that this deployment creates." in second.sentences[0]
     assert third.outcome == "decided_at_deployment"
-    assert any("The store of Job in Elsewhere is not known" in note for note in report.notes)
+    assert any("The store of Job in Elsewhere is unknown" in note for note in report.notes)
 
 
 @pytest.mark.local
@@ -277,7 +277,7 @@ def test_a_stack_of_another_account_is_not_treated_as_undeployed(store: Store, t
     folder = written(tmp_path, there)
     result = explained(folder, "--against", "deployed")
     assert result.exit_code == 2
-    assert "of account 000000000000, and these stacks are of other accounts: Chat (111122223333)" in result.stderr
+    assert "to account 000000000000, but these stacks belong to other accounts: Chat (111122223333)" in result.stderr
     report = reported(folder, "--store", "deployed")
     assert report.jobs[0].outcome == "decided_at_deployment"
     assert "The stores of Chat were not searched: it is of account 111122223333." in report.notes

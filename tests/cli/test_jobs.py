@@ -172,7 +172,7 @@ def test_stopping_a_job_names_its_owners_and_asks_for_confirmation(store: Store)
     refused = run("stop", name, "--store", store.bucket, answer="n\n")
     assert refused.exit_code == 1
     assert "Chat / Llama70BJob" in refused.stdout
-    assert "rolled back" in refused.stdout
+    assert "rolls back" in refused.stdout
     assert store.sagemaker.describe_optimization_job(OptimizationJobName=name)["OptimizationJobStatus"] == "INPROGRESS"
     stopped = run("stop", name, "--store", store.bucket, answer="y\n")
     assert stopped.exit_code == 0, stopped.output
@@ -192,4 +192,4 @@ def test_stopping_a_completed_job_is_no_error(store: Store) -> None:
     (name,) = [job["name"] for job in listed("--store", store.bucket).values() if job["artifact_key"] == KEY]
     result = run("stop", name)
     assert result.exit_code == 0
-    assert "COMPLETED already" in result.stdout
+    assert "already COMPLETED" in result.stdout

@@ -34,7 +34,7 @@ def test_the_help_fits_80_columns_and_names_values_as_command_lines_do(
     result = CliRunner().invoke(app, [*path, "--help"])
     assert result.exit_code == 0, result.output
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
-    assert not re.search(r"\w\.\.\.$", result.stdout, flags=re.MULTILINE), "a summary is cut off"
+    assert not re.search(r"\w\.\.\.$", result.stdout.partition("\n")[2], flags=re.MULTILINE), "a summary is cut off"
     assert not re.search(r"<(str|bool|int|float|path|list|enum)", result.stdout)
     assert not re.search(r"^  --\S+ (FOR|UP|THAN|HOUR|S3|COMPARE|RESUME)\b", result.stdout, flags=re.MULTILINE)
     for option in (name for param in found.params for name in param.opts if name.startswith("--")):

@@ -124,7 +124,7 @@ def test_a_recommendation_that_nothing_meets_says_so(agent: Agent) -> None:
     result = agent.call("recommend", **QWEN, inter_token_latency="6ms", instance_types=["ml.g5.48xlarge"])
     found = result.structured_content or {}
     assert found["candidates"][0]["meets"] is False
-    assert found["notes"][-1].startswith("Nothing meets this")
+    assert found["notes"][-1].startswith("No recipe meets these objectives")
 
 
 def test_the_plans_of_a_file_are_what_the_command_prints(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_no_other_file_is_read(agent: Agent, file: str) -> None:
         if tool == "plan_file" or file.endswith(".yaml"):
             result = agent.call(tool, **{argument: file})
             assert result.is_error
-            assert "is no file of YAML or JSON in" in text_of(result)
+            assert "is not a YAML or JSON file in" in text_of(result)
 
 
 def test_a_file_that_breaks_rules_is_refused_with_places(agent: Agent) -> None:
@@ -177,16 +177,16 @@ def test_rules_and_the_catalog_are_what_the_command_prints(agent: Agent, monkeyp
     [
         ("plan", {}, "instance_type"),
         ("plan", {**LLAMA, "instance_type": "ml.g5.12xlarge", "technique": []}, "technique"),
-        ("plan", {"instance_type": "ml.g5.12xlarge"}, "use either model or model_s3"),
+        ("plan", {"instance_type": "ml.g5.12xlarge"}, "use one of model and model_s3"),
         ("recommend", {**QWEN, "store": "a-store"}, "set from_aws"),
-        ("recommend", {**QWEN, "store": "s3://a-store", "from_aws": True}, "is no bucket name"),
+        ("recommend", {**QWEN, "store": "s3://a-store", "from_aws": True}, "is not a bucket name"),
         ("recommend", {**QWEN, "max_price_per_hour": 5}, "max_price_per_hour needs prices"),
         ("explain", {"assembly": "nowhere"}, "run `cdk synth` first"),
-        ("explain", {"stacks": ["Another"]}, "its stacks are"),
-        ("explain", {"against": "deployed", "region": "us-west-2"}, "There are no AWS credentials"),
+        ("explain", {"stacks": ["Another"]}, "Its stacks:"),
+        ("explain", {"against": "deployed", "region": "us-west-2"}, "No AWS credentials found"),
         ("explain", {"store": "deployed", "profile": "nobody"}, "lists the profiles"),
-        ("rules", {"ids": ["OPT02"]}, "there is no rule OPT02"),
-        ("catalog", {"part": "rules", "family": "Llama"}, "family is for models and instances"),
+        ("rules", {"ids": ["OPT02"]}, "no rule OPT02"),
+        ("catalog", {"part": "rules", "family": "Llama"}, "family filters models and instances only"),
         ("catalog", {"part": "prices"}, "'models', 'instances', 'images', 'metrics' or 'rules'"),
     ],
 )

@@ -169,7 +169,7 @@ def test_a_model_of_hugging_face_is_planned_before_its_commit_is_fixed(
     made = planned(*QWEN)
     assert [job["name"] for job in made["jobs"]] == ["copy-qwen-qwen3-32b"]
     assert made["artifact_key"] is None
-    assert made["jobs"][0]["request"]["HyperParameters"]["revision"] == "not fixed yet"
+    assert made["jobs"][0]["request"]["HyperParameters"]["revision"] == "not recorded yet"
     (warning,) = [each for each in made["warnings"] if each["id"] == "constructs-optim:OPT017"]
     assert "`constructs-optim lock --model Qwen/Qwen3-32B`" in warning["message"]
     assert "0000" not in run(*QWEN).stdout
@@ -234,10 +234,10 @@ def test_exactly_one_model_source_is_required() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--model", "s3://m/x/", "--token-secret-arn", "arn"), "is for models of Hugging Face alone"),
-        ((*LLAMA, "--token-secret-arn", "arn"), "is for models of Hugging Face alone"),
-        ((*QWEN, "--accept-eula"), "a licence of Hugging Face is accepted on the page"),
-        (("--model-s3", "s3://m/x/", "--model-version", "2.0.0"), "--model-s3 has none"),
+        (("--model", "s3://m/x/", "--token-secret-arn", "arn"), "is for Hugging Face models only"),
+        ((*LLAMA, "--token-secret-arn", "arn"), "is for Hugging Face models only"),
+        ((*QWEN, "--accept-eula"), "Accept the license of a Hugging Face model on the model's page"),
+        (("--model-s3", "s3://m/x/", "--model-version", "2.0.0"), "models in S3 have no version"),
         (("--model", f"Qwen/Qwen3-32B@{'a' * 40}", "--model-version", "b" * 40), "names a commit, and"),
     ],
 )

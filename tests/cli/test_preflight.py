@@ -33,9 +33,9 @@ def test_every_finding_has_what_to_do_and_a_problem_is_status_1(store: Store, tm
     result = preflight(folder)
     assert result.exit_code == 1, result.output
     first, *lines = result.stdout.splitlines()
-    assert first == "Chat: 1 problem and 2 to note, of 3 checks"
-    assert lines[0] == "  problem  model: there is no bucket nothing-at-all"
-    assert lines[1] == "           Next: name another one"
+    assert first == "Chat: 1 problem, 2 notes, 3 checks"
+    assert lines[0] == "  problem (model): there is no bucket nothing-at-all"
+    assert lines[1] == "    Next: name another one"
     assert [line.split()[0] for line in lines[::2]] == ["problem", "advice", "advice"]
 
 
@@ -55,7 +55,7 @@ def test_json_has_the_findings_of_each_stack(store: Store, tmp_path: Path) -> No
 def test_stacks_without_a_preflight_or_of_another_account_are_refused(store: Store, tmp_path: Path) -> None:
     result = preflight(written(tmp_path / "none", stack({"Queue": resource("AWS::SQS::Queue")})))
     assert result.exit_code == 2
-    assert "has no stack with a preflight: leave the context key constructs-optim:preflight out" in result.stderr
+    assert "has no stack with a preflight: remove the context key constructs-optim:preflight" in result.stderr
     elsewhere = preflight(written(tmp_path / "elsewhere", replace(stack(LOOKS), account="111122223333")))
     assert elsewhere.exit_code == 2
-    assert "these stacks are of other accounts: Chat (111122223333)" in elsewhere.stderr
+    assert "these stacks belong to other accounts: Chat (111122223333)" in elsewhere.stderr

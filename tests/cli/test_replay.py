@@ -77,18 +77,16 @@ def folder(apps: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_two_declarations_are_compared_in_dollars_latencies_and_capacity(apps: tuple[Path, Path], folder: Path) -> None:
     deployed, proposed = apps
     given = ("--traffic", folder / "hour.csv", "--prices", folder / "prices.json")
-    result = replayed(*given, "--against", deployed, "--against", proposed, "--ttft", "1ms")
+    result = replayed(*given, deployed, proposed, "--ttft", "1ms")
     assert result.exit_code == 0, result.output
     first, *lines = result.stdout.splitlines()
-    assert first.startswith(
-        "901 requests in 60 minutes, 0.25 a second and 0.25 in the busiest hour, of 800 input and 200"
-    )
+    assert first.startswith("901 requests in 60 minutes: 0.25 per second, 0.25 in the busiest hour, 800 input and 200")
     # The second instance leaves after the fifteen minutes that its alarm looks at.
-    (dollars,) = [line for line in lines if line.startswith("dollars")]
+    (dollars,) = [line for line in lines if line.startswith("US dollars")]
     assert [dollar[:4] for dollar in re.findall(r"(?<= )\d+\.\d+", dollars)] == ["20.0", "12.5"]
-    assert any(line.startswith("first token late") and line.split()[-1] == "100.0%" for line in lines)
-    assert f"{proposed} instead of {deployed}: Chat/Qwen: $12.5 instead of $20, 1.25 instance-hours" in result.stdout
-    given = (*given, "--against", deployed, "--json")
+    assert any(line.startswith("TTFT missed") and line.split()[-1] == "100.0%" for line in lines)
+    assert f"{proposed} compared with {deployed}: Chat/Qwen: $12.5 instead of $20, 1.25 instance-hours" in result.stdout
+    given = (*given, deployed, "--json")
     document = json.loads(replayed(*given).stdout)
     assert (document["requests"], document["seconds"]) == (901, 3600)
     (endpoint,) = document["endpoints"]
@@ -97,11 +95,11 @@ def test_two_declarations_are_compared_in_dollars_latencies_and_capacity(apps: t
 
 
 def test_a_chart_is_drawn(apps: tuple[Path, Path], folder: Path) -> None:
-    given = ("--traffic", folder / "hour.csv", "--against", apps[1], "--offline", "--chart", folder / "hour.svg")
+    given = ("--traffic", folder / "hour.csv", apps[1], "--offline", "--chart", folder / "hour.svg")
     result = replayed(*given)
     assert result.exit_code == 0, result.output
     assert "<svg" in (folder / "hour.svg").read_text()
-    assert "There are no prices: AWS was not asked" in result.stdout
+    assert "No prices: AWS was not called" in result.stdout
 
 
 def test_explain_has_a_line_of_what_the_traffic_would_have_cost(apps: tuple[Path, Path], folder: Path) -> None:
@@ -128,7 +126,7 @@ def test_traffic_that_cannot_be_replayed_is_refused(
 ) -> None:
     (folder / "traffic.csv").write_text(content)
     for command in (
-        ["replay", "--against", apps[0], "--offline"],
+        ["replay", apps[0], "--offline"],
         ["explain", apps[1], "--against", apps[0]],
     ):
         result = CliRunner().invoke(app, [*map(str, command), "--traffic", str(folder / "traffic.csv")])
@@ -156,29 +154,29 @@ def foreign(folder: Path, *more: StackTemplate) -> Path:
         (("--ttft", "soon"), "a duration as text has a unit"),
         (("--input-tokens", "0"), "--input-tokens"),
         (("--start-seconds", "-5"), "--start-seconds"),
-        (("--chart", "week.bmp"), "a .svg or .png file in a folder that exists"),
-        (("--chart", "/nowhere/week.svg"), "a .svg or .png file in a folder that exists"),
-        (("--endpoint", "Chat/Other"), "There is no endpoint to simulate"),
+        (("--chart", "week.bmp"), "use a .svg or .png file in an existing directory"),
+        (("--chart", "/nowhere/week.svg"), "use a .svg or .png file in an existing directory"),
+        (("--endpoint", "Chat/Other"), "No endpoint to simulate"),
     ],
 )
 def test_wrong_options_are_refused(
     apps: tuple[Path, Path], folder: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    result = replayed("--traffic", folder / "hour.csv", "--against", apps[0], "--offline", *arguments)
+    result = replayed("--traffic", folder / "hour.csv", apps[0], "--offline", *arguments)
     assert result.exit_code == 2
     assert said in " ".join(result.output.replace("│", "").split())
     assert "Traceback" not in result.output
 
 
 def test_an_app_is_not_compared_with_itself(apps: tuple[Path, Path], folder: Path) -> None:
-    result = replayed("--traffic", folder / "hour.csv", "--against", apps[0], "--against", apps[0], "--offline")
-    assert (result.exit_code, "--against names a folder twice" in result.stderr) == (2, True)
+    result = replayed("--traffic", folder / "hour.csv", apps[0], apps[0], "--offline")
+    assert (result.exit_code, "a directory is named twice" in result.stderr) == (2, True)
 
 
 def test_an_endpoint_that_cannot_be_simulated_is_noted_beside_others(apps: tuple[Path, Path], folder: Path) -> None:
     (deployed,) = read_assembly(apps[0])
     both = foreign(folder, replace(deployed, path="Mine", stack_name="Mine"))
-    result = replayed("--traffic", folder / "hour.csv", "--against", both, "--offline")
+    result = replayed("--traffic", folder / "hour.csv", both, "--offline")
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
     assert "Chat/Endpoint: what it serves is not described by this library." in said
@@ -187,19 +185,19 @@ def test_an_endpoint_that_cannot_be_simulated_is_noted_beside_others(apps: tuple
 
 def test_what_has_no_endpoint_is_refused(folder: Path) -> None:
     empty = written(folder / "empty", stack({}))
-    result = replayed("--traffic", folder / "hour.csv", "--against", empty, "--offline")
-    assert (result.exit_code, "There is no endpoint to simulate in" in result.output) == (2, True)
+    result = replayed("--traffic", folder / "hour.csv", empty, "--offline")
+    assert (result.exit_code, "No endpoint to simulate in" in result.output) == (2, True)
 
 
 def test_an_endpoint_that_is_not_of_this_library_is_refused(folder: Path) -> None:
-    result = replayed("--traffic", folder / "hour.csv", "--against", foreign(folder), "--offline")
+    result = replayed("--traffic", folder / "hour.csv", foreign(folder), "--offline")
     assert result.exit_code == 2
     assert "what it serves is not described by this library" in " ".join(result.output.split())
 
 
 def test_a_chart_needs_its_extra(apps: tuple[Path, Path], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_module, "HAS_PLOTS", False)
-    given: tuple[Any, ...] = ("--traffic", folder / "hour.csv", "--against", apps[0], "--chart", folder / "c.svg")
+    given: tuple[Any, ...] = ("--traffic", folder / "hour.csv", apps[0], "--chart", folder / "c.svg")
     result = replayed(*given)
     assert (result.exit_code, "constructs-optim[plots]" in result.output) == (2, True)
 
@@ -230,7 +228,7 @@ def pooled_app(apps: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 
 
 def test_instances_that_are_short_are_of_the_next_pool(pooled_app: Path, folder: Path) -> None:
-    given = ("--traffic", folder / "hour.csv", "--against", pooled_app, "--offline", "--json")
+    given = ("--traffic", folder / "hour.csv", pooled_app, "--offline", "--json")
     first = replayed(*given)
     assert first.exit_code == 0, first.output
     found = json.loads(first.stdout)
@@ -245,15 +243,15 @@ def test_instances_that_are_short_are_of_the_next_pool(pooled_app: Path, folder:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        (["ml.p5.4xlarge"], "it takes a type and a number"),
-        (["ml.p5.4xlarge=few"], "it takes a type and a number"),
-        (["ml.p4d.24xlarge=1"], "no endpoint that is simulated uses it"),
-        (["ml.g6e.12xlarge=1"], "the types of the pools before it need a count as well"),
+        (["ml.p5.4xlarge"], "use TYPE=COUNT"),
+        (["ml.p5.4xlarge=few"], "use TYPE=COUNT"),
+        (["ml.p4d.24xlarge=1"], "no simulated endpoint uses it"),
+        (["ml.g6e.12xlarge=1"], "The types of the pools before it also need a count"),
         (["ml.p5.4xlarge=1", "ml.g6e.12xlarge=0"], "begins with 2 copies, and what is available has room for 1"),
     ],
 )
 def test_what_is_available_is_checked(pooled_app: Path, folder: Path, given: list[str], complaint: str) -> None:
     options = [part for each in given for part in ("--available", each)]
-    result = replayed("--traffic", folder / "hour.csv", "--against", pooled_app, "--offline", *options)
+    result = replayed("--traffic", folder / "hour.csv", pooled_app, "--offline", *options)
     assert result.exit_code != 0
     assert complaint in " ".join(result.output.replace("│", " ").split())

@@ -166,7 +166,8 @@ def prune_command(
 
     Examples:
         constructs-optim artifacts prune --store ml-artifacts
-        constructs-optim artifacts prune --store ml-artifacts --older-than 90d --delete
+        constructs-optim artifacts prune --store ml-artifacts --older-than 90d
+          --delete
     """
     if delete:
         refuse_prompt(as_json=as_json, yes=yes)
