@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from constructs_optim.explanation.formatting import wrapped
+
 from .aws import AWS_PANEL, errors_explained
-from .presentation import OUTPUT_PANEL
+from .presentation import OUTPUT_PANEL, terminal_width
 
 # Longer lists of choices do not fit a terminal of 80 columns: the option's help has them.
 _LONGEST = 20
 # typer's ranges, in words.
 _RANGES = ((r"([\d.]+)<=x<=([\d.]+)", r"\1 to \2"), (r"x>=([\d.]+)", r"at least \1"))
+# What typer prints before the message.
+_INVALID = "Error: Invalid value for '--instance-type': "
 # Neither a program's name nor an option is broken at its hyphens.
 _HYPHEN = "\N{NON-BREAKING HYPHEN}"
 # Of a docstring, "Examples:" with indented lines, to its end.
@@ -40,6 +45,11 @@ class _Help:
                 # Its name and help suffice.
                 param.display_type_rich = lambda ctx: None
         return params
+
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        """Parse arguments; the message of a wrong value is wrapped."""
+        with _wrapped_message():
+            return super().make_context(*given, **named)  # type: ignore[misc]
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The whole first sentence."""
@@ -92,6 +102,16 @@ class _Help:
         return _SECTION.split(inspect.cleandoc(getattr(self, "help", None) or ""))
 
 
+@contextmanager
+def _wrapped_message() -> Iterator[None]:
+    try:
+        yield
+    except typer.BadParameter as error:
+        if len(error.message) > (limit := terminal_width(err=True)) - len(_INVALID):
+            error.message = wrapped(error.message, limit, indent=_INVALID).removeprefix(_INVALID)
+        raise
+
+
 def _unbroken(text: str) -> str:
     return text.replace("-", _HYPHEN)
 
@@ -109,7 +129,7 @@ def _value_name(option: TyperOption) -> str:
 
 class _Command(_Help, TyperCommand):
     def invoke(self, ctx: Any) -> Any:
-        with errors_explained():
+        with errors_explained(), _wrapped_message():
             return super().invoke(ctx)
 
 

@@ -118,18 +118,19 @@ def print_table(
 
 
 def print_fields(rows: Iterable[tuple[str, str]]) -> None:
-    """Print names and values, a pair a row; a value that is too long goes on below."""
-    pairs = [(name, value) for name, value in rows]
+    """Print names and values, a pair a row; a value with a word that is too long for its column stands below."""
+    pairs = list(rows)
     width, limit = max(len(name) for name, _ in pairs) + len(_GAP), terminal_width()
     for name, value in pairs:
-        lines = [part for line in value.splitlines() or [""] for part in _fitted(line, limit - width)]
-        for number, line in enumerate(lines):
-            color = (_color(line) if name in ("State", "Status") else None) or ""
-            _print(Text.assemble((("" if number else name).ljust(width), "bold"), (printable(line), color)))
-
-
-def _fitted(line: str, width: int) -> list[str]:
-    return wrapped(line, width).splitlines() or [""] if len(line) > width else [line]
+        head, column = name.ljust(width), width
+        if max(map(len, value.split()), default=0) > limit - width:
+            _print(Text(name, style="bold"))
+            head, column = "  ", 2
+        for line in value.splitlines() or [""]:
+            for part in wrapped(line, limit - column).splitlines() if len(line) > limit - column else [line]:
+                color = (_color(part) if name in ("State", "Status") else None) or ""
+                _print(Text.assemble((head, "bold"), (printable(part), color)))
+                head = " " * column
 
 
 def _color(status: str) -> str | None:
@@ -152,10 +153,10 @@ def say(text: str, *, style: str | None = None, err: bool = False) -> None:
 
 
 def say_command(*parts: str) -> None:
-    """Print a command to copy: ``parts`` stay whole, and a line that is full ends in a backslash."""
+    """Print a command to copy, in which a line that is full ends in a backslash."""
     limit, line = terminal_width(), "  constructs-optim"
-    for part in parts:
-        if len(line) + len(part) + 3 > limit:
+    for part in " ".join(parts).split():
+        if len(line) + len(part) + 3 > limit and line.strip():
             _print(Text(f"{printable(line)} \\"), style="cyan")
             line = "   "
         line += f" {part}"

@@ -46,7 +46,7 @@ def source(store: Store) -> str:
 
 def test_captures_of_a_prefix_become_a_workload(source: str, tmp_path: Path) -> None:
     file = tmp_path / "workload.jsonl"
-    result = run(source, str(file), "--redact")
+    result = run(source, "--output", str(file), "--redact")
     assert result.exit_code == 0, result.output
     assert "3 of 4 captures to" in result.stdout
     assert "Skipped 1" in result.stdout
@@ -58,7 +58,7 @@ def test_captures_of_a_prefix_become_a_workload(source: str, tmp_path: Path) -> 
 
 
 def test_what_is_not_redacted_is_said(source: str, tmp_path: Path) -> None:
-    result = run(source, str(tmp_path / "prompts.jsonl"), "--as", "prompts")
+    result = run(source, "--output", str(tmp_path / "prompts.jsonl"), "--as", "prompts")
     assert result.exit_code == 0, result.output
     assert "The file is not redacted" in result.stdout
     assert len((tmp_path / "prompts.jsonl").read_text().splitlines()) == 4
@@ -67,15 +67,15 @@ def test_what_is_not_redacted_is_said(source: str, tmp_path: Path) -> None:
 def test_a_file_that_exists_is_not_replaced(source: str, tmp_path: Path) -> None:
     file = tmp_path / "kept.jsonl"
     file.write_text("kept")
-    result = run(source, str(file))
+    result = run(source, "--output", str(file))
     assert (result.exit_code, file.read_text()) == (2, "kept")
     assert "Cannot write" in result.output
 
 
 def test_without_captures_no_file_is_left(source: str, tmp_path: Path) -> None:
     file = tmp_path / "none.jsonl"
-    result = run(f"{source}2020/", str(file))
+    result = run(f"{source}2020/", "--output", str(file))
     assert result.exit_code == 2
     assert "there are no captures below" in result.output
     assert not file.exists()
-    assert run(source, str(file), "--sample", "0").exit_code == 2
+    assert run(source, "--output", str(file), "--sample", "0").exit_code == 2

@@ -280,7 +280,7 @@ def test_a_stack_of_another_account_is_not_treated_as_undeployed(store: Store, t
     assert "to account 000000000000, but these stacks belong to other accounts: Chat (111122223333)" in result.stderr
     report = reported(folder, "--store", "deployed")
     assert report.jobs[0].outcome == "decided_at_deployment"
-    assert "The stores of Chat were not searched: it is of account 111122223333." in report.notes
+    assert "The stores of Chat were not searched: the stack belongs to account 111122223333." in report.notes
 
 
 @pytest.mark.local

@@ -345,8 +345,8 @@ def test_where_nothing_meets_the_nearest_are_listed_with_what_to_give_up(folder:
     result = run(*arguments, "--update")
     assert result.exit_code == 2
     assert (
-        "No recipe meets these objectives with a probability of 80%: requests of 1000+300 tokens, a token every 3 ms, lossless."
-        in result.stderr
+        "No recipe meets these objectives with a probability of 80%: requests of 1000+300 tokens, a token every 3 ms, "
+        "lossless." in result.stderr
     )
     assert "with a probability of 80%" in result.stderr
     assert len(rows(result)) > 1

@@ -32,7 +32,7 @@ _TABLES: dict[Part, dict[str, str]] = {
         "vCPU": "vcpu",
         "RAM (GB)": "memory_gb",
         "NVMe (GB)": "nvme_gb",
-        "Runs": "uses",
+        "Not for": "excluded",
     },
     "images": {"Image": "image", "Makes": "makes", "Serves": "serves"},
     "metrics": {"Metric": "title", "Statistic": "statistic", "Unit": "shown_unit", "Definition": "definition"},
@@ -72,7 +72,7 @@ def catalog_command(
     for row in rows if part == "instances" else ():
         row["accelerators"] = f"{row['accelerator_count']} x {row['accelerator']}"
         row |= {f"{what}_gb": f"{row[f'{what}_mib'] / 1024:.0f}" for what in ("accelerator_memory", "memory")}
-        row["uses"] = [use for field, use in _USES.items() if row.get(field)]
+        row["excluded"] = [use for field, use in _USES.items() if not row.get(field)]
     for row in rows if part == "images" else ():
         row["image"] = f"{row['repository']}:{row['tag']}"
     cells = [[_cell(row[field]) for field in fields.values()] for row in rows]
