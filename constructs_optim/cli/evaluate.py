@@ -628,6 +628,7 @@ def _print_differences(comparison: WrittenComparison) -> None:
         for found in level.differences
         if found.name in _COLUMNS
     ]
+    say("")
     print_table(["Load", "Metric", "Change", "95 % interval", "Verdict", "Requests needed"], rows, status="Verdict")
     say(
         "The intervals contain all true changes with a joint probability of 95 %. Same: the change is within "

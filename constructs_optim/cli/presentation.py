@@ -155,7 +155,8 @@ def say(text: str, *, style: str | None = None, err: bool = False) -> None:
 def say_command(*parts: str) -> None:
     """Print a command to copy, in which a line that is full ends in a backslash."""
     limit, line = terminal_width(), "  constructs-optim"
-    for part in " ".join(parts).split():
+    # An option stays beside its value where a line holds both.
+    for part in (word for each in parts for word in ([each] if len(each) + 6 <= limit else each.split())):
         if len(line) + len(part) + 3 > limit and line.strip():
             _print(Text(f"{printable(line)} \\"), style="cyan")
             line = "   "

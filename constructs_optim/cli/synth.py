@@ -74,7 +74,8 @@ def synth_command(
             # The CDK CLI says where it looks for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
             folder = output or Path(of_cli or "cdk.out")
-            written = {"assembly": str(synthesized(document, folder, region, warn=None if of_cli else _warn))}
+            synthesized(document, folder, region, warn=None if of_cli else _warn)
+            written = {"assembly": str(folder)}
     if as_json:
         print_json(written)
         return

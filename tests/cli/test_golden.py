@@ -240,7 +240,7 @@ def answers(patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def folders() -> None:
-    """Two synthesized apps, prices, a lock file, captures, and a file that declares an endpoint."""
+    """Synthesized apps, prices, and a file that declares an endpoint."""
     written(Path("main.out"), stack(chat(Target=scaled(1, 2))))
     wide = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
     widgets = {"widgets": [{"type": "text", "properties": {"markdown": "Chat"}}]}
@@ -255,15 +255,19 @@ def folders() -> None:
     refused["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.12xlarge"
     written(Path("refused.out"), stack(refused))
     Path("prices.json").write_text(json.dumps(PRICES))
+    Path("endpoint.yaml").write_text((Path(__file__).parents[2] / "examples" / "quickstart.yaml").read_text())
+
+
+def lock_file() -> None:
+    """A lock file that records an older container, and a model."""
     image = "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.32.0-lmi14.0.0-cu126"
     model = RecordedModel(revision="a" * 40, parameters_billion=32.8)
     Lock(jobs={"awq@us-west-2": image}, models={"Qwen/Qwen3-32B": model}).write(Path(LOCK_FILE))
-    Path("endpoint.yaml").write_text((Path(__file__).parents[2] / "examples" / "quickstart.yaml").read_text())
 
 
 RECOMMEND = (
     "recommend Qwen/Qwen3-32B --ttft 1s --itl 40ms --rate 12 --input-tokens 1000 --output-tokens 300 "
-    "--prices prices.json --offline --limit 3"
+    "--prices prices.json --offline --limit 3 --instance-type ml.p5.4xlarge --instance-type ml.g6e.12xlarge"
 )
 LLAMA = "--model meta-textgeneration-llama-3-70b-instruct --model-version 2.25.0"
 COMMANDS_SHOWN = {
@@ -287,7 +291,7 @@ COMMANDS_SHOWN = {
     "plan-usage": "plan --instance-type ml.g5.12xlarge",
     "preflight": "preflight",
     "recommend": RECOMMEND,
-    "synth": "synth endpoint.yaml --format cloudformation",
+    "synth": "synth endpoint.yaml --output chat.out",
 }
 # The rest of them changes with each release of a container, a metric or a rule.
 BEGINNINGS = {
@@ -306,6 +310,8 @@ def test_the_help_of_a_command_is_as_kept(path: tuple[str, ...], update: bool) -
 @pytest.mark.parametrize("name", COMMANDS_SHOWN)
 def test_the_output_of_a_command_is_as_kept(name: str, update: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     folders()
+    if name == "lock":
+        lock_file()
     with answers(monkeypatch):
         kept(shown(COMMANDS_SHOWN[name]), name, update)
 
