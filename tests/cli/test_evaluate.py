@@ -100,7 +100,7 @@ def test_an_endpoint_is_compared_with_its_baseline(
     sides = (f"{server.url},label=optimized", "--compare", f"{baseline.url},label=baseline")
     ran = run(*sides, "--prompts", prompts, "--concurrency", "1,2", "--requests", 4, "--output", out)
     assert ran.exit_code == 0, ran.output
-    assert "3 of 4 prompts have the same completion from both." in ran.output
+    assert "Both sides return the same completion for 3 of 4 prompts." in ran.output
     compared = json.loads((out / "comparison.json").read_text())
     assert [level["load"] for level in compared["levels"]] == ["1 user", "2 users"]
     completions = compared["completions"]
@@ -456,11 +456,11 @@ def test_the_table_is_readable_at_80_columns(
         *("--compare", f"{baseline.url},instance-price-per-hour=37.688", "--output", tmp_path / "out"),
     )
     lines = ran.output.splitlines()
-    first = next(number for number, line in enumerate(lines) if line.startswith("load"))
-    table = lines[first : next(number for number, line in enumerate(lines) if line.startswith("Latencies"))]
+    first = next(number for number, line in enumerate(lines) if line.startswith("Load"))
+    table = lines[first : next(number for number, line in enumerate(lines) if line.startswith("TTFT, ITL"))]
     assert max(map(len, table)) <= 80
     heads = " ".join(table[:2]).split()
-    assert {"load", "TTFT", "ITL", "latency", "tokens/s", "$/M", "failed"} <= {*heads}
+    assert {"Load", "TTFT", "ITL", "Latency", "Tokens/s", "$/M", "Failed"} <= {*heads}
 
 
 def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
@@ -481,8 +481,8 @@ def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
     ("arguments", "said"),
     [
         ((), "name a TARGET, or use --resume"),
-        (("http://x,varaint=a",), "'varaint=a' is no setting; there are variant=, inference-component="),
-        (("http://x,variant",), "'variant' is no setting"),
+        (("http://x,varaint=a",), "'varaint=a' is not a setting. Settings: variant=, inference-component="),
+        (("http://x,variant",), "'variant' is not a setting"),
         (("http://x,discount=1",), "TARGET: discount: Input should be less than 1"),
         (("http://x", "--compare", "http://y,discount=much"), "--compare: discount: Input should be a valid number"),
         (("{",), "is not JSON"),
@@ -490,36 +490,36 @@ def test_an_evaluation_of_a_failed_endpoint_is_abandoned_and_keeps_its_records(
         (('{"url": "http://x", "endpoint_name": "x"}',), "name an endpoint (endpoint_name) or a server (url)"),
         (("http://x", "--concurrency", "1,x"), "use whole numbers from 1"),
         (("http://x", "--concurrency", "0"), "use whole numbers from 1"),
-        (("http://x", "--requests", 5, "--seconds", 5), "use --requests or --seconds, not both"),
+        (("http://x", "--requests", 5, "--seconds", 5), "use one of --requests and --seconds"),
         (("http://x", "--parameter", "top_p"), "use NAME=VALUE"),
-        (("http://x", "--rate", "fast"), "use requests per second, as 0.5,1,2"),
-        (("http://x", "--rate", "1-2-3"), "use requests per second, as 0.5,1,2"),
+        (("http://x", "--rate", "fast"), "use requests per second, such as 0.5,1,2"),
+        (("http://x", "--rate", "1-2-3"), "use requests per second, such as 0.5,1,2"),
         (("http://x", "--rate", "1", "--concurrency", "1"), "use one of --concurrency and --rate"),
         (("http://x", "--replay"), "--replay needs --prompts FILE with a time for each"),
         (("http://x", "--find-limit"), "--find-limit needs an objective"),
         (("http://x", "--find-limit", "--ttft", "1s", "--rate", "1,2"), "--find-limit begins at one rate"),
         (("http://x", "--find-limit", "--ttft", "1s", "--concurrency", "1"), "--find-limit searches rates"),
         (("http://x", "--find-limit", "--ttft", "1s", "--seconds", "9"), "--find-limit counts requests"),
-        (("http://x", "--find-limit", "--ttft", "1s", "--attainment", "1"), "no number of requests decides"),
-        (("http://x", "--rate", "20,20"), "more than one level of 20 requests/s"),
-        (("http://x", "--rate", "inf"), "use requests per second, as 0.5,1,2"),
+        (("http://x", "--find-limit", "--ttft", "1s", "--attainment", "1"), "no number of requests proves"),
+        (("http://x", "--rate", "20,20"), "the level 20 requests/s appears more than once"),
+        (("http://x", "--rate", "inf"), "use requests per second, such as 0.5,1,2"),
         (("http://x,instance-price-per-hour=inf",), "instance_price_per_hour: Input should be a finite number"),
-        (("http://x", "--seconds", "inf"), "inf is no finite number"),
-        (("http://x", "--timeout", "inf"), "inf is no finite number"),
-        (("http://x", "--temperature", "inf"), "inf is no finite number"),
-        (("http://x", "--rate", "1", "--burstiness", "inf"), "inf is no finite number"),
-        (("http://x", "--parameter", "top_p=NaN"), "'top_p=NaN': JSON has finite numbers only"),
-        (("http://x", "--speed", "1"), "--speed does nothing without --replay"),
-        (("http://x", "--arrivals", "gamma"), "--arrivals does nothing without --rate or --find-limit"),
-        (("http://x", "--burstiness", "0.5"), "--burstiness does nothing without --rate or --find-limit"),
-        (("http://x", "--rate", "1", "--burstiness", "0.5"), "add --arrivals gamma, or leave it out"),
-        (("http://x", "--prefixes", "5"), "--prefixes does nothing without --prefix-tokens"),
-        (("http://x", "--attainment", "0.5"), "--attainment does nothing without --ttft or --itl or --latency"),
-        (("http://x", "--margin", "0.1"), "--margin does nothing without --compare"),
+        (("http://x", "--seconds", "inf"), "inf is not a finite number"),
+        (("http://x", "--timeout", "inf"), "inf is not a finite number"),
+        (("http://x", "--temperature", "inf"), "inf is not a finite number"),
+        (("http://x", "--rate", "1", "--burstiness", "inf"), "inf is not a finite number"),
+        (("http://x", "--parameter", "top_p=NaN"), "'top_p=NaN': JSON allows finite numbers only"),
+        (("http://x", "--speed", "1"), "--speed needs --replay"),
+        (("http://x", "--arrivals", "gamma"), "--arrivals needs --rate or --find-limit"),
+        (("http://x", "--burstiness", "0.5"), "--burstiness needs --rate or --find-limit"),
+        (("http://x", "--rate", "1", "--burstiness", "0.5"), "--burstiness needs --arrivals gamma"),
+        (("http://x", "--prefixes", "5"), "--prefixes needs --prefix-tokens"),
+        (("http://x", "--attainment", "0.5"), "--attainment needs --ttft or --itl or --latency"),
+        (("http://x", "--margin", "0.1"), "--margin needs --compare"),
         (("http://x,variant=a,api=openai",), "http://x is a server, not an endpoint: leave out variant= and api="),
         (("http://x", "--compare", "http://y,savings-plan=1y-no-upfront"), "leave out savings-plan="),
-        (("http://x", "--resume", "y", "--rate", "1"), "knows its options: leave out"),
-        (("http://x", "--ttft", "500"), "'500' is no duration: use 500ms or 0.5s"),
+        (("http://x", "--resume", "y", "--rate", "1"), "uses the options of the evaluation: leave out"),
+        (("http://x", "--ttft", "500"), "'500' is not a duration: use 500ms or 0.5s"),
         (("http://x", "--input-tokens", "uniform:9,2"), "'uniform:9,2' is no distribution of input tokens"),
     ],
 )

@@ -125,12 +125,12 @@ def test_start_prints_the_variables_to_export_and_runs_until_terminated(marker: 
         if line.startswith("export "):
             name, _, value = line.removeprefix("export ").strip().partition("=")
             exported[name] = value
-        if "Ctrl-C ends it" in line:
+        if "Press Ctrl-C to stop" in line:
             break
     assert exported["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
     assert exported["AWS_REGION"] == "us-west-2"
     assert len(exported["AWS_SECRET_ACCESS_KEY"]) == 40
-    assert "It runs code as you, for whoever has the secret access key above" in " ".join(told.split())
+    assert "It runs code as you, for anyone who has the secret access key above" in " ".join(told.split())
     sts = boto3.client("sts", **client_arguments(exported))
     assert sts.get_caller_identity()["Account"] == "000000000000"
     with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
@@ -156,6 +156,6 @@ def test_a_port_in_use_is_reported(marker: str) -> None:
         taken.listen()
         start_ = start("start", "--port", str(taken.getsockname()[1]))
         output, _ = start_.communicate(timeout=60)
-    assert start_.returncode == 1
+    assert start_.returncode == 2
     assert "choose another" in output
     assert "Traceback" not in output
