@@ -534,7 +534,7 @@ def test_a_replay_of_requests_at_one_time_is_refused(tmp_path: Path) -> None:
     prompts.write_text('{"prompt": "a", "at_seconds": 5}\n{"prompt": "b", "at_seconds": 5}\n')
     ran = run("http://x", "--prompts", prompts, "--replay")
     assert ran.exit_code == 2
-    assert "--replay needs different times, and those in the file are all the same" in " ".join(ran.output.split())
+    assert "--replay needs different times, but all times in the file are the same" in " ".join(ran.output.split())
 
 
 def test_invalid_prompts_are_refused_before_any_request_is_sent(server: ModelServer, tmp_path: Path) -> None:
