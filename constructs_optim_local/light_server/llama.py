@@ -114,11 +114,12 @@ class Llama:
         half = self._size // 2
         turned = np.concatenate([-heads[..., half:], heads[..., :half]], axis=-1)
         at = slice(past, past + len(hidden))
-        return heads * self._cosines[at] + turned * self._sines[at]
+        return (heads * self._cosines[at] + turned * self._sines[at]).astype(np.float32, copy=False)
 
     def _linear(self, hidden: Array, name: str) -> Array:
         product = hidden @ self._tensors[f"{name}.weight"].T
-        return product + self._tensors[f"{name}.bias"] if f"{name}.bias" in self._tensors else product
+        bias = self._tensors.get(f"{name}.bias")
+        return product if bias is None else product + bias
 
     def _norm(self, hidden: Array, name: str) -> Array:
         squares = np.mean(hidden * hidden, axis=-1, keepdims=True)
