@@ -245,6 +245,10 @@ class LocalCloud:
         """
         self._control("POST", "clock", {"seconds": seconds})
 
+    def forget(self, account: str) -> None:
+        """Delete all that SageMaker has in an account, and end its model servers and training jobs at once."""
+        self._control("DELETE", f"accounts?{urllib.parse.urlencode({'account': account})}")
+
     def jobs(self) -> list[dict[str, Any]]:
         """Every optimization job: ``{"name", "status", "history": [{"status", "time"}]}``."""
         return self._control("GET", "jobs")

@@ -150,6 +150,13 @@ class SageMaker:
                 for name in [*regional.endpoints.records.by_name]
             ]
 
+    def forget(self, account: str) -> None:
+        """Delete all that an account has, in every region."""
+        with self._lock:
+            for key in [key for key in self._scopes if key[0] == account]:
+                self._scopes.pop(key).trainings.close()
+        self.keep_servers()
+
     def close(self) -> None:
         """End what runs: the code of training jobs, and model servers. Waits for nothing."""
         if self._context.servers is not None:
