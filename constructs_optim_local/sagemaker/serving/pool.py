@@ -171,6 +171,8 @@ def _pieces(
             yield piece
             if time.monotonic() > until:
                 raise StreamFailed("ModelInvocationTimeExceeded", _STREAM_TIMED_OUT)
+        if response.length:
+            raise StreamFailed("StreamBroken", f"The connection to the model was closed: {response.length} bytes lack")
     except TimeoutError:
         raise StreamFailed("ModelInvocationTimeExceeded", _STREAM_TIMED_OUT) from None
     except (OSError, http.client.HTTPException) as error:
