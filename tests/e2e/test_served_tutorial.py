@@ -88,9 +88,7 @@ def quantization(cloud: LocalCloud, stack: DeployedStack) -> dict[str, Any]:
     return json.loads(body)["quantization_config"]
 
 
-def test_a_model_is_quantized_deployed_asked_evaluated_gated_and_rolled_back(
-    cloud: LocalCloud, tmp_path: Path
-) -> None:
+def test_a_model_is_quantized_deployed_asked_evaluated_gated_and_rolled_back(cloud: LocalCloud, tmp_path: Path) -> None:
     stack = stack_of(cloud, tmp_path, "good")
     stack.deploy()
     name = stack.outputs["EndpointName"]
