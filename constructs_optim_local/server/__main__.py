@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +112,10 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
         at = clock.now()
         CloudWatchTelemetry(clients, account, region).log(group, stream, [(at, line) for line in lines])
 
+    def collect(account: str, region: str, exposition: str, labels: Mapping[str, str]) -> None:
+        at = clock.now().timestamp()
+        alarms.telemetry.collect(exposition, labels, at, account=account, region=region)
+
     servers = None
     if settings["serve"]:
         serving = ServingSettings(
@@ -120,6 +124,8 @@ async def _serve(settings: dict[str, Any], inherited: dict[str, str]) -> None:
             environment=inherited,
             cloud=_variables,
             log=log,
+            collect=collect,
+            scale=settings["time_scale"],
         )
         servers = ServerPool(serving, objects, roles or Unchecked(), clock)
     sagemaker = SageMaker(

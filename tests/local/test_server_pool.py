@@ -53,6 +53,7 @@ def server(key: str) -> Server:
         role=None,
         isolated=False,
         startup_seconds=None,
+        metrics_seconds=None,
     )
 
 

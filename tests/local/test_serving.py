@@ -323,6 +323,14 @@ def test_a_program_without_sagemakers_path_is_asked_by_openais(sagemaker: Any, r
     assert ask(runtime, name, prompt="Why?")["path"] == "/v1/completions"
 
 
+def test_what_a_server_exposes_of_its_engine_is_published(cloud: LocalCloud, sagemaker: Any) -> None:
+    name = served(sagemaker, count=2)
+    query = f'vllm:num_requests_waiting{{"aws.sagemaker.endpoint.name"="{name}"}}'
+    found = until(lambda: cloud.engine_metrics(query), lambda found: len(found) == 2)
+    assert {each["value"] for each in found} == {7.0}
+    assert len({each["labels"]["@resource.host.id"] for each in found}) == 2
+
+
 def test_a_shadow_gets_what_production_gets(sagemaker: Any, runtime: Any, tmp_path: Path) -> None:
     production, shadow = model(sagemaker), model(sagemaker)
     own = {"InstanceType": "ml.g6.xlarge", "InitialInstanceCount": 1, "InitialVariantWeight": 1}

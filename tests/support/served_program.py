@@ -20,6 +20,9 @@ BEHAVIOUR = os.environ.get("BEHAVIOUR")
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path == "/metrics":
+            self.respond(200, "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting 7\n")
+            return
         self.respond(200 if self.path == "/health" and BEHAVIOUR != "never" else 404, {})
 
     def do_POST(self) -> None:
@@ -48,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.respond(request.get("status", 200), said)
 
     def respond(self, status: int, value: Any) -> None:
-        body = json.dumps(value).encode()
+        body = (value if isinstance(value, str) else json.dumps(value)).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -18,6 +18,8 @@ from constructs_optim_local.sagemaker.records import Record, Records, Scope
 from . import placement
 from .fleets import Instance, models, variants_of
 
+_METRICS_SECONDS = 60
+
 
 @dataclass(frozen=True, eq=False)
 class Server:
@@ -35,6 +37,8 @@ class Server:
         role: the model's execution role, where it has one.
         isolated: whether it has no credentials.
         startup_seconds: ``ContainerStartupHealthCheckTimeoutInSeconds``; None where it is left to SageMaker.
+        metrics_seconds: how often what it exposes of its engine is published; None where that is not. Source: API
+            reference, MetricsConfig.
     """
 
     key: str
@@ -48,6 +52,7 @@ class Server:
     role: str | None
     isolated: bool
     startup_seconds: float | None
+    metrics_seconds: float | None
 
 
 class Servers(Protocol):
@@ -91,6 +96,7 @@ class Wanted:
                     variant["VariantName"],
                     instance,
                     model,
+                    config,
                     isolated=bool(config.get("EnableNetworkIsolation") or model.get("EnableNetworkIsolation")),
                     startup=variant,
                 )
@@ -112,6 +118,7 @@ class Wanted:
                 component["VariantName"],
                 instance,
                 self._models.find(found.get("ModelName") or "") or {},
+                endpoint["_config"],
                 isolated=bool(endpoint["_config"].get("EnableNetworkIsolation")),
                 startup=found.get("StartupParameters", {}),
                 component=component["InferenceComponentName"],
@@ -125,6 +132,7 @@ class Wanted:
         variant: str,
         instance: Instance,
         model: Record,
+        config: Record,
         *,
         isolated: bool,
         startup: Record,
@@ -148,4 +156,11 @@ class Wanted:
             role=model.get("ExecutionRoleArn"),
             isolated=isolated,
             startup_seconds=startup.get("ContainerStartupHealthCheckTimeoutInSeconds"),
+            metrics_seconds=_metrics_seconds(config.get("MetricsConfig", {})),
         )
+
+
+def _metrics_seconds(config: Record) -> float | None:
+    if config.get("EnableDetailedObservability") is False:
+        return None
+    return config.get("MetricPublishFrequencyInSeconds", _METRICS_SECONDS)

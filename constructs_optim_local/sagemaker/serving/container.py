@@ -8,6 +8,7 @@ time is up.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import shutil
 import socket
@@ -50,7 +51,7 @@ class Container:
         self, server: Server, settings: ServingSettings, objects: ObjectsOf, roles: Roles, clock: Clock
     ) -> None:
         self._server, self._settings, self._objects = server, settings, objects
-        self._roles, self._clock = roles, clock
+        self._roles, self._clock, self._scale = roles, clock, settings.scale
         self.state, self.reason, self.port = State.STARTING, "", 0
         self.has_invocations = True
         self._ended = threading.Event()
@@ -94,7 +95,7 @@ class Container:
         process = self._process = SupervisedProcess(
             words, self._environment(variables, root), folder, self._lines.append
         )
-        began = told = self._clock.monotonic()
+        began = told = collected = self._clock.monotonic()
         limit = self._server.startup_seconds or _STARTUP_SECONDS
         while not self._ended.wait(_LOOK_SECONDS):
             if process.status is not None:
@@ -111,6 +112,10 @@ class Container:
             if self._clock.monotonic() - told >= _LOG_SECONDS:
                 self._tell()
                 told = self._clock.monotonic()
+            often = self._server.metrics_seconds
+            if often is not None and self._clock.monotonic() - collected >= max(_LOG_SECONDS, often * self._scale):
+                self._collect()
+                collected = self._clock.monotonic()
         self._stop(process)
 
     def _stop(self, process: SupervisedProcess) -> None:
@@ -139,17 +144,39 @@ class Container:
         return {**self._settings.environment, **cloud, **variables, **own}
 
     def _is_healthy(self) -> bool:
-        return any(self._responds(path) for path in _PATHS)
+        return any(self._got(path) is not None for path in _PATHS)
 
-    def _responds(self, path: str) -> bool:
+    def _got(self, path: str) -> bytes | None:
+        """The content at a path; None where the status is not 200, or nothing comes in time."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PING_SECONDS)
         try:
             connection.request("GET", path)
-            return connection.getresponse().status == _OK
+            response = connection.getresponse()
+            return response.read() if response.status == _OK else None
         except (OSError, http.client.HTTPException):
-            return False
+            return None
         finally:
             connection.close()
+
+    def _collect(self) -> None:
+        """Pass on what the server exposes of its engine, where it does."""
+        server = self._server
+        if (exposed := self._got("/metrics")) is None:
+            return
+        component = {"aws.sagemaker.inference_component.name": server.component} if server.component else {}
+        labels = {
+            "aws.sagemaker.endpoint.name": server.endpoint,
+            "aws.sagemaker.variant.name": server.variant,
+            "@resource.host.id": self._instance,
+            "aws.sagemaker.container.id": server.key.rpartition("/")[2],
+            **component,
+        }
+        with contextlib.suppress(ValueError):
+            self._settings.collect(server.account, server.region, exposed.decode(errors="replace"), labels)
+
+    @property
+    def _instance(self) -> str:
+        return f"i-{self._server.instance.serial:017x}"
 
     def _fail(self, reason: str) -> None:
         self.reason, self.state = reason, State.FAILED
@@ -173,7 +200,7 @@ class Container:
             return
         server = self._server
         group = f"{COMPONENT_GROUP}/{server.component}" if server.component else f"{GROUP}/{server.endpoint}"
-        stream = f"{server.variant}/i-{server.instance.serial:017x}"
+        stream = f"{server.variant}/{self._instance}"
         self._settings.log(server.account, server.region, group, stream, lines)
 
 

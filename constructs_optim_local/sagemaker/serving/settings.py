@@ -31,6 +31,8 @@ class ServingSettings:
         environment: what servers inherit.
         cloud: variables that point a server's SDK at an account and region of this cloud.
         log: adds lines to a stream of a log group of an account and region.
+        collect: takes what a server exposes of its engine, with labels, for an account and region.
+        scale: what a second between two such collections lasts.
         response_seconds: how long a container has for a response. Source: API reference, InvokeEndpoint ("must respond
             to requests within 60 seconds").
         stream_seconds: how long it has for a streamed one. Source: developer guide, "Inference options" (8 minutes).
@@ -43,6 +45,8 @@ class ServingSettings:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     cloud: Callable[[str, str], Mapping[str, str]] = lambda account, region: {}
     log: Callable[[str, str, str, str, Sequence[str]], None] = lambda account, region, group, stream, lines: None
+    collect: Callable[[str, str, str, Mapping[str, str]], None] = lambda account, region, text, labels: None
+    scale: float = 1.0
     response_seconds: float = 60.0
     stream_seconds: float = 480.0
     stop_seconds: float = 30.0
