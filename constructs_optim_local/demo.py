@@ -32,7 +32,14 @@ from rich.table import Table
 from .cloud import LocalCloud
 
 _POLL_SECONDS = 0.5
-_SERVED, _NOT_SERVED = "a tiny model stands in", "no model is served"
+_NOT_SERVED = (
+    "nothing is optimized and no model is served. It runs the app's functions as\n"
+    "you, for whoever has its credentials: this demo alone."
+)
+_SERVED = (
+    "nothing is optimized, and a tiny model stands in for the app's. It runs the\n"
+    "app's functions as you, for whoever has its credentials: this demo alone."
+)
 _QUESTION = "Why are small models fast?"
 _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
@@ -84,8 +91,7 @@ def run_demo(app_directory: Path, console: Console | None = None, *, serve: bool
             Panel.fit(
                 f"A local cloud listens on {cloud.endpoint_url}: a test ground, and a way to\n"
                 "try the library. Jobs and endpoints pass through their real states, but\n"
-                f"nothing is optimized and {_SERVED if serve else _NOT_SERVED}. It runs the app's functions as\n"
-                "you, for whoever has its credentials: this demo alone.",
+                + (_SERVED if serve else _NOT_SERVED),
                 title="constructs-optim local demo",
             )
         )

@@ -331,6 +331,30 @@ def test_what_a_server_exposes_of_its_engine_is_published(cloud: LocalCloud, sag
     assert len({each["labels"]["@resource.host.id"] for each in found}) == 2
 
 
+def test_requests_and_responses_are_captured(cloud: LocalCloud, sagemaker: Any, runtime: Any) -> None:
+    name = model(sagemaker)
+    variant = {"VariantName": "AllTraffic", "InstanceType": "ml.g6.xlarge", "InitialInstanceCount": 1}
+    sagemaker.create_endpoint_config(
+        EndpointConfigName=name,
+        ProductionVariants=[{**variant, "ModelName": name}],
+        DataCaptureConfig={
+            "EnableCapture": True,
+            "InitialSamplingPercentage": 100,
+            "DestinationS3Uri": f"s3://{BUCKET}/captured",
+            "CaptureOptions": [{"CaptureMode": "InputAndOutput"}],
+            "CaptureContentTypeHeader": {"JsonContentTypes": ["application/json"]},
+        },
+    )
+    captured = endpoint(sagemaker, name)
+    settled(sagemaker, captured)
+    said = ask(runtime, captured, one=1)
+    s3 = cloud.client("s3")
+    (found,) = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"captured/{captured}/")["Contents"]
+    record = json.loads(s3.get_object(Bucket=BUCKET, Key=found["Key"])["Body"].read())["captureData"]
+    assert json.loads(record["endpointInput"]["data"]) == {"one": 1}
+    assert json.loads(record["endpointOutput"]["data"]) == said
+
+
 def test_a_shadow_gets_what_production_gets(sagemaker: Any, runtime: Any, tmp_path: Path) -> None:
     production, shadow = model(sagemaker), model(sagemaker)
     own = {"InstanceType": "ml.g6.xlarge", "InitialInstanceCount": 1, "InitialVariantWeight": 1}

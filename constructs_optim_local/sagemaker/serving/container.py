@@ -31,7 +31,7 @@ GROUP = "/aws/sagemaker/Endpoints"
 """Source: developer guide, "CloudWatch Logs for Amazon SageMaker AI", which has the names of streams as well."""
 COMPONENT_GROUP = "/aws/sagemaker/InferenceComponents"
 _STARTUP_SECONDS = 480.0
-_PING_SECONDS, _LOOK_SECONDS, _LOG_SECONDS = 2.0, 0.1, 0.5
+_PING_SECONDS, _LOOK_SECONDS, _LOG_SECONDS, _AGAIN_SECONDS = 2.0, 0.1, 0.5, 1.0
 _PATHS = ("/ping", "/health")
 _OK = 200
 
@@ -54,6 +54,7 @@ class Container:
         self._roles, self._clock, self._scale = roles, clock, settings.scale
         self.state, self.reason, self.port = State.STARTING, "", 0
         self.has_invocations = True
+        self._was_healthy = False
         self._ended = threading.Event()
         self._process: SupervisedProcess | None = None
         self._lines: deque[str] = deque()
@@ -89,7 +90,7 @@ class Container:
         """Start the process and watch it until it ends, or is to."""
         root = folder / "ml"
         variables = {name: moved(value, root) for name, value in self._server.container.get("Environment", {}).items()}
-        self.port = _free_port()
+        self.state, self.port = State.STARTING, _free_port()
         words = self._settings.words(variables, root / "model", self.port)
         self._lines.append(f"$ {' '.join(words)}")
         process = self._process = SupervisedProcess(
@@ -100,14 +101,18 @@ class Container:
         while not self._ended.wait(_LOOK_SECONDS):
             if process.status is not None:
                 self._lines.append(f"The server has ended with status {process.status}.")
-                if self.state is State.STARTING:
+                if not self._was_healthy:
                     self._fail(self._unhealthy)
+                    return
+                self.state = State.STARTING
+                self._ended.wait(_AGAIN_SECONDS)
                 return
             if self.state is State.STARTING:
                 if self._is_healthy():
-                    self.state = State.HEALTHY
+                    self.state, self._was_healthy = State.HEALTHY, True
                 elif self._clock.monotonic() - began >= limit:
-                    self._fail(self._unhealthy)
+                    if not self._was_healthy:
+                        self._fail(self._unhealthy)
                     break
             if self._clock.monotonic() - told >= _LOG_SECONDS:
                 self._tell()

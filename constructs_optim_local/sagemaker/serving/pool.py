@@ -7,6 +7,7 @@ import itertools
 import json
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from constructs_optim_local.access.authorization import Roles
@@ -48,7 +49,7 @@ class ServerPool:
     def __init__(self, settings: ServingSettings, objects: ObjectsOf, roles: Roles, clock: Clock) -> None:
         self._settings, self._objects, self._roles, self._clock = settings, objects, roles, clock
         self._containers: dict[str, Container] = {}
-        self._turns = itertools.count()
+        self._turns = defaultdict[tuple[str, str, str | None], Iterator[int]](itertools.count)
         self._lock, self._closed = threading.Lock(), False
 
     def refusal(self, servers: Sequence[Server]) -> str | None:
@@ -100,7 +101,8 @@ class ServerPool:
         if not healthy:
             # Assumed: the words. The code is one of the operation's own.
             raise ApiError("ServiceUnavailable", "No container of the endpoint is healthy.", 503)
-        container = healthy[next(self._turns) % len(healthy)]
+        turns = self._turns[invocation.endpoint, forwarded.variant, invocation.component]
+        container = healthy[next(turns) % len(healthy)]
         paths = ("/v1/chat/completions",) if invocation.is_openai else _paths(container, invocation.body)
         for path in paths:
             connection, response = self._sent(container, path, invocation)
