@@ -34,7 +34,7 @@ from .access.credentials import (
 )
 from .ministack.patches import check_ministack
 from .ministack.stepfunctions import HISTORY_EVENTS
-from .sagemaker.serving.settings import LIGHT_SERVER
+from .sagemaker.serving.settings import LIGHT_SERVER, problems
 from .server.control import PREFIX
 
 IN_THE_WAY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", TOKEN)
@@ -102,7 +102,12 @@ class LocalCloud:
                 of the model, ``{port}`` where it is to listen. True is the light server of this package. Default:
                 nothing is served, and completions are synthetic.
             log_file: where its log goes. Default: nowhere.
+
+        Raises:
+            ValueError: for a command that starts no server.
         """
+        if isinstance(serve, str) and (found := list(problems(serve))):
+            raise ValueError("; ".join(found))
         self.region = region
         self.port = port or _free_port()
         self._settings = {

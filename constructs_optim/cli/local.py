@@ -18,6 +18,7 @@ from rich.console import Console
 from constructs_optim_local.cloud import DEFAULT_REGION, IN_THE_WAY, LocalCloud, LocalCloudError
 from constructs_optim_local.demo import DemoFailed, run_demo
 from constructs_optim_local.ministack.patches import UntestedMinistack
+from constructs_optim_local.sagemaker.serving.settings import problems
 
 from .commands import Commands
 
@@ -38,7 +39,15 @@ _SERVE_WITH = (
     "Start this program instead, for example 'vllm serve {arguments} --host 127.0.0.1 --port {port}'. The words in "
     "braces become the plan's arguments, the port, and {model}, the folder of the model."
 )
-ServeWith = Annotated[str | None, typer.Option("--serve-with", metavar="COMMAND", help=_SERVE_WITH)]
+
+
+def _checked(command: str | None) -> str | None:
+    if command is not None and (found := list(problems(command))):
+        raise typer.BadParameter("; ".join(found))
+    return command
+
+
+ServeWith = Annotated[str | None, typer.Option("--serve-with", metavar="COMMAND", help=_SERVE_WITH, callback=_checked)]
 Port = Annotated[int | None, typer.Option(help="The port it listens on; a free one by default.")]
 
 

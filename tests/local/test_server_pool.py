@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from constructs_optim.cli.main import app
 from constructs_optim_local.access.authorization import Unchecked
 from constructs_optim_local.api.error import ApiError
 from constructs_optim_local.clock import Clock
+from constructs_optim_local.cloud import LocalCloud
 from constructs_optim_local.sagemaker.hosting.deployments import NotYet
 from constructs_optim_local.sagemaker.hosting.fleets import Instance
 from constructs_optim_local.sagemaker.hosting.invocations import Forwarded, Invocation
 from constructs_optim_local.sagemaker.hosting.servers import Server
 from constructs_optim_local.sagemaker.serving.pool import ServerPool
-from constructs_optim_local.sagemaker.serving.settings import ServingSettings
+from constructs_optim_local.sagemaker.serving.settings import ServingSettings, problems
 
 from ..support.in_process import MemoryObjects
 from ..support.waiting import until
@@ -93,3 +97,21 @@ def test_servers_that_are_not_kept_end(pool: ServerPool) -> None:
     with pytest.raises(ApiError, match="No container"):
         asked(pool, "one")
     assert asked(pool, "one", "two")
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("no-such-server --port {port}", "there is no program 'no-such-server'"),
+        ("", "there is no program ''"),
+        ("python --serve", "the command has no {port}"),
+        ("python '{port}", "No closing quotation"),
+    ],
+)
+def test_a_command_that_starts_no_server_is_refused_with_the_reason(command: str, reason: str) -> None:
+    assert any(reason in problem for problem in problems(command))
+    if command:
+        with pytest.raises(ValueError, match=re.escape(reason)):
+            LocalCloud(serve=command)
+        ran = CliRunner().invoke(app, ["local", "start", "--serve-with", command])
+        assert ran.exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,6 +61,19 @@ class ServingSettings:
             else:
                 found.append(word.replace("{model}", str(model)).replace("{port}", str(port)))
         return found
+
+
+def problems(command: str) -> Iterator[str]:
+    """What is wrong with a server's command line."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        yield f"the command {command!r} is not a shell's: {error}"
+        return
+    if not words or shutil.which(words[0]) is None:
+        yield f"there is no program {words[0] if words else ''!r}: name one that is on the PATH, or its file"
+    if not any("{port}" in word for word in words):
+        yield "the command has no {port}: say where the program is to listen, for example with --port {port}"
 
 
 def options(variables: Mapping[str, str]) -> Iterator[str]:
