@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clients clean
+.PHONY: help install models demo test unit package docs medusa e2e typescript jsii nightly exhaustive faults explore conformance lint format lock bench peer clients clean lint-code lint-templates
 
 # An activated .venv, in effect: its Python, its Node, the CDK CLI of node_modules.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -23,8 +23,8 @@ models: install ## set .venv-models and .venv-quantization up: PyTorch and more,
 MODELS_PYTEST = OMP_NUM_THREADS=1 .venv-models/bin/python -m pytest tests/training --numprocesses 2 --dist loadfile
 
 medusa: install models ## the tests that train and decode, training jobs of the local cloud among them
-	@$(MODELS_PYTEST)
-	@$(PYTEST) --numprocesses 2 -m trains tests/e2e
+	@$(MODELS_PYTEST) -m "not exhaustive"
+	@$(PYTEST) --numprocesses 2 -m "trains and not exhaustive" tests/e2e
 
 demo: install ## deploy app.py to a local cloud with the CDK CLI, and show what came of it
 	@constructs-optim local demo
@@ -58,9 +58,10 @@ nightly: exhaustive faults explore conformance ## what takes longest, for before
 
 exhaustive: install models ## the tests that try every case of something
 	@$(PYTEST) -m exhaustive
+	@$(MODELS_PYTEST) -m exhaustive
 
 package: install ## the wheels and the source distributions, built into dist/ and tried in clean environments
-	@pytest -m package tests/package
+	@pytest -m "package and not exhaustive" tests/package
 
 unit: install ## the tests that need no local cloud
 	@pytest -m "not local and not e2e and not package and not engine and not exhaustive and not trains"
@@ -89,6 +90,9 @@ conformance: install models ## what the SageMaker SDK asks for, recorded anew an
 	@pytest --quiet tests/conformance
 
 lint: install models ## all static checks
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint-code lint-templates
+
+lint-code:
 	ruff check
 	ruff format --check
 	pyright
@@ -96,10 +100,12 @@ lint: install models ## all static checks
 	  constructs_optim/training/*/*.py constructs_optim/cli/medusa.py bench/medusa.py
 	pyright --pythonpath .venv-quantization/bin/python constructs_optim/training/quantizing.py
 	lint-imports
+	pre-commit validate-config
+
+lint-templates:
 	@cdk synth --quiet --output cdk.out/lint >/dev/null
 	cfn-lint cdk.out/lint/*.template.json
 	pytest --quiet -m lint tests/constructs
-	pre-commit validate-config
 
 format: install ## format the code, and fix what can be fixed automatically
 	@ruff check --fix --quiet || true

@@ -1319,7 +1319,7 @@ variable "endpoints" {
   description = <<-EOT
     OptimizedEndpoint constructs by their ids.
 
-    - `model`: The source of the weights. Default: no model; `add_component` adds models.
+    - `model`: The source of the weights. Default: none, for an endpoint of inference components.
     - `techniques`: The techniques to apply, in order.
     - `instance_type`: The endpoint's instance type, for instance `ml.g5.12xlarge`.
     - `instance_pools`: Instead of `techniques` and `instance_type`, up to five instance types with the techniques for each, the preferred one first. SageMaker launches instances of the first type that has capacity.
@@ -1328,7 +1328,7 @@ variable "endpoints" {
     - `artifact_key`: The key of an artifact in `artifact_store`, 64 hexadecimal digits, of the last job if the recipe has several; may be a token. No job runs then, and the deployment fails if the store has no such artifact. Default: jobs create the artifacts that the store does not have.
     - `environment`: Further environment variables of the model's container. Default: none.
     - `server`: What serves the model, with its settings. Default: vLLM, unless a technique needs another server.
-    - `inference_component`: Whether the model is served as an inference component: others can be added then, it scales by copies, also to zero, and requests name it. `ComponentOptions(...)` is yes, with these options. Default: only if a technique requires it.
+    - `inference_component`: Whether the model is served as an inference component: others can be added then, it scales by copies, also to zero, and requests name it. `ComponentOptions` stand for yes, with these options. Default: only if a technique requires it.
     - `variant`: The production variant: its instances, time limits and routing. Default: one instance.
     - `jobs`: The role and the maximum runtime of optimization and training jobs, and how long the deployment waits for them.
     - `monitoring`: The alarms and their actions, further metrics, and the price that the dashboard calculates costs with. Default: alarms without actions.
@@ -4864,7 +4864,7 @@ variable "model_recommendations" {
   description = <<-EOT
     ModelRecommendation constructs by their ids.
 
-    - `model`: `Model.s3(...)`: a Hugging Face checkpoint with safetensors weights.
+    - `model`: Files in S3: a Hugging Face checkpoint with safetensors weights.
     - `role`: The role that SageMaker assumes for the job. It gets what the developer guide asks of it ("Get generative AI inference deployment recommendations", prerequisites, and "Security in SageMaker AI inference optimization"): to read the model and the workload's prompts and secret, to write results, logs and metrics, and to run the training jobs, optimization jobs and endpoints of the service's benchmarks. Where a job fails for want of something else, its reason names it, and it is yours to grant. An imported, immutable role is left as it is.
     - `workload`: The load that is sent. Default: synthetic prompts of 622 tokens, from 1, 8 and 32 users.
     - `optimize_for`: `cost`, `latency` (the time to the first token, the API's `ttft-ms`) or `throughput`. Default: cost.

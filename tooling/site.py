@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
@@ -16,7 +17,7 @@ from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
 CHECKOUT = Path(__file__).parent.parent
-_LANGUAGES = {".py": "python", ".yml": "yaml"}
+_LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".ts": "typescript"}
 # Pages that mkdocstrings fills are read as HTML.
 _GENERATED = "\n::: "
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -26,10 +27,14 @@ _markdown: dict[str, str] = {}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """A page for each example, beside those of the documents, and one for the changelog."""
+    """A page for each example, in all its languages, and one for the changelog."""
+    examples: dict[Path, list[Path]] = {}
     for example in sorted(path for path in (CHECKOUT / "examples").rglob("*") if path.suffix in _LANGUAGES):
-        content = f"# {example.name}\n\n```{_LANGUAGES[example.suffix]}\n{example.read_text()}```\n"
-        place = example.relative_to(CHECKOUT).with_suffix(".md").as_posix()
+        # Of eagle_in_two_stacks.py, the twins are eagle_in_two_stacks.serving.yaml and .training.yaml.
+        examples.setdefault(example.with_name(example.name.partition(".")[0]), []).append(example)
+    for name, files_of_it in examples.items():
+        content = f"# {name.name}\n" + "".join(map(_tab, files_of_it))
+        place = name.relative_to(CHECKOUT).with_suffix(".md").as_posix()
         page = File.generated(config, place, content=content)
         page.inclusion = InclusionLevel.NOT_IN_NAV
         files.append(page)
@@ -38,9 +43,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def _tab(example: Path) -> str:
+    code = f"```{_LANGUAGES[example.suffix]}\n{example.read_text()}```\n"
+    return f'\n=== "{example.name}"\n\n{indent(code, "    ")}'
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links to examples lead to their pages."""
-    linked = re.sub(r"\]\(((?:\.\./)+)examples/([\w/-]+)\.(?:py|yml)\)", _to_page, markdown)
+    linked = re.sub(r"\]\(((?:\.\./)+)examples/([\w/-]+)\.(?:[\w.]+)\)", _to_page, markdown)
     _markdown[page.file.src_uri] = linked
     return linked
 

@@ -6,7 +6,9 @@ They return what the commands print with ``--format json``, write nothing, and c
 from __future__ import annotations
 
 import functools
+import inspect
 import json
+import re
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -50,6 +52,10 @@ _Techniques = Annotated[
     ),
 ]
 _ModelName = Annotated[str, Field(description=f"{MODEL_HELP}.")]
+_ModelVersion = Annotated[
+    str | None, Field(description="Of a JumpStart model, or the commit of one of Hugging Face. Default: the newest.")
+]
+_Region = Annotated[str | None, Field(description=f"Default: the profile's, or {DEFAULT_REGION}.")]
 _Instances = Annotated[
     dict[str, Annotated[float, Field(gt=0)]], Field(description='US dollars an hour by type: {"ml.g5.12xlarge": 7.09}')
 ]
@@ -71,10 +77,10 @@ def plan(
     instance_type: Annotated[str, Field(description="Of the endpoint, such as ml.g5.12xlarge.")],
     model: _ModelName | None = None,
     model_s3: Annotated[str | None, Field(description="An S3 prefix of model files, instead of model.")] = None,
-    model_version: Annotated[str | None, Field(description="Of a JumpStart model, or the commit.")] = None,
+    model_version: _ModelVersion = None,
     techniques: _Techniques = [],  # noqa: B006 - the schema shows it, and nothing changes it
     server: Annotated[str | None, Field(description="name[,setting=value], such as vllm,context_length=8192.")] = None,
-    region: str = DEFAULT_REGION,
+    region: Annotated[str, Field(description="Of the endpoint; its container image is named by it.")] = DEFAULT_REGION,
     token_secret_arn: Annotated[str | None, Field(description="The secret with a token of Hugging Face.")] = None,
     accept_eula: Annotated[bool, Field(description="A person has read and accepts the licence.")] = False,
 ) -> PlanReport:
@@ -119,13 +125,13 @@ def recommend(
     max_price_per_hour: Annotated[float | None, Field(description="Of all instances, in US dollars.")] = None,
     quality: Annotated[Quality, Field(description="near-lossless allows 8 bits, any also 4.")] = "near-lossless",
     confidence: Annotated[float, Field(description="The probability to meet all of it with.")] = CONFIDENCE,
-    model_version: str | None = None,
+    model_version: _ModelVersion = None,
     instance_types: Annotated[list[str], Field(description="To choose from; empty for all.")] = [],  # noqa: B006
     discount: Annotated[float, Field(description="Of a savings plan, as a share.")] = 0.0,
     prices: Annotated[_Instances | None, Field(description="Instead of AWS's; without any, none is known.")] = None,
     store: Annotated[str | None, Field(description="The artifact store's bucket, which from_aws reads.")] = None,
     from_aws: _FromAws = False,
-    region: Annotated[str | None, Field(description=f"Default: the profile's, or {DEFAULT_REGION}.")] = None,
+    region: _Region = None,
     profile: _Profile = None,
     limit: Annotated[int, Field(ge=1, description="The most candidates to return.")] = 3,
     left_out: Annotated[bool, Field(description="Return excluded recipes as well, with the rules.")] = False,
@@ -171,7 +177,7 @@ def explain(
     prices: Annotated[
         _Instances | Literal["aws"] | None, Field(description="Or `aws`, which calls the AWS Price List.")
     ] = None,
-    region: str | None = None,
+    region: _Region = None,
     profile: _Profile = None,
 ) -> Report:
     """What a deployment does to each endpoint: jobs, replacements, updates, costs, permissions, refusals of AWS."""
@@ -201,7 +207,7 @@ def rules(
 
 
 def catalog(
-    part: Part,
+    part: Annotated[Part, Field(description="What to list.")],
     family: Annotated[str | None, Field(description="Only models or instance types of it: Llama or g5.")] = None,
     supports: Annotated[list[str], Field(description="Only models that support all of it, such as fp8.")] = [],  # noqa: B006
 ) -> list[dict[str, Any]]:
@@ -221,11 +227,22 @@ def _with_refusals(tool: Callable[..., Any]) -> Callable[..., Any]:
             text = TextContent(type="text", text=json.dumps(refusal))
             return CallToolResult(content=[text], structured_content=refusal, is_error=True)
         except typer.BadParameter as error:
-            raise ToolError(error.message) from None
+            raise ToolError(_with_arguments(tool, error.message)) from None
         except EXPLAINED as error:
             raise ToolError(sentence(error)) from None
 
     return refusing
+
+
+def _with_arguments(tool: Callable[..., Any], message: str) -> str:
+    """A message of a command, with the tool's arguments in place of the command's options."""
+    arguments = inspect.signature(tool).parameters
+
+    def argument(option: re.Match[str]) -> str:
+        name = option[1].replace("-", "_")
+        return next((each for each in arguments if each.startswith(name)), option[0])
+
+    return re.sub(r"--([a-z][a-z0-9-]*)", argument, message)
 
 
 def _declared(tool: Callable[..., Any], *, calls_aws: bool) -> Tool:

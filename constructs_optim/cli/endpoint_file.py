@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -64,10 +64,12 @@ class SynthesisError(ValueError):
         super().__init__(re.sub(r" A copy of this report.*|\n +at .*", "", str(error)).strip())
 
 
-def synthesized(document: Document, output: Path, region: str | None = None) -> Path:
+def synthesized(
+    document: Document, output: Path, region: str | None = None, *, warn: Callable[[str], None] | None = None
+) -> Path:
     """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
 
-    A ``region`` takes the place of that one.
+    A ``region`` takes the place of that one. ``warn`` gets the warnings of constructs, whose errors are raised then.
 
     Raises:
         DeclarationError: with everything that is wrong in the document.
@@ -78,9 +80,14 @@ def synthesized(document: Document, output: Path, region: str | None = None) -> 
     account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), region or os.environ.get("CDK_DEFAULT_REGION")
     try:
         # Node may have been started elsewhere.
-        return DeclaredStack(document, outdir=output.absolute(), account=account, region=region).synth()
+        stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region)
+        folder = stack.synth()
+        if warn is not None:
+            for warning in stack.warnings:
+                warn(warning)
     except RuntimeError as error:
         raise SynthesisError(error) from None
+    return folder
 
 
 @contextmanager

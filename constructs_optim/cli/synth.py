@@ -57,14 +57,19 @@ def synth_command(
             folder = output or Path("cloudformation.out")
             written = _write_template(document, folder, code_bucket, Account(profile, region))
         else:
-            # The CDK CLI says where it looks for the assembly of an app that it runs.
-            folder = output or Path(os.environ.get("CDK_OUTDIR", "cdk.out"))
-            written = {"assembly": str(synthesized(document, folder, region))}
+            # The CDK CLI says where it looks for the assembly of an app that it runs, and prints its warnings.
+            of_cli = os.environ.get("CDK_OUTDIR")
+            folder = output or Path(of_cli or "cdk.out")
+            written = {"assembly": str(synthesized(document, folder, region, warn=None if of_cli else _warn))}
     if as_json:
         typer.echo(json.dumps(written))
         return
     for name, path in written.items():
         say(f"{name}: {path}")
+
+
+def _warn(warning: str) -> None:
+    typer.echo(f"warning: {warning}", err=True)
 
 
 def _write_template(document: Document, folder: Path, code_bucket: str | None, account: Account) -> dict[str, str]:
@@ -79,7 +84,7 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
     except (RuntimeError, ValueError) as error:
         raise SynthesisError(error) from None
     for warning in made.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        _warn(warning)
     if bucket is not None and made.files:
         if (where := account.region) is None:
             raise failed("No AWS region is set, and the code bucket has to be in the template's: use --region.")
@@ -88,6 +93,7 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
             bucket,
             {each.key: each.content for each in made.files},
             region=where,
+            owner=account.id,
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

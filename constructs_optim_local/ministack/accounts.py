@@ -7,6 +7,8 @@
 - Loopback counts as TLS, which clients of the real service use and bucket policies ask for.
 - S3 gives no reason to those of another account. Source: S3 user guide, "Troubleshoot access denied (403 Forbidden)
   errors in Amazon S3", of accounts that are not of one organization.
+- A request may expect a bucket to be of one account. Source: S3 user guide, "Verifying bucket ownership with bucket
+  owner condition".
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .patches import replace
+from .patches import replace, table
 
 _BUCKET = "arn:aws:s3:::"
 _VARIABLE = re.compile(r"\$\{([A-Za-z0-9-]+:[^}$]+)\}")
@@ -45,6 +47,7 @@ def share_as_aws() -> None:
     _read_policies()
     _find_policies()
     _tell_whose_policy_it_was()
+    _expect_owners()
 
 
 def is_of_another_account(denied: Any) -> bool:
@@ -133,3 +136,18 @@ def _tell_whose_policy_it_was() -> None:
 
     replace("core.iam_evaluator.combine_resource_policy", combined)
     replace("core.iam_actions.access_denied_response", responded)
+
+
+def _expect_owners() -> None:
+    handlers = table("app.SERVICE_HANDLERS")
+    handle = handlers["s3"]
+
+    async def handled(method: str, path: str, headers: dict[str, str], *rest: Any) -> Any:
+        from ministack.core.iam_actions import access_denied_response
+
+        expected, owner = headers.get("x-amz-expected-bucket-owner"), owner_of(path.lstrip("/").partition("/")[0])
+        if expected is not None and owner not in (None, expected):
+            return access_denied_response("s3", "", "", "", message="Access Denied", headers=headers)
+        return await handle(method, path, headers, *rest)
+
+    handlers["s3"] = handled

@@ -101,7 +101,7 @@ def test_a_chart_is_drawn(apps: tuple[Path, Path], folder: Path) -> None:
     result = replayed(*given)
     assert result.exit_code == 0, result.output
     assert "<svg" in (folder / "hour.svg").read_text()
-    assert "There are no prices: --offline makes no call to AWS" in result.stdout
+    assert "There are no prices: AWS was not asked" in result.stdout
 
 
 def test_explain_has_a_line_of_what_the_traffic_would_have_cost(apps: tuple[Path, Path], folder: Path) -> None:

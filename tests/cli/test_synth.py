@@ -50,6 +50,19 @@ def test_an_assembly_is_written_to_cdk_out_and_to_the_folder_that_the_cdk_cli_na
     assert files_in(folder / "of_cli") == files_in(folder / "cdk.out")
 
 
+@pytest.mark.parametrize("format", ["cdk", "cloudformation"])
+def test_advice_is_printed_once_wherever_a_file_is_synthesized(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    (folder / "endpoint.yaml").write_text(Path(QUICKSTART).read_text().replace("ml.g5.12xlarge", "ml.g6e.12xlarge"))
+    result = run("synth", "endpoint.yaml", "--format", format)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("warning: instance_type = 'ml.g6e.12xlarge'") == 1
+    monkeypatch.setenv("CDK_OUTDIR", str(folder / "of_cli"))
+    if format == "cdk":
+        assert "warning" not in run("synth", "endpoint.yaml").output, "the CDK CLI prints the warnings itself"
+
+
 @pytest.mark.parametrize("declared", ["region: us-west-2\n", 'account: "111122223333"\nregion: us-west-2\n'])
 @pytest.mark.parametrize("bucket", [(), ("--code-bucket", "inline")])
 def test_a_template_of_a_known_region_takes_its_code_from_where_its_parameters_say(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +203,19 @@ def test_every_key_is_described() -> None:
         if "description" not in value and "$ref" not in value
     ]
     assert undescribed == []
+
+
+def test_no_description_is_in_the_words_of_python() -> None:
+    """The schema's readers write YAML, Terraform and TypeScript."""
+    python = re.compile(r"\b(True|False|None)\b|`(?!cron|rate)\w+(\.\w+)*\(|\.\.\.\)|``|:\w+:`")
+    found = [text for text in _descriptions(PUBLISHED) if python.search(text)]
+    assert found == []
+
+
+def _descriptions(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(text := part.get("description"), str):
+            yield text
+        part = [*part.values()]
+    for each in part if isinstance(part, list) else ():
+        yield from _descriptions(each)

@@ -37,7 +37,9 @@ class Deployed:
     def create(self, made: StandaloneTemplate, **parameters: str) -> dict[str, str]:
         """Upload and deploy; the stack's outputs."""
         files = {file.key: file.content for file in made.files}
-        upload(lambda _: self._cloud.client("s3"), "code-${AWS::Region}", files, region="us-west-2")
+        upload(
+            lambda _: self._cloud.client("s3"), "code-${AWS::Region}", files, region="us-west-2", owner="000000000000"
+        )
         self._cloud.client("s3").put_object(Bucket="templates", Key=self._name, Body=made.body.encode())
         self._cloudformation.create_stack(
             StackName=self._name,

@@ -76,6 +76,18 @@ def test_cross_account_access_needs_the_roles_policy_and_the_bucket_policy_to_al
     assert (found["account"], found["decision"]) == (OTHER, "Allow" if at_home and abroad else "ImplicitDeny")
 
 
+def test_a_request_that_expects_another_owner_of_the_bucket_is_denied(guarded: LocalCloud, bucket: Bucket) -> None:
+    name, s3 = bucket(), guarded.client("s3")
+    for call, parameters in (
+        (s3.get_bucket_location, {}),
+        (s3.get_object, {"Key": "models/weights"}),
+        (s3.put_object, {"Key": "mine", "Body": b""}),
+    ):
+        assert call(Bucket=name, ExpectedBucketOwner=ACCOUNT, **parameters)
+        code, message = refused(call, Bucket=name, ExpectedBucketOwner=OTHER, **parameters)
+        assert (code, message) == ("AccessDenied", "Access Denied")
+
+
 def test_a_missing_object_is_no_such_key_with_list_permission_and_access_denied_without(
     guarded: LocalCloud, bucket: Bucket
 ) -> None:

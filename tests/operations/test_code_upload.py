@@ -14,7 +14,7 @@ from constructs_optim.operations.code_upload import upload
 from constructs_optim.runtime.errors import DeploymentError
 from constructs_optim_local.cloud import LocalCloud
 
-REGION = "us-west-2"
+REGION, ACCOUNT, OTHER = "us-west-2", "000000000000", "444455556666"
 CODE = {f"code/{hashlib.sha256(text).hexdigest()}.zip": text for text in (b"handlers", b"training")}
 
 
@@ -38,7 +38,7 @@ def bucket(cloud: LocalCloud) -> str:
 
 
 def uploaded(cloud: LocalCloud, bucket: str, files: dict[str, bytes] = CODE) -> list[str]:
-    return upload(lambda region: s3_of(cloud, region), bucket, files, region=REGION)
+    return upload(lambda region: s3_of(cloud, region), bucket, files, region=REGION, owner=ACCOUNT)
 
 
 def keys_in(cloud: LocalCloud, bucket: str) -> list[str]:
@@ -67,6 +67,13 @@ def test_a_bucket_that_is_missing_is_named(cloud: LocalCloud) -> None:
         uploaded(cloud, "no-such-bucket")
 
 
+def test_nothing_is_uploaded_to_a_bucket_of_another_account(cloud: LocalCloud, bucket: str) -> None:
+    files = {"strange.zip": b"mine"}
+    with pytest.raises(DeploymentError, match=rf"account {OTHER} is denied the code bucket {bucket}: .* Name a bucket"):
+        upload(lambda region: s3_of(cloud, region), bucket, files, region=REGION, owner=OTHER)
+    assert "strange.zip" not in keys_in(cloud, bucket)
+
+
 def test_a_key_with_other_content_is_refused(cloud: LocalCloud, bucket: str) -> None:
     cloud.client("s3").put_object(Bucket=bucket, Key="planted.zip", Body=b"planted")
     with pytest.raises(DeploymentError, match=r"planted\.zip has other content than its name says"):
@@ -89,13 +96,13 @@ class Raced:
 
 def test_two_uploads_at_once_agree(cloud: LocalCloud, bucket: str) -> None:
     raced: Any = Raced(cloud.client("s3"), b"same")
-    assert upload(lambda region: raced, bucket, {"raced.zip": b"same"}, region=REGION) == []
+    assert upload(lambda region: raced, bucket, {"raced.zip": b"same"}, region=REGION, owner=ACCOUNT) == []
 
 
 def test_a_write_that_is_overtaken_is_not_taken_for_its_own(cloud: LocalCloud, bucket: str) -> None:
     raced: Any = Raced(cloud.client("s3"), b"other")
     with pytest.raises(DeploymentError, match="has other content"):
-        upload(lambda region: raced, bucket, {"overtaken.zip": b"mine"}, region=REGION)
+        upload(lambda region: raced, bucket, {"overtaken.zip": b"mine"}, region=REGION, owner=ACCOUNT)
 
 
 def test_a_request_that_aws_denies_stays_what_it_is(cloud: LocalCloud, bucket: str) -> None:
@@ -105,4 +112,4 @@ def test_a_request_that_aws_denies_stays_what_it_is(cloud: LocalCloud, bucket: s
 
     denied: Any = Denied(cloud.client("s3"), b"")
     with pytest.raises(ClientError, match="AccessDenied"):
-        upload(lambda region: denied, bucket, {"denied.zip": b"mine"}, region=REGION)
+        upload(lambda region: denied, bucket, {"denied.zip": b"mine"}, region=REGION, owner=ACCOUNT)

@@ -10,7 +10,7 @@ import {
 export interface EndpointDeclaration {
   /**
    * The source of the weights.
-   * @default - no model; `addComponent` adds models
+   * @default - none, for an endpoint of inference components
    */
   readonly model?: Model;
   /**
@@ -54,7 +54,7 @@ export interface EndpointDeclaration {
    */
   readonly server?: Server;
   /**
-   * Whether the model is served as an inference component: others can be added then, it scales by copies, also to zero, and requests name it. `ComponentOptions(...)` is yes, with these options.
+   * Whether the model is served as an inference component: others can be added then, it scales by copies, also to zero, and requests name it. `ComponentOptions` stand for yes, with these options.
    * @default - only if a technique requires it
    */
   readonly inferenceComponent?: boolean | ComponentOptions;
@@ -401,7 +401,7 @@ export interface JobOptions {
 export interface MonitoringOptions {
   /**
    * Which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those on errors, latency and lost capacity.
-   * @default - all but the one on latency, which needs a threshold; `Alarms.none()` for none
+   * @default - all but the one on latency, which needs a threshold
    */
   readonly alarms?: string | Alarms;
   /**
@@ -442,7 +442,7 @@ export interface MonitoringOptions {
 }
 
 /**
- * Created by its factories: `allAtOnce`, `canary`, `linear` and `rolling`.
+ * How an update moves the endpoint to new instances: all at once, as a canary, in linear steps, or rolling.
  */
 export interface UpdatePolicy {
   readonly allAtOnce?: UpdatePolicyAllAtOnce;
@@ -989,7 +989,7 @@ export interface Medusa {
    */
   readonly layers?: number;
   /**
-   * `FineTune(...)` of the model that the heads are trained on.
+   * The `FineTune` of the model that the heads are trained on.
    * @default - the original model
    */
   readonly base?: FineTune;
@@ -1035,7 +1035,7 @@ export interface FineTune {
  */
 export interface ArtifactStoreFromBucket {
   /**
-   * For instance `s3.Bucket.from_bucket_name(stack, "Artifacts", "ml-artifacts")`.
+   * The bucket of the artifacts.
    */
   readonly bucket: aws_s3.IBucket;
   /**
@@ -1256,7 +1256,7 @@ export interface CoreDumps {
 }
 
 /**
- * Which alarms an endpoint has: True for an alarm with its defaults, False for none, or its settings.
+ * Which alarms an endpoint has. A truth value has an alarm with its defaults or none; settings tune it.
  */
 export interface Alarms {
   /**
@@ -1276,12 +1276,12 @@ export interface Alarms {
   readonly timeToFirstToken?: AlarmSettings | boolean;
   /**
    * Requests that wait in the engines of all copies, for 10 minutes.
-   * @default - off; with True, above 8
+   * @default - off; where it is on, above 8
    */
   readonly queue?: AlarmSettings | boolean;
   /**
    * Percent of the KV cache that running requests occupy, for 15 minutes.
-   * @default - off; with True, above 95
+   * @default - off; where it is on, above 95
    */
   readonly kvCache?: AlarmSettings | boolean;
   /**
@@ -1291,7 +1291,7 @@ export interface Alarms {
   readonly acceptanceLength?: AlarmSettings | boolean;
   /**
    * Acceptance length of the last half hour, in percent of that of the last 23 hours of the same containers, for half an hour.
-   * @default - off, and on with a `speculationCure`; with True, below 90
+   * @default - off, and on with a `speculationCure`; where it is on, below 90
    */
   readonly acceptanceDecay?: AlarmSettings | boolean;
   /**
@@ -1306,7 +1306,7 @@ export interface Alarms {
   readonly zeroCapacity?: AlarmSettings | boolean;
   /**
    * Percent in use of the fullest disk of the instances, for 15 minutes.
-   * @default - off; with True, above 90
+   * @default - off; where it is on, above 90
    */
   readonly disk?: AlarmSettings | boolean;
   /**
@@ -1762,7 +1762,7 @@ export interface OnSteps {
    */
   readonly metric: string;
   /**
-   * What to do at which values, in the metric's own unit, for instance `[ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)]`.
+   * What to do at which values, in the metric's own unit, for instance a `change` of 1 with a `lower` of 16, and one of -1 with an `upper` of 2.
    */
   readonly steps: ScalingStep[];
   /**
@@ -1797,7 +1797,7 @@ export interface OnSteps {
  */
 export interface OnSchedule {
   /**
-   * When, as `aws_applicationautoscaling.Schedule` or as text: `cron(0 7 ? * MON-FRI *)`.
+   * When: `cron(0 7 ? * MON-FRI *)`.
    */
   readonly schedule: string;
   /**
@@ -1832,7 +1832,7 @@ export interface OnSchedule {
  */
 export interface StopOn {
   /**
-   * When, as `aws_applicationautoscaling.Schedule` or as text: `cron(0 19 ? * MON-FRI *)`.
+   * When: `cron(0 19 ? * MON-FRI *)`.
    */
   readonly schedule: string;
   /**
@@ -1862,7 +1862,7 @@ export interface StopOn {
  */
 export interface StartOn {
   /**
-   * When, as `aws_applicationautoscaling.Schedule` or as text: `cron(0 7 ? * MON-FRI *)`. A model takes minutes to load: be early.
+   * When: `cron(0 7 ? * MON-FRI *)`. A model takes minutes to load: be early.
    */
   readonly schedule: string;
   /**
@@ -2022,97 +2022,97 @@ export interface Requirements {
    */
   readonly forecast?: boolean;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The mean time to first token, at most.
    * @default - none
    */
   readonly meanTtftMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The median time to first token, at most.
    * @default - none
    */
   readonly p50TtftMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The 90th percentile of the time to first token, at most.
    * @default - none
    */
   readonly p90TtftMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The 99th percentile of the time to first token, at most.
    * @default - none
    */
   readonly p99TtftMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The mean inter-token latency, at most.
    * @default - none
    */
   readonly meanItlMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The median inter-token latency, at most.
    * @default - none
    */
   readonly p50ItlMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The 90th percentile of the inter-token latency, at most.
    * @default - none
    */
   readonly p90ItlMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The 99th percentile of the inter-token latency, at most.
    * @default - none
    */
   readonly p99ItlMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The mean latency as the client sees it, at most.
    * @default - none
    */
   readonly meanClientLatencyMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The median latency as the client sees it, at most.
    * @default - none
    */
   readonly p50ClientLatencyMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The 90th percentile of the latency as the client sees it, at most.
    * @default - none
    */
   readonly p90ClientLatencyMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The 99th percentile of the latency as the client sees it, at most.
    * @default - none
    */
   readonly p99ClientLatencyMs?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * Output tokens a second of all requests together, at least.
    * @default - none
    */
   readonly minOutputTokensPerSecond?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * Output tokens a second that the median inter-token latency comes to over all users, at least.
    * @default - none
    */
   readonly minTotalThroughput?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * Tokens that a step of speculative decoding brings on average, at least.
    * @default - none
    */
   readonly minAcceptanceLength?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
-   * @default - none
+   * The share of requests that fail, at most.
+   * @default - 0.01
    */
   readonly maxErrorRate?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The price of a million input tokens, at most.
    * @default - none
    */
   readonly maxPricePerMillionInputTokens?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The price of a million output tokens, at most.
    * @default - none
    */
   readonly maxPricePerMillionOutputTokens?: number;
   /**
-   * The limits of `require`. Latencies are in milliseconds, prices in US dollars, errors a share of requests.
+   * The price of a million tokens, three of input to one of output, at most.
    * @default - none
    */
   readonly maxBlendedPricePerMillionTokens?: number;
@@ -2666,7 +2666,7 @@ export interface CustomDraft {
    */
   readonly speculativeTokens?: number;
   /**
-   * Where its files come from, for instance `Model.huggingface("Qwen/Qwen3-0.6B")`. This, or `uri`.
+   * Where its files come from, such as `Qwen/Qwen3-0.6B` of Hugging Face. This, or `uri`.
    * @default - none
    */
   readonly model?: Model;
@@ -2692,7 +2692,7 @@ export interface EagleHeads {
    */
   readonly tensorParallelDegree?: number;
   /**
-   * S3 prefix of prompts of your own, which may hold tokens, or what an endpoint has captured in a day or a month, `endpoint.captured.during("2026-11")`.
+   * S3 prefix of prompts of your own, which may hold tokens, or what an endpoint has captured in a day or a month.
    * @default - SageMaker's data
    */
   readonly trainingData?: string | CapturedTraffic;
@@ -2734,7 +2734,7 @@ export interface Speculator {
    */
   readonly tensorParallelDegree?: number;
   /**
-   * Where its files come from, for instance `Model.huggingface("RedHatAI/Qwen3-32B-speculator.eagle3")`.
+   * Where its files come from, such as `RedHatAI/Qwen3-32B-speculator.eagle3` of Hugging Face.
    */
   readonly model: Model;
   /**
@@ -2865,7 +2865,7 @@ export interface ScaleInConsolidation {
 }
 
 /**
- * The settings of one alarm. None: the alarm's default, which docs/alarms.md lists.
+ * The settings of one alarm. What is not set is the alarm's default, which docs/alarms.md lists.
  */
 export interface AlarmSettings {
   /**
@@ -3042,7 +3042,7 @@ export interface AnswerCheckTopToken {
 }
 
 /**
- * Captured requests and answers; `endpoint.captured`, or `DataCapture.captured(...)`.
+ * The requests and answers that an endpoint has captured.
  */
 export interface CapturedTraffic {
   /**

@@ -55,7 +55,7 @@ class PublishedModel:
 
 def listed_prices(account: Account | None, region: str, notes: list[str]) -> Mapping[str, float]:
     """The prices of the AWS Price List; none, with a note, where it cannot be read."""
-    prices, reason = None, "--offline makes no call to AWS"
+    prices, reason = None, "AWS was not asked"
     if account is not None:
         prices = account.prices(region)
         reason = "AWS denies pricing:GetProducts" if prices is None else f"the AWS Price List has none of {region}"
@@ -67,7 +67,7 @@ def listed_prices(account: Account | None, region: str, notes: list[str]) -> Map
 def published_model(account: Account | None, model: str, version: str | None, notes: list[str]) -> PublishedModel:
     """A model's configurations and benchmarks in the hub; none, with a note, where they cannot be read."""
     if account is None:
-        notes.append("JumpStart's benchmarks are not known: --offline makes no call to AWS.")
+        notes.append("JumpStart's benchmarks are not known: AWS was not asked.")
         return PublishedModel()
     if models.find(model) is None:
         return PublishedModel()

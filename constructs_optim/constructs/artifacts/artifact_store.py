@@ -220,7 +220,7 @@ class ArtifactStore(Construct):
         """A store in a bucket that exists already, of this app or of another.
 
         Args:
-            bucket: for instance ``s3.Bucket.from_bucket_name(stack, "Artifacts", "ml-artifacts")``.
+            bucket: the bucket of the artifacts.
             encryption_key: the KMS key of its objects. Default: the key the bucket object knows, if any.
             read_only: whether artifacts may only be referred to by their keys, as in another account's store that is
                 shared for reading. Default: they may be created as well.

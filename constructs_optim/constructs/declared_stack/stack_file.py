@@ -29,6 +29,7 @@ from constructs_optim.constructs.endpoint.inference_component import InferenceCo
 from constructs_optim.constructs.endpoint.optimized_endpoint import OptimizedEndpoint
 from constructs_optim.constructs.monitoring.fleet_dashboard import FleetDashboard
 from constructs_optim.constructs.recommendation.model_recommendation import ModelRecommendation
+from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.constructs.standalone_template.outputs import add_outputs
 from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate, standalone_template
 from constructs_optim.constructs.validation.policy_validation import PolicyValidation
@@ -191,6 +192,15 @@ class DeclaredStack(Stack):
     def synth(self) -> Path:
         """Write the cloud assembly; returns its folder."""
         return Path(self.app.synth().directory)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings of the constructs, which the CDK CLI prints where it runs the app.
+
+        Raises:
+            RuntimeError: with the errors that constructs have added to the stack.
+        """
+        return warnings_of(self.synth(), self)
 
 
 def declared_template(document: Document, *, code_bucket: str | None, inline: bool) -> tuple[str, StandaloneTemplate]:

@@ -150,7 +150,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
-            model: the source of the weights. Default: no model; ``add_component`` adds models.
+            model: the source of the weights. Default: none, for an endpoint of inference components.
             techniques: the techniques to apply, in order.
             instance_type: the endpoint's instance type, for instance ``ml.g5.12xlarge``.
             instance_pools: instead of ``techniques`` and ``instance_type``, up to five instance types with the
@@ -166,7 +166,7 @@ class OptimizedEndpoint(IOptimizedEndpoint, ModelServer):
             environment: further environment variables of the model's container. Default: none.
             server: what serves the model, with its settings. Default: vLLM, unless a technique needs another server.
             inference_component: whether the model is served as an inference component: others can be added then, it
-                scales by copies, also to zero, and requests name it. ``ComponentOptions(...)`` is yes, with these
+                scales by copies, also to zero, and requests name it. ``ComponentOptions`` stand for yes, with these
                 options. Default: only if a technique requires it.
             variant: the production variant: its instances, time limits and routing. Default: one instance.
             jobs: the role and the maximum runtime of optimization and training jobs, and how long the deployment waits

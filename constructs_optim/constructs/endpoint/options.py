@@ -215,8 +215,7 @@ class MonitoringOptions(Settings):
 
     Attributes:
         alarms: which alarms there are, and how they are tuned; the endpoint's own updates are rolled back by those on
-            errors, latency and lost capacity. Default: all but the one on latency, which needs a threshold;
-            ``Alarms.none()`` for none.
+            errors, latency and lost capacity. Default: all but the one on latency, which needs a threshold.
         alarm_actions: what alarms do when something is wrong, 5 at most. Default: they only show their state.
         ok_actions: what alarms do when all is right again, 5 at most. Default: nothing.
         observability: metrics beyond the usual ones. Default: none.

@@ -55,7 +55,7 @@ class StepOptions(UpdateOptions, total=False):
 
 
 class UpdatePolicy(Settings):
-    """Created by its factories: :meth:`all_at_once`, :meth:`canary`, :meth:`linear` and :meth:`rolling`.
+    """How an update moves the endpoint to new instances: all at once, as a canary, in linear steps, or rolling.
 
     In every one, the endpoint's alarms and ``rollback_alarms`` are watched while an update goes on, and one of them
     brings the endpoint back to where it was: the deployment fails then, and the stack rolls back. Source: Amazon

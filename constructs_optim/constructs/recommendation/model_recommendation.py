@@ -75,7 +75,7 @@ class ModelRecommendation(Construct):
         Args:
             scope: the construct to create it in.
             id: its id in that scope.
-            model: ``Model.s3(...)``: a Hugging Face checkpoint with safetensors weights.
+            model: files in S3: a Hugging Face checkpoint with safetensors weights.
             role: the role that SageMaker assumes for the job. It gets what the developer guide asks of it ("Get
                 generative AI inference deployment recommendations", prerequisites, and "Security in SageMaker AI
                 inference optimization"): to read the model and the workload's prompts and secret, to write results,

@@ -342,8 +342,8 @@ class EndpointScaling(Construct):
         Args:
             id: the name of the policies.
             metric: the metric.
-            steps: what to do at which values, in the metric's own unit, for instance
-                ``[ScalingStep(change=1, lower=16), ScalingStep(change=-1, upper=2)]``.
+            steps: what to do at which values, in the metric's own unit, for instance a
+                ``change`` of 1 with a ``lower`` of 16, and one of -1 with an ``upper`` of 2.
             adjustment: what a step's ``change`` is: ``ChangeInCapacity`` (the default), ``PercentChangeInCapacity`` or
                 ``ExactCapacity``.
             cooldown: pause after a step. Default: 5 minutes.
@@ -375,7 +375,7 @@ class EndpointScaling(Construct):
 
         Args:
             id: the scheduled action's name.
-            schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 7 ? * MON-FRI *)``.
+            schedule: when: ``cron(0 7 ? * MON-FRI *)``.
             min_capacity: the minimum number of instances or copies from then on. Default: as before.
             max_capacity: the maximum from then on. Default: as before.
             options: time zone, start and end: see :class:`ScheduleOptions`.
@@ -409,7 +409,7 @@ class EndpointScaling(Construct):
         """Stop the endpoint at certain times: no copies, and no request that starts one. Artifact and endpoint stay.
 
         Args:
-            schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 19 ? * MON-FRI *)``.
+            schedule: when: ``cron(0 19 ? * MON-FRI *)``.
             id: the scheduled action's name. Default: ``Stop``.
             options: time zone, start and end: see :class:`ScheduleOptions`.
 
@@ -430,7 +430,7 @@ class EndpointScaling(Construct):
         """Start the endpoint at certain times, after :meth:`stop_on`.
 
         Args:
-            schedule: when, as ``aws_applicationautoscaling.Schedule`` or as text: ``cron(0 7 ? * MON-FRI *)``. A model
+            schedule: when: ``cron(0 7 ? * MON-FRI *)``. A model
                 takes minutes to load: be early.
             id: the scheduled action's name. Default: ``Start``.
             min_capacity: the minimum number of copies from then on. Default: the range's minimum, and at least 1.

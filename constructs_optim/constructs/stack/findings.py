@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import sys
 import sysconfig
@@ -21,7 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from aws_cdk import Annotations, App, Validations
+from aws_cdk import Annotations, App, Stack, Validations
 from constructs import Construct, IConstruct
 
 from constructs_optim.recipe import RecipeError, Violation
@@ -43,6 +44,24 @@ def advise(construct: IConstruct, *advice: Advice) -> None:
         _trace(construct, traceback.walk_stack(None))
     for each in advice:
         Annotations.of(construct).add_warning_v2(each.id, each.message)
+
+
+def warnings_of(assembly: Path, stack: Stack) -> tuple[str, ...]:
+    """The warnings of a synthesized stack, which the CDK CLI prints where it runs the app.
+
+    Raises:
+        RuntimeError: with the stack's errors, with which the CDK CLI does not deploy it.
+    """
+    metadata = json.loads((assembly / f"{stack.artifact_id}.metadata.json").read_bytes())
+    warnings, errors = (
+        tuple(
+            entry["data"] for entries in metadata.values() for entry in entries if entry["type"] == f"aws:cdk:{level}"
+        )
+        for level in ("warning", "error")
+    )
+    if errors:
+        raise RuntimeError("\n".join(errors))
+    return warnings
 
 
 def _trace(construct: IConstruct, frames: Iterable[tuple[FrameType, int]]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from aws_cdk import App, DefaultStackSynthesizer, IStackSynthesizer, Stack
 
+from constructs_optim.constructs.stack.findings import warnings_of
 from constructs_optim.constructs.validation.template_size import MOST_BYTES
 from constructs_optim.recipe.errors import shown
 
@@ -107,9 +108,7 @@ def standalone_template(
         )
         stack = declare(app, synthesizer)
         app.synth()
-        warnings, errors = (_messages(Path(folder), stack, level) for level in ("warning", "error"))
-        if errors:
-            raise RuntimeError("\n".join(errors))
+        warnings = warnings_of(Path(folder), stack)
         template = json.loads((Path(folder) / stack.template_file).read_bytes())
         if not template.get("Resources"):
             raise ValueError(
@@ -122,7 +121,7 @@ def standalone_template(
         else:
             files = [asset.file(code_prefix) for asset in assets]
             template = _parameterized(template, assets, files, code_bucket)
-    made = StandaloneTemplate(template, tuple(files), tuple(warnings))
+    made = StandaloneTemplate(template, tuple(files), warnings)
     if (size := len(made.body.encode())) > MOST_BYTES:
         cure = "leave inline out, and name a bucket for the code" if inline else "declare it in two stacks"
         raise ValueError(f"the template has {size:,} bytes, and CloudFormation reads {MOST_BYTES:,}: {cure}")
@@ -150,12 +149,6 @@ def _check_bucket(name: str | None) -> None:
             f"the code bucket is {shown(name)}, and a bucket's name has 3 to 63 lower-case letters, digits, dots and "
             f"hyphens, for instance my-code, or my-code-{_REGION} for a bucket in each region"
         )
-
-
-def _messages(folder: Path, stack: Stack, level: str) -> list[str]:
-    """What constructs have to say, which the CDK CLI prints otherwise."""
-    metadata = json.loads((folder / f"{stack.artifact_id}.metadata.json").read_bytes())
-    return [entry["data"] for entries in metadata.values() for entry in entries if entry["type"] == f"aws:cdk:{level}"]
 
 
 def _assets(folder: Path, stack: Stack, template: Mapping[str, Any]) -> Iterator[_Asset]:

@@ -27,6 +27,28 @@ class Limits(TypedDict, total=False):
 
     ``ttft`` is the time to the first token, ``itl`` the inter-token latency, ``client_latency`` the time to the whole
     response; docs/metrics.md defines all of them.
+
+    Attributes:
+        mean_ttft_ms: the mean time to first token, at most.
+        p50_ttft_ms: the median time to first token, at most.
+        p90_ttft_ms: the 90th percentile of the time to first token, at most.
+        p99_ttft_ms: the 99th percentile of the time to first token, at most.
+        mean_itl_ms: the mean inter-token latency, at most.
+        p50_itl_ms: the median inter-token latency, at most.
+        p90_itl_ms: the 90th percentile of the inter-token latency, at most.
+        p99_itl_ms: the 99th percentile of the inter-token latency, at most.
+        mean_client_latency_ms: the mean latency as the client sees it, at most.
+        p50_client_latency_ms: the median latency as the client sees it, at most.
+        p90_client_latency_ms: the 90th percentile of the latency as the client sees it, at most.
+        p99_client_latency_ms: the 99th percentile of the latency as the client sees it, at most.
+        min_output_tokens_per_second: output tokens a second of all requests together, at least.
+        min_total_throughput: output tokens a second that the median inter-token latency comes to over all users, at
+            least.
+        min_acceptance_length: tokens that a step of speculative decoding brings on average, at least.
+        max_error_rate: the share of requests that fail, at most. Default: 0.01.
+        max_price_per_million_input_tokens: the price of a million input tokens, at most.
+        max_price_per_million_output_tokens: the price of a million output tokens, at most.
+        max_blended_price_per_million_tokens: the price of a million tokens, three of input to one of output, at most.
     """
 
     mean_ttft_ms: float

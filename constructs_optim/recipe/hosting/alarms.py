@@ -18,7 +18,7 @@ _DEFINITIONS = tomllib.loads((files("constructs_optim.recipe.hosting") / "alarms
 
 
 class AlarmSettings(Settings):
-    """The settings of one alarm. None: the alarm's default, which docs/alarms.md lists.
+    """The settings of one alarm. What is not set is the alarm's default, which docs/alarms.md lists.
 
     Attributes:
         threshold: the limit, in the alarm's unit; docs/alarms.md says on which side of it an alarm goes off.
@@ -51,7 +51,7 @@ class AlarmSettings(Settings):
 
 
 class Alarms(Settings):
-    """Which alarms an endpoint has: True for an alarm with its defaults, False for none, or its settings.
+    """Which alarms an endpoint has. A truth value has an alarm with its defaults or none; settings tune it.
 
     Attributes:
         error_rate: percent of the requests of the last 5 minutes that ended with a 5xx status. Default: above 5.
@@ -59,17 +59,19 @@ class Alarms(Settings):
             responses, which only you know: off by default, and it needs a threshold.
         time_to_first_token: seconds within which nine of ten requests have their first token, by the engine. It depends
             on the prompts: off by default, and it needs a threshold.
-        queue: requests that wait in the engines of all copies, for 10 minutes. Default: off; with True, above 8.
-        kv_cache: percent of the KV cache that running requests occupy, for 15 minutes. Default: off; with True, above
-            95.
+        queue: requests that wait in the engines of all copies, for 10 minutes. Default: off; where it is on, above 8.
+        kv_cache: percent of the KV cache that running requests occupy, for 15 minutes. Default: off; where it is
+            on, above 95.
         acceptance_length: tokens that a step of speculative decoding brings, for half an hour. It depends on the draft
             and the prompts: off by default, and it needs a threshold, below which it goes off.
         acceptance_decay: acceptance length of the last half hour, in percent of that of the last 23 hours of the same
-            containers, for half an hour. Default: off, and on with a ``speculation_cure``; with True, below 90.
+            containers, for half an hour. Default: off, and on with a ``speculation_cure``; where it is on,
+            below 90.
         saturation: requests in flight for each instance or copy, for 15 minutes. Default: above what the plan is sized
             for.
         zero_capacity: no instance or copy serves requests. Default: on.
-        disk: percent in use of the fullest disk of the instances, for 15 minutes. Default: off; with True, above 90.
+        disk: percent in use of the fullest disk of the instances, for 15 minutes. Default: off; where it is on, above
+            90.
         failed_job: an optimization job failed, in this account and region. Default: on where the stack runs jobs.
         stale_evaluation: days without an evaluation, at most 7. Default: on where evaluations are declared.
     """

@@ -35,7 +35,7 @@ def _is_period(text: str) -> str:
 
 
 class CapturedTraffic(Settings):
-    """Captured requests and answers; ``endpoint.captured``, or ``DataCapture.captured(...)``.
+    """The requests and answers that an endpoint has captured.
 
     Attributes:
         uri: S3 prefix of a variant's captures, without a slash at its end; may hold tokens.

@@ -110,7 +110,7 @@ class CustomDraft(_DraftModel):
     """A draft model of your own, with the tokenizer of the model it drafts for.
 
     Attributes:
-        model: where its files come from, for instance ``Model.huggingface("Qwen/Qwen3-0.6B")``. This, or ``uri``.
+        model: where its files come from, such as ``Qwen/Qwen3-0.6B`` of Hugging Face. This, or ``uri``.
         uri: S3 prefix of its uncompressed files; may be or contain a token.
         accept_eula: passed on for sources that demand it, with ``uri``. Default: it is not.
         speculative_tokens: tokens it proposes at once. Default: 4.
@@ -163,7 +163,7 @@ class EagleHeads(_Speculation):
 
     Attributes:
         training_data: S3 prefix of prompts of your own, which may hold tokens, or what an endpoint has captured in a
-            day or a month, ``endpoint.captured.during("2026-11")``. Default: SageMaker's data.
+            day or a month. Default: SageMaker's data.
         speculative_tokens: tokens they propose at once. Default: 5.
     """
 
@@ -247,8 +247,7 @@ class Speculator(_Speculation):
     ``constructs-optim catalog models`` names those that it knows of.
 
     Attributes:
-        model: where its files come from, for instance
-            ``Model.huggingface("RedHatAI/Qwen3-32B-speculator.eagle3")``.
+        model: where its files come from, such as ``RedHatAI/Qwen3-32B-speculator.eagle3`` of Hugging Face.
         method: what it is: ``eagle3``, ``eagle``, ``dflash``, ``dspark``, ``medusa``, or ``mtp`` for an assistant of
             Gemma 4. Default: what the catalog knows, else by its name, and ``eagle3`` where the name has none of them.
         speculative_tokens: tokens it proposes at once. Default: what vLLM's recipe of the model says, or else 3.

@@ -128,7 +128,7 @@ class Medusa(_Training):
     Attributes:
         heads: how many tokens are guessed at once, 1 to 16. Default: 5.
         layers: residual blocks in each head, 1 to 8. Default: 1.
-        base: ``FineTune(...)`` of the model that the heads are trained on. Default: the original model.
+        base: the ``FineTune`` of the model that the heads are trained on. Default: the original model.
     """
 
     kind = "speculative_decoding"

@@ -74,6 +74,9 @@ def test_the_tools_only_read_and_only_those_that_can_call_aws_say_so(agent: Agen
         "explain",
     }
     assert all(tool.description and tool.output_schema for tool in agent.tools.values())
+    arguments = [each for tool in agent.tools.values() for each in tool.input_schema["properties"].values()]
+    assert arguments
+    assert all("description" in json.dumps(each) for each in arguments)
 
 
 def test_the_documentation_lists_the_tools(agent: Agent) -> None:
@@ -174,16 +177,16 @@ def test_rules_and_the_catalog_are_what_the_command_prints(agent: Agent, monkeyp
     [
         ("plan", {}, "instance_type"),
         ("plan", {**LLAMA, "instance_type": "ml.g5.12xlarge", "technique": []}, "technique"),
-        ("plan", {"instance_type": "ml.g5.12xlarge"}, "use either --model or --model-s3"),
+        ("plan", {"instance_type": "ml.g5.12xlarge"}, "use either model or model_s3"),
         ("recommend", {**QWEN, "store": "a-store"}, "set from_aws"),
         ("recommend", {**QWEN, "store": "s3://a-store", "from_aws": True}, "is no bucket name"),
-        ("recommend", {**QWEN, "max_price_per_hour": 5}, "needs prices"),
+        ("recommend", {**QWEN, "max_price_per_hour": 5}, "max_price_per_hour needs prices"),
         ("explain", {"assembly": "nowhere"}, "run `cdk synth` first"),
         ("explain", {"stacks": ["Another"]}, "its stacks are"),
         ("explain", {"against": "deployed", "region": "us-west-2"}, "There are no AWS credentials"),
         ("explain", {"store": "deployed", "profile": "nobody"}, "lists the profiles"),
         ("rules", {"ids": ["OPT02"]}, "there is no rule OPT02"),
-        ("catalog", {"part": "rules", "family": "Llama"}, "is for models and instances"),
+        ("catalog", {"part": "rules", "family": "Llama"}, "family is for models and instances"),
         ("catalog", {"part": "prices"}, "'models', 'instances', 'images', 'metrics' or 'rules'"),
     ],
 )
@@ -193,4 +196,5 @@ def test_a_mistake_is_a_sentence_and_never_a_traceback(
     result = agent.call(tool, **arguments)
     assert result.is_error
     assert sentence in text_of(result)
+    assert not re.search("(?:^|\\s)--(?!profile)", text_of(result)), "an option is no argument of a tool"
     assert "Traceback" not in text_of(result)
