@@ -89,6 +89,10 @@ class Document:
         document._refuse_newer_schema()
         return document
 
+    def without_places(self) -> Document:
+        """The document of a text that its author has not written: errors name paths, and no lines."""
+        return Document(self.name, self.data)
+
     def _refuse_newer_schema(self) -> None:
         """Refuse a file whose ``schema`` this release does not know, before its keys are looked at."""
         version = self.value_at(("schema",))
@@ -102,7 +106,9 @@ class Document:
         return f"{self.place(path, is_key=is_key)} {dotted(path)}".rstrip()
 
     def place(self, path: Sequence[str | int], *, is_key: bool = False) -> str:
-        """``file:line:column`` alone."""
+        """``file:line:column`` alone; ``file`` for a document without places."""
+        if not self._values:
+            return self.name
         known, places = tuple(path), {**self._values, **self._keys} if is_key else self._values
         while known and known not in places:
             known = known[:-1]
