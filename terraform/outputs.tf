@@ -1,11 +1,12 @@
 # Generated from standalone_template/outputs.py: python tooling/terraform_module.py
 
 locals {
-  # The stack's outputs are called after the ids of what they are of: Llama70BEndpointName.
+  # The template has the names, so that a plan knows the keys before the stack has the values.
+  outputs = { for name in keys(local.sections.Outputs) : name => lookup(aws_cloudformation_stack.this.outputs, name, null) }
+  # The names begin with the IDs that they belong to: Llama70BEndpointName.
   by_id = {
     for suffix in ["EndpointName", "EndpointArn", "VariantName", "InferenceComponentName", "InferenceComponentArn", "OpenAiBaseUrl", "InvokePolicy", "DashboardName", "AlarmNames", "ArtifactKeys", "ArtifactStoreBucket"] : suffix => {
-      for name, value in aws_cloudformation_stack.this.outputs : trimsuffix(name, suffix) => value
-      if endswith(name, suffix) && name != suffix
+      for name, value in local.outputs : trimsuffix(name, suffix) => value if endswith(name, suffix) && name != suffix
     }
   }
 }
@@ -52,12 +53,12 @@ output "dashboard_names" {
 
 output "alarm_names" {
   description = "The CloudWatch alarms, by the id of endpoint, component or adapter."
-  value       = { for id, text in local.by_id["AlarmNames"] : id => split(",", text) }
+  value       = { for id, text in local.by_id["AlarmNames"] : id => text == null ? [] : split(",", text) }
 }
 
 output "artifact_keys" {
   description = "The artifacts that are served, one for each instance type, by the id of endpoint, component or adapter."
-  value       = { for id, text in local.by_id["ArtifactKeys"] : id => split(",", text) }
+  value       = { for id, text in local.by_id["ArtifactKeys"] : id => text == null ? [] : split(",", text) }
 }
 
 output "artifact_store_buckets" {
@@ -66,8 +67,8 @@ output "artifact_store_buckets" {
 }
 
 output "outputs" {
-  description = "All outputs of the stack, by their names."
-  value       = aws_cloudformation_stack.this.outputs
+  description = "All outputs of the template by their names."
+  value       = local.outputs
 }
 
 output "stack_id" {

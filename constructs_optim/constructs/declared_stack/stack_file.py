@@ -194,7 +194,8 @@ class DeclaredStack(Stack):
                 name = key.replace("/", "")
                 with self._builder.explained(("endpoints", key.partition("/")[0])):
                     if (other := owners.setdefault(name, key)) != key:
-                        raise ValueError(f"outputs of {other} and {key} have the same names, {name}...: give one another id")
+                        names = f"outputs of {other} and {key} have the same names, {name}..."
+                        raise ValueError(f"{names}: another ID for one of them")
                     add_outputs(name, made)
         self._builder.finish()
 
