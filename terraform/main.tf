@@ -73,15 +73,16 @@ check "advice" {
 # By key: where a failed update is reverted, the objects that the stack uses stay as they are.
 resource "aws_s3_object" "upload" {
   for_each = merge(
-    { for name, key in local.code_keys : key => { source = "${dirname(local.rendered.template)}/${local.code_files[name]}", content = null } },
-    { (local.template_key) = { source = null, content = local.template } },
+    { for name, key in local.code_keys : key => "${dirname(local.rendered.template)}/${local.code_files[name]}" },
+    { (local.template_key) = null },
   )
 
-  region  = local.region
-  bucket  = data.aws_s3_bucket.code.bucket
-  key     = each.key
-  source  = each.value.source
-  content = each.value.content
+  region = local.region
+  bucket = data.aws_s3_bucket.code.bucket
+  key    = each.key
+  source = each.value
+  # Plans show it once, as `deployed`.
+  content = each.key == local.template_key ? sensitive(local.template) : null
 
   # A rollback needs the former code.
   lifecycle {
