@@ -278,12 +278,12 @@ def outputs() -> str:
 def named_outputs() -> Iterator[tuple[str, str, str]]:
     """Names, descriptions and values of the module's outputs."""
     for suffix, description in OUTPUTS.items():
-        text = f"{description.removesuffix(', separated by commas')}, by the id of endpoint, component or adapter."
+        text = f"{description.removesuffix(', separated by commas')}, by the ID of the endpoint, component or adapter."
         value = f'local.by_id["{suffix}"]'
         if _is_list(suffix):
             value = f'{{ for id, text in {value} : id => text == null ? [] : split(",", text) }}'
         yield _plural(suffix), text, value
-    yield "outputs", "All outputs of the template by their names.", "local.outputs"
+    yield "outputs", "All outputs of the template, by name.", "local.outputs"
     yield "stack_id", "The ARN of the stack.", "aws_cloudformation_stack.this.id"
 
 

@@ -278,7 +278,6 @@ class Stack(_Part, Resource):
             attributes=[
                 _text("name", required=True, requires_replace=True),
                 _text("template_url", optional=True),
-                _text("template_body", optional=True, computed=True),
                 _text("iam_role_arn", optional=True),
                 _text("on_failure", optional=True, requires_replace=True),
                 *(Attribute(name, Set(String()), optional=True) for name in ("capabilities", "notification_arns")),
@@ -339,12 +338,10 @@ class Stack(_Part, Resource):
         return _unread(state)
 
     def _state(self, state: State, stack: dict[str, Any]) -> State:
-        body = self.client("cloudformation", state).get_template(StackName=state["id"], TemplateStage="Original")
         parameters = {each["ParameterKey"]: each["ParameterValue"] for each in stack.get("Parameters", ())}
         configured = state["parameters"] or {}
         return {
             **state,
-            "template_body": json.dumps(body["TemplateBody"], sort_keys=True),
             "parameters": {key: value for key, value in parameters.items() if key in configured},
             "outputs": {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", ())},
         }
