@@ -307,9 +307,10 @@ class Stack(_Part, Resource):
         try:
             self.client("cloudformation", planned).update_stack(StackName=current["id"], **_input(planned))
         except ClientError as error:
-            if "No updates are to be performed" not in str(error):
-                ctx.diagnostics.add_error(f"updating CloudFormation Stack ({current['id']}): {error}")
-                return _unread(planned)
+            if "No updates are to be performed" in str(error):
+                return self._state(planned, self._described(planned))
+            ctx.diagnostics.add_error(f"updating CloudFormation Stack ({current['id']}): {error}")
+            return _unread(planned)
         return self._settled(ctx.diagnostics, planned, "update", "UPDATE_COMPLETE", "CREATE_COMPLETE")
 
     def read(self, ctx: ReadContext, current: State) -> State | None:
