@@ -220,7 +220,7 @@ class TestUpload:
         result = run("synth", QUICKSTART, "--format", "cloudformation", "--code-bucket", bucket, "--region", region)
         assert result.exit_code == 2
         assert message in result.stderr
-        assert files_in(folder) == set()
+        assert files_in(folder) == {LOCK_FILE}
         assert "Contents" not in cloud.client("s3", region_name="eu-west-1").list_objects_v2(Bucket="code-eu-west-1")
 
 
