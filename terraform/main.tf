@@ -5,9 +5,11 @@ locals {
   typed         = jsondecode(replace(local.without_nulls, "/\"(${local.alternatives})\":{\"value\":(true|false|\"(?:[^\"\\\\]|\\\\.)*\")}/", "\"$1\":$2"))
   parameters    = { for name in keys(var.parameters) : name => { type = "String" } }
   declaration   = merge({ schema = 1, parameters = local.parameters }, local.typed, var.declaration, { stack = var.stack })
-  query         = jsonencode(local.declaration)
-  region        = lookup(local.declaration, "region", null)
-  account       = lookup(local.declaration, "account", null)
+  # A name of a section is no secret.
+  repeated = nonsensitive(setintersection(keys(var.declaration), keys(local.typed)))
+  query    = jsonencode(local.declaration)
+  region   = lookup(local.declaration, "region", null)
+  account  = lookup(local.declaration, "account", null)
 
   rendered = var.template_file != null ? {
     template = var.template_file, body = file(var.template_file), warnings = ""
@@ -53,12 +55,12 @@ data "external" "template" {
   lifecycle {
     precondition {
       condition     = !issensitive(local.query)
-      error_message = "The declaration has a sensitive value, and a template shows it to everybody who may read the stack. Name a secret by its ARN, or a value that is no secret with nonsensitive()."
+      error_message = "The declaration contains a sensitive value, which everyone who can read the stack could read in its template. Name a secret by its ARN. If the value is not a secret, wrap it in nonsensitive()."
     }
 
     precondition {
-      condition     = length(setintersection(keys(var.declaration), keys(local.typed))) == 0
-      error_message = "Both `declaration` and a variable have ${join(", ", setintersection(keys(var.declaration), keys(local.typed)))}: set one of them."
+      condition     = length(local.repeated) == 0
+      error_message = "Both `declaration` and a variable set ${join(", ", local.repeated)}: set one of them."
     }
   }
 }
@@ -114,12 +116,12 @@ resource "aws_cloudformation_stack" "this" {
   lifecycle {
     precondition {
       condition     = lookup(var.declaration, "stack", var.stack) == var.stack
-      error_message = "`stack` is ${var.stack}, and the stack of `declaration` is ${lookup(var.declaration, "stack", var.stack)}: give both the same name."
+      error_message = "`stack` is ${var.stack}, but `declaration` is for the stack ${lookup(var.declaration, "stack", var.stack)}: give both the same name."
     }
 
     precondition {
       condition     = local.account == null || local.account == data.aws_caller_identity.current.account_id
-      error_message = "The stack is declared for the account ${coalesce(local.account, "-")}, and the provider's credentials are of ${data.aws_caller_identity.current.account_id}."
+      error_message = "The stack is declared for the account ${coalesce(local.account, "-")}, but the provider's credentials belong to ${data.aws_caller_identity.current.account_id}."
     }
 
     precondition {
@@ -129,17 +131,17 @@ resource "aws_cloudformation_stack" "this" {
 
     precondition {
       condition     = length(local.missing_parameters) == 0
-      error_message = "The template needs values of ${join(", ", local.missing_parameters)}: set them in `parameters`."
+      error_message = "The template needs values for ${join(", ", local.missing_parameters)}: set them in `parameters`."
     }
 
     precondition {
       condition     = var.template_file == null || length(local.declared) == 0
-      error_message = "`template_file` takes the place of ${join(", ", local.declared)}: leave one of them out."
+      error_message = "`template_file` replaces the declaration, but you also set ${join(", ", local.declared)}: remove one of them."
     }
 
     precondition {
-      condition     = var.template_file == null || endswith(local.rendered.template, "${var.stack}.template.json")
-      error_message = "`stack` is ${var.stack}, and `template_file` is ${local.rendered.template}, the template of another stack: give both the same name."
+      condition     = var.template_file == null || basename(local.rendered.template) == "${var.stack}.template.json"
+      error_message = "`stack` is ${var.stack}, but `template_file` is ${local.rendered.template}: the file must be named ${var.stack}.template.json, as `constructs-optim synth` names it."
     }
   }
 }

@@ -188,7 +188,7 @@ def test_a_bucket_or_an_account_that_does_not_fit_fails_the_plan(configuration: 
     assert "MovedPermanently" in moved
     configuration.edit("  endpoints = {", '  account = "111122223333"\n  endpoints = {')
     refused = " ".join(configuration.run("plan", status=1).replace("│", "").split())
-    assert "is declared for the account 111122223333, and the provider's credentials are of 000000000000" in refused
+    assert "is declared for the account 111122223333, but the provider's credentials belong to 000000000000" in refused
 
 
 def test_a_plan_says_what_is_wrong_and_uploads_nothing(configuration: Configuration, cloud: LocalCloud) -> None:
