@@ -41,11 +41,12 @@ def document_of(file: str | Path) -> Document:
 
     if str(file) != STANDARD_INPUT:
         return Document.read(Path(file))
-    text = sys.stdin.read()
+    text, is_query = sys.stdin.read(), False
     # A query is a mapping of text (docs of hashicorp/external, "Data Source: external").
     with suppress(KeyError, TypeError, ValueError):
-        text = json.loads(text)["query"]
-    return Document.parsed(text, "standard input")
+        text, is_query = json.loads(text)["query"], True
+    document = Document.parsed(text, "standard input")
+    return document.without_places() if is_query else document
 
 
 def region_of(document: Document, option: str | None) -> str | None:
@@ -65,11 +66,17 @@ class SynthesisError(ValueError):
 
 
 def synthesized(
-    document: Document, output: Path, region: str | None = None, *, warn: Callable[[str], None] | None = None
+    document: Document,
+    output: Path,
+    region: str | None = None,
+    *,
+    warn: Callable[[str], None] | None = None,
+    record: bool = False,
 ) -> Path:
     """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
 
     A ``region`` takes the place of that one. ``warn`` gets the warnings of constructs, whose errors are raised then.
+    ``record`` has ``optim.lock.json`` written.
 
     Raises:
         DeclarationError: with everything that is wrong in the document.
@@ -80,7 +87,7 @@ def synthesized(
     account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), region or os.environ.get("CDK_DEFAULT_REGION")
     try:
         # Node may have been started elsewhere.
-        stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region)
+        stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region, record=record)
         folder = stack.synth()
         if warn is not None:
             for warning in stack.warnings:

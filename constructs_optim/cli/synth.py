@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -18,6 +19,7 @@ from .presentation import refusals_printed, say
 
 if TYPE_CHECKING:
     from constructs_optim.constructs.declaration.document import Document
+    from constructs_optim.constructs.standalone_template.standalone_template import StandaloneTemplate
 
 _INLINE = "inline"
 
@@ -55,14 +57,17 @@ def synth_command(
         region = region_of(document, region)
         if format == "cloudformation":
             folder = output or Path("cloudformation.out")
-            written = _write_template(document, folder, code_bucket, Account(profile, region))
+            made, written = _write_template(document, folder, code_bucket, Account(profile, region))
+            # Terraform's external data source takes a mapping of text, and keeps it in the plan.
+            result = {**written, "body": made.body, "warnings": "\n".join(made.warnings)}
         else:
             # The CDK CLI says where it looks for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
             folder = output or Path(of_cli or "cdk.out")
-            written = {"assembly": str(synthesized(document, folder, region, warn=None if of_cli else _warn))}
+            assembly = synthesized(document, folder, region, warn=None if of_cli else _warn, record=True)
+            result = written = {"assembly": str(assembly)}
     if as_json:
-        typer.echo(json.dumps(written))
+        typer.echo(json.dumps(result))
         return
     for name, path in written.items():
         say(f"{name}: {path}")
@@ -72,13 +77,15 @@ def _warn(warning: str) -> None:
     typer.echo(f"warning: {warning}", err=True)
 
 
-def _write_template(document: Document, folder: Path, code_bucket: str | None, account: Account) -> dict[str, str]:
-    """Upload the code if there is a bucket, then write the template and the code; what is written, by its parameter."""
+def _write_template(
+    document: Document, folder: Path, code_bucket: str | None, account: Account
+) -> tuple[StandaloneTemplate, dict[str, str]]:
+    """Upload the code if there is a bucket, then write the template and the code; the paths by their parameters."""
     from constructs_optim.constructs.declared_stack.stack_file import declared_template
 
     bucket = code_bucket if code_bucket != _INLINE else None
     try:
-        name, made = declared_template(document, code_bucket=bucket, inline=code_bucket == _INLINE)
+        name, made = declared_template(document, code_bucket=bucket, inline=code_bucket == _INLINE, record=True)
     except RecipeError:
         raise
     except (RuntimeError, ValueError) as error:
@@ -103,7 +110,15 @@ def _write_template(document: Document, folder: Path, code_bucket: str | None, a
     written = {"template": str(template)}
     for each in made.files:
         path = folder / Path(each.key).name
-        path.write_bytes(each.content)
+        _replace(path, each.content)
         written[each.parameter] = str(path)
-    template.write_text(made.body, encoding="utf-8")
-    return written
+    _replace(template, made.body.encode())
+    return made, written
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file in one step: a `terraform apply` may read it while another plan writes it."""
+    with NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        file.write(content)
+    Path(file.name).chmod(0o644)
+    Path(file.name).replace(path)

@@ -58,9 +58,27 @@ def test_advice_is_printed_once_wherever_a_file_is_synthesized(
     result = run("synth", "endpoint.yaml", "--format", format)
     assert result.exit_code == 0, result.output
     assert result.stderr.count("warning: instance_type = 'ml.g6e.12xlarge'") == 1
+    if format == "cloudformation":
+        answered = json.loads(run("synth", "endpoint.yaml", "--format", format, "--json").stdout)
+        assert answered["warnings"].startswith("instance_type = 'ml.g6e.12xlarge'")
     monkeypatch.setenv("CDK_OUTDIR", str(folder / "of_cli"))
     if format == "cdk":
         assert "warning" not in run("synth", "endpoint.yaml").output, "the CDK CLI prints the warnings itself"
+
+
+@pytest.mark.parametrize("format", ["cdk", "cloudformation"])
+def test_containers_are_recorded_in_the_folder_of_the_command(folder: Path, format: str) -> None:
+    run("explain", QUICKSTART)
+    assert not (folder / LOCK_FILE).exists()
+    result = run("synth", QUICKSTART, "--format", format)
+    assert f"{LOCK_FILE} records jobs.awq: " in result.stderr
+    recorded = Lock.read(folder / LOCK_FILE)
+    assert recorded.jobs.keys() == recorded.servers.keys() == {"awq"}
+
+
+def test_a_query_has_no_lines(folder: Path) -> None:
+    query = json.dumps({"query": json.dumps({"stack": "Chat", "endpoint": {}})})
+    assert "OPT090 standard input endpoint = {}" in run("synth", "-", "--format", "cloudformation", text=query).stderr
 
 
 @pytest.mark.parametrize("declared", ["region: us-west-2\n", 'account: "111122223333"\nregion: us-west-2\n'])
@@ -108,6 +126,8 @@ def test_a_file_is_read_from_standard_input_and_from_the_query_of_a_data_source(
         result = run("synth", "-", "--format", "cloudformation", "--output", name, "--json", text=text)
         assert result.exit_code == 0, result.output
         made = json.loads(result.stdout)
+        assert made.pop("body") == (folder / name / "Quickstart.template.json").read_text()
+        assert made.pop("warnings") == ""
         assert {key: Path(path).parent.name for key, path in made.items()} == {"template": name, "CodeKey": name}
         written[name] = {path.name: path.read_bytes() for path in (folder / name).iterdir()}
     assert written["yaml"] == written["query"]
@@ -151,7 +171,7 @@ def test_options_that_cannot_work_are_refused(folder: Path, arguments: tuple[str
 def test_a_template_with_its_code_needs_no_file(folder: Path) -> None:
     result = run("synth", QUICKSTART, "--format", "cloudformation", "--output", "out", "--code-bucket", "inline")
     assert result.exit_code == 0, result.output
-    assert files_in(folder) == {"Quickstart.template.json"}
+    assert files_in(folder / "out") == {"Quickstart.template.json"}
     template = json.loads((folder / "out" / "Quickstart.template.json").read_text())
     assert "Parameters" not in template
     assert "Llama70BEndpointName" in template["Outputs"]
@@ -200,7 +220,7 @@ class TestUpload:
         result = run("synth", QUICKSTART, "--format", "cloudformation", "--code-bucket", bucket, "--region", region)
         assert result.exit_code == 2
         assert message in result.stderr
-        assert files_in(folder) == set()
+        assert files_in(folder) == {LOCK_FILE}
         assert "Contents" not in cloud.client("s3", region_name="eu-west-1").list_objects_v2(Bucket="code-eu-west-1")
 
 
