@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const folder = process.argv.at(-1);
+const folder = process.argv[process.argv.indexOf('--output') + 1];
 const input = readFileSync(0, 'utf-8');
 mkdirSync(folder, { recursive: true });
 writeFileSync(process.env.RECORD, JSON.stringify({ arguments: process.argv.slice(2), input, environment: process.env }));
@@ -56,4 +56,4 @@ const template = {
 writeFileSync(join(folder, 'Chat.template.json'), JSON.stringify(template));
 writeFileSync(join(folder, 'code.zip'), 'code');
 console.error('warning: look at this');
-console.log(JSON.stringify({ template: join(folder, 'Chat.template.json'), CodeKey: join(folder, 'code.zip') }));
+console.log(JSON.stringify({ version: process.env.TOOL_VERSION ?? '0.1.0', template: join(folder, 'Chat.template.json'), CodeKey: join(folder, 'code.zip') }));

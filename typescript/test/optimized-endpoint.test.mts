@@ -8,7 +8,7 @@ import {
   Size, Stack,
 } from 'aws-cdk-lib';
 import { Construct } from 'constructs';
-import { EndpointMetric, FineTuneMethod, OptimizedEndpoint } from '../lib/index.js';
+import { EndpointFile, EndpointMetric, FineTuneMethod, MonitoringOptionsAlarms, OptimizedEndpoint } from '../lib/index.js';
 import type { OptimizedEndpointProps } from '../lib/index.js';
 
 const COMMAND = `${process.execPath} ${join(import.meta.dirname, 'fake-tool.mjs')}`;
@@ -58,10 +58,11 @@ test('props are written as a file has them', () => {
     variant: { routing: { prefixAware: {} } },
     components: { MyModel: { model: { s3: { uri: 's3://models/' } }, memory: Size.gibibytes(24) } },
     updatePolicy: { canary: { percent: 50, bakeTime: Duration.minutes(15) } },
-    monitoring: { alarms: { latency: { threshold: 20 }, errorRate: false } },
+    monitoring: { alarms: { latency: { threshold: 20 }, errorRateEnabled: false } },
     removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   });
   assert.deepEqual(file, {
+    schema: 1,
     stack: 'My',
     parameters: {},
     endpoints: {
