@@ -57,6 +57,8 @@ _OTHER_ARMS = {
     "string": ("Uri", "Instead of `{}`: its S3 URI."),
     "enum": ("Preset", "Instead of `{}`: a choice by its name."),
 }
+# How a choice is made in Python.
+_IN_PYTHON = re.compile(r" Use its (?:class|static) methods\.|, created by (`\w+`(, | and | or )?)+")
 NOTE = "// Generated from docs/endpoint.schema.json: python tooling/typescript_declaration.py\n"
 IMPORTS = """\
 import {
@@ -114,7 +116,7 @@ class Types:
         definition = self._definitions.get(name, {})
         definition = next((arm for arm in definition.get("anyOf", ()) if "properties" in arm), definition)
         own = schema.get("description") or _TEXTS.get(name) or definition["description"]
-        return f"{key.replace('_', ' ')}. {own}" if own.startswith("Default: ") else own
+        return f"{key.replace('_', ' ')}. D{own[1:]}" if own.lower().startswith("default: ") else own
 
     def _arms(self, schema: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
         """The types of a value and their shapes: several where it is either settings or a plain value."""
@@ -204,8 +206,7 @@ def _sentence(name: str) -> str:
 def _comment(text: str, *, is_optional: bool = False, indent: str = "") -> list[str]:
     text = re.sub(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", lambda found: f"`{_camel(found[1])}`", text)
     text = re.sub(r"`?docs/([\w-]+)\.md`?", rf"{SITE}/\1/", text)
-    # How a choice is made in Python.
-    text = re.sub(r" Use its (?:class|static) methods\.|,? ?created by (its factories: )?(`\w+`(, | and | or )?)+", "", text, flags=re.I)
+    text = _IN_PYTHON.sub("", text)
     for of_stack, of_endpoint in _OF_A_STACK.items():
         text = text.replace(of_stack, of_endpoint)
     says, _, default = text.replace("*/", "*\\/").partition("Default: ")

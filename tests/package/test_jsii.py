@@ -20,11 +20,12 @@ from constructs_optim_jsii import (
     MonitoringOptions, OptimizedEndpoint, Quantization, Technique, UpdatePolicy, UpdatePolicyAllAtOnce,
 )
 
+MODEL = "meta-textgeneration-llama-2-70b"
 stack = Stack(App(), "My")
 endpoint = OptimizedEndpoint(
     stack,
     "Chat",
-    model=Model(jumpstart=ModelJumpstart(model_id="meta-textgeneration-llama-2-70b", version="4.0.0", accept_eula=True)),
+    model=Model(jumpstart=ModelJumpstart(model_id=MODEL, version="4.0.0", accept_eula=True)),
     techniques=[Technique(quantization=Quantization(awq=AwqQuantization()))],
     instance_type="ml.g5.12xlarge",
     inference_component=ComponentOptions(caching=True),

@@ -648,8 +648,8 @@ export interface NetworkOptions {
    */
   readonly vpc?: aws_ec2.IVpc;
   /**
-   * Default: a new one without ingress.
-   * @default - none
+   * Security groups.
+   * @default - a new one without ingress
    */
   readonly securityGroups?: aws_ec2.ISecurityGroup[];
   /**
