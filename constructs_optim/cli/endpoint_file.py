@@ -86,8 +86,8 @@ def synthesized(
 ) -> Path:
     """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
 
-    ``region`` and ``account`` take the place of those. ``warn`` gets the warnings of constructs, whose errors are raised
-    then.
+    ``region`` and ``account`` take the place of those. ``warn`` gets the warnings of constructs; their errors
+    are raised then.
 
     Raises:
         DeclarationError: with everything that is wrong in the document.

@@ -12,6 +12,8 @@ const VARIABLE = 'CONSTRUCTS_OPTIM';
 const LOCK_FILE = 'optim.lock.json';
 // uvx may have to fetch Python and the tool first.
 const MOST_MINUTES = 10;
+/** Of what a program has printed, in an error. */
+const MOST_CHARACTERS = 20_000;
 // What the CDK CLI and jsii tell the app that they run, and not the programs that this one runs.
 const OF_THE_APP = [
   'CDK_CONTEXT_JSON', 'CDK_DEFAULT_ACCOUNT', 'CDK_DEFAULT_REGION', 'CONTEXT_OVERFLOW_LOCATION_ENV', 'JSII_AGENT', 'JSII_RUNTIME',
@@ -104,7 +106,7 @@ function run(file: File, folder: string): SpawnSyncReturns<string> {
     // A shell says 127 where there is no such command (POSIX), and so do the shims of version managers.
     const isMissing = code === 'ENOENT' || (ended && done.status === 127);
     if (!isMissing || named !== undefined) {
-      const printed = `${done.stderr || done.stdout || ''}`.trimEnd();
+      const printed = `${done.stderr || done.stdout || ''}`.trimEnd().slice(-MOST_CHARACTERS);
       const where = file.command === undefined ? `the environment variable ${VARIABLE}` : 'the prop command';
       const how = isMissing ? `was not found, and ${where} names it` : howEnded(done, code, printed);
       throw new Error(`${command} ${how}${printed && `:\n${printed}`}`);
@@ -122,11 +124,11 @@ function howEnded(done: SpawnSyncReturns<string>, code: string | undefined, prin
   if (code === 'ETIMEDOUT') {
     return `took longer than ${MOST_MINUTES} minutes, and was ended`;
   }
+  if (code !== undefined && code !== 'EPIPE') {
+    return `could not be run (${code})`;
+  }
   if (done.signal !== null) {
     return `was ended by ${done.signal}`;
-  }
-  if (done.status === null) {
-    return `could not be run (${code})`;
   }
   // So do usage errors end, which are no finding about the declaration.
   return done.status === 2 && !/^Usage: /m.test(printed) ? 'refuses the declaration' : `failed with status ${done.status}`;
