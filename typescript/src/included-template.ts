@@ -116,7 +116,8 @@ function writtenFor(scope: Construct, source: Source, prefix: string, folder: st
     ...known('--account', account), ...known('--region', region),
   ];
   try {
-    const written = synthesize({ ...source, options: [...ofStack, '--tag', `${TAGS}=${TAGS}`] }, folder);
+    const { content, command } = source;
+    const written = synthesize({ path: source.path, content, command, options: [...ofStack, '--tag', `${TAGS}=${TAGS}`] }, folder);
     for (const warning of written.warnings) {
       const [, text, id] = /^(.*?)(?: \[ack: ([^\]]+)\])?$/.exec(warning)!;
       Annotations.of(scope).addWarningV2(id ?? 'constructs-optim:Synth', inProps(text, path, source.content && prefix));

@@ -373,10 +373,12 @@ test('what the tool warns of is a warning of the construct, by its own id', () =
 });
 
 test('what the tool wrote before is not made again, and is in the folder of each app', () => {
-  new OptimizedEndpoint(newStack(), 'Chat', CHAT);
+  const withBucket = (stack: Stack) => ({ ...CHAT, dataCapture: { bucket: new aws_s3.Bucket(stack, 'Data') } });
+  const first = newStack();
+  new OptimizedEndpoint(first, 'Chat', withBucket(first));
   rmSync(record());
   const stack = newStack();
-  new OptimizedEndpoint(stack, 'Chat', CHAT);
+  new OptimizedEndpoint(stack, 'Chat', withBucket(stack));
   assert.equal(existsSync(record()), false);
   assert.ok(templateOf(stack).Resources.Chat0A1B2C3D);
   new OptimizedEndpoint(stack, 'Other', CHAT);
