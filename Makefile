@@ -38,18 +38,21 @@ test: install ## the test suite, without what make lint, e2e, medusa, package, d
 	@$(PYTEST) --numprocesses 3 -m "not lint and not e2e and not engine and not exhaustive and not trains and not package" --ignore tests/docs \
 	  --ignore tests/constructs/test_examples.py --ignore tests/constructs/test_example_files.py
 
-e2e: install peer clients ## the tests that deploy with the CDK CLI or run whole programs otherwise
+e2e: install peer clients typescript/lib/index.js ## the tests that deploy with the CDK CLI or run whole programs otherwise
 	@$(PYTEST) -m "e2e and not exhaustive and not trains" tests/e2e tests/faults tests/cli/test_evaluate.py \
 	  tests/local/test_training_jobs.py tests/local/test_training_hosts.py tests/local/test_serving.py \
 	  tests/local/test_pytest_plugin.py
 
-typescript: install typescript/node_modules/.installed ## the construct for TypeScript: built, and tested with the CDK CLI on a local cloud
-	@cd typescript && npm run --silent build && npm test --silent
+typescript: install typescript/lib/index.js ## the construct for TypeScript: built, and tested with the CDK CLI on a local cloud
+	@cd typescript && npm test --silent
 
 jsii: typescript ## its packages for npm and Python, and its sources for Java, C# and Go, in typescript/dist
 	@# Not by npm, whose PATH has another one before this.
 	@cd typescript && node node_modules/.bin/jsii-pacmak --targets js python && \
 	  node node_modules/.bin/jsii-pacmak --targets java dotnet go --code-only
+
+typescript/lib/index.js: typescript/node_modules/.installed typescript/package.json $(wildcard typescript/src/*.ts)
+	@cd typescript && npm run --silent build && touch lib/index.js
 
 typescript/node_modules/.installed: typescript/package-lock.json
 	@cd typescript && npm ci --silent && touch node_modules/.installed
@@ -60,7 +63,7 @@ exhaustive: install models ## the tests that try every case of something
 	@$(PYTEST) -m exhaustive
 	@$(MODELS_PYTEST) -m exhaustive
 
-package: install ## the wheels and the source distributions, built into dist/ and tried in clean environments
+package: install typescript/lib/index.js ## the wheels and the source distributions, built into dist/ and tried in clean environments
 	@pytest -m "package and not exhaustive" tests/package
 
 unit: install ## the tests that need no local cloud

@@ -6,11 +6,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -49,12 +50,23 @@ def document_of(file: str | Path) -> Document:
     return document.without_places() if is_query else document
 
 
-def region_of(document: Document, option: str | None) -> str | None:
-    """The Region of a file, or that of the option ``--region``; a usage error where they differ."""
-    declared = document.value_at(("region",))
+def declared_or(document: Document, name: Literal["account", "region"], option: str | None) -> str | None:
+    """The account or the Region of a file, or that of the option of its name; a usage error where they differ."""
+    declared = document.value_at((name,))
     if declared is not None and option not in (None, declared):
-        raise typer.BadParameter(f"{document.name} is for {declared}, and --region is {option}: one of the two")
+        raise typer.BadParameter(f"{document.name} is for {declared}, and --{name} is {option}: one of the two")
     return declared or option
+
+
+def changed(document: Document, *, stack: str | None, tags: Mapping[str, str]) -> Document:
+    """The document with the options ``--stack`` and ``--tag`` in it."""
+    data: Any = document.data
+    # What is no mapping is refused where the document is validated.
+    if isinstance(data, dict) and stack is not None:
+        data = {**data, "stack": stack}
+    if isinstance(data, dict) and tags and isinstance(given := data.get("tags") or {}, dict):
+        data = {**data, "tags": {**given, **tags}}
+    return replace(document, data=data)
 
 
 class SynthesisError(ValueError):
@@ -69,14 +81,15 @@ def synthesized(
     document: Document,
     output: Path,
     region: str | None = None,
+    account: str | None = None,
     *,
     warn: Callable[[str], None] | None = None,
     record: bool = False,
 ) -> Path:
     """The folder of the document's cloud assembly, for account and Region of the credentials, as the CDK CLI has them.
 
-    A ``region`` takes the place of that one. ``warn`` gets the warnings of constructs, whose errors are raised then.
-    ``record`` has ``optim.lock.json`` written.
+    ``region`` and ``account`` take the place of those. ``warn`` gets the warnings of constructs, whose errors are
+    raised then. ``record`` has ``optim.lock.json`` written.
 
     Raises:
         DeclarationError: with everything that is wrong in the document.
@@ -84,7 +97,8 @@ def synthesized(
     """
     from constructs_optim.constructs.declared_stack.stack_file import DeclaredStack
 
-    account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), region or os.environ.get("CDK_DEFAULT_REGION")
+    account = account or os.environ.get("CDK_DEFAULT_ACCOUNT")
+    region = region or os.environ.get("CDK_DEFAULT_REGION")
     try:
         # Node may have been started elsewhere.
         stack = DeclaredStack(document, outdir=output.absolute(), account=account, region=region, record=record)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +15,7 @@ from constructs_optim.operations.code_upload import upload
 from constructs_optim.recipe import RecipeError
 
 from .aws import Account, Profile, Region, failed
-from .endpoint_file import FileArgument, SynthesisError, document_of, region_of, synthesized
+from .endpoint_file import FileArgument, SynthesisError, changed, declared_or, document_of, synthesized
 from .presentation import refusals_printed, say
 
 if TYPE_CHECKING:
@@ -42,9 +43,18 @@ def synth_command(
             "stands for that. Or `inline`, for a template with the code in it. Default: the code is in the folder.",
         ),
     ] = None,
+    stack: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The stack's name, in place of the file's own.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A tag of all resources; several are possible.")
+    ] = None,
+    account: Annotated[str | None, typer.Option(metavar="NUMBER", help="The AWS account, if it is known.")] = None,
     region: Region = None,
     profile: Profile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the version and what was written as JSON, in one line.")
+    ] = False,
 ) -> None:
     """Write the cloud assembly, or the template, of a file that declares endpoints. Exit status 2 if it is wrong.
 
@@ -53,8 +63,8 @@ def synth_command(
     if format == "cdk" and (code_bucket is not None or as_json or profile is not None):
         raise typer.BadParameter("--code-bucket, --profile and --json are of --format cloudformation")
     with refusals_printed("table"):
-        document = document_of(file)
-        region = region_of(document, region)
+        document = changed(document_of(file), stack=stack, tags=dict(map(_tag, tag or ())))
+        account, region = declared_or(document, "account", account), declared_or(document, "region", region)
         if format == "cloudformation":
             folder = output or Path("cloudformation.out")
             made, written = _write_template(document, folder, code_bucket, Account(profile, region))
@@ -64,13 +74,20 @@ def synth_command(
             # The CDK CLI says where it looks for the assembly of an app that it runs, and prints its warnings.
             of_cli = os.environ.get("CDK_OUTDIR")
             folder = output or Path(of_cli or "cdk.out")
-            assembly = synthesized(document, folder, region, warn=None if of_cli else _warn, record=True)
+            assembly = synthesized(document, folder, region, account, warn=None if of_cli else _warn, record=True)
             result = written = {"assembly": str(assembly)}
     if as_json:
-        typer.echo(json.dumps(result))
+        typer.echo(json.dumps({"version": version("constructs-optim"), **result}))
         return
     for name, path in written.items():
         say(f"{name}: {path}")
+
+
+def _tag(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    if not key or not value:
+        raise typer.BadParameter(f"--tag is {text!r}, and a tag is KEY=VALUE")
+    return key, value
 
 
 def _warn(warning: str) -> None:

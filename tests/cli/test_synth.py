@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,31 @@ def test_a_region_is_that_of_the_file_or_of_the_option(folder: Path) -> None:
     assert "aws://unknown-account/eu-west-1" in (folder / "cdk.out" / "manifest.json").read_text()
 
 
+def test_an_account_is_that_of_the_file_or_of_the_option(folder: Path) -> None:
+    (folder / "endpoint.yaml").write_text('account: "111122223333"\n' + Path(QUICKSTART).read_text())
+    result = run("synth", "endpoint.yaml", "--format", "cloudformation", "--account", "444455556666")
+    assert result.exit_code == 2
+    assert "is for 111122223333, and --account is 444455556666" in " ".join(result.stderr.replace("│", " ").split())
+    assert run("synth", QUICKSTART, "--account", "444455556666", "--region", "eu-west-1").exit_code == 0
+    assert "aws://444455556666/eu-west-1" in (folder / "cdk.out" / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize("format", ["cdk", "cloudformation"])
+def test_one_file_is_several_stacks_with_names_and_tags_of_their_own(folder: Path, format: str) -> None:
+    names = set[str]()
+    for stage in ("Dev", "Prod"):
+        options = ("--format", format, "--stack", f"Chat-{stage}", "--tag", f"stage={stage}", "--output", stage)
+        result = run("synth", QUICKSTART, *options)
+        assert result.exit_code == 0, result.output
+        template = json.loads((folder / stage / f"Chat-{stage}.template.json").read_text())
+        (endpoint,) = (
+            each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::SageMaker::Endpoint"
+        )
+        assert {"Key": "stage", "Value": stage} in endpoint["Tags"]
+        names.add(endpoint["EndpointName"])
+    assert len(names) == 2
+
+
 @pytest.mark.parametrize("format", ["cdk", "cloudformation"])
 def test_a_folder_that_cannot_be_one_is_told(folder: Path, format: str) -> None:
     (folder / "taken").write_text("")
@@ -128,6 +154,7 @@ def test_a_file_is_read_from_standard_input_and_from_the_query_of_a_data_source(
         made = json.loads(result.stdout)
         assert made.pop("body") == (folder / name / "Quickstart.template.json").read_text()
         assert made.pop("warnings") == ""
+        assert made.pop("version") == version("constructs-optim")
         assert {key: Path(path).parent.name for key, path in made.items()} == {"template": name, "CodeKey": name}
         written[name] = {path.name: path.read_bytes() for path in (folder / name).iterdir()}
     assert written["yaml"] == written["query"]
@@ -157,6 +184,8 @@ def test_what_a_policy_refuses_is_refused_without_a_traceback(folder: Path, comm
     ("arguments", "message"),
     [
         (("--code-bucket", "code"), "--code-bucket, --profile and --json are of --format cloudformation"),
+        (("--tag", "stage"), "--tag is 'stage', and a tag is KEY=VALUE"),
+        (("--stack", "my_chat"), "stack = 'my_chat'"),
         (("--json",), "--code-bucket, --profile and --json are of --format cloudformation"),
         (("--format", "cloudformation", "--code-bucket", "Not_A_Bucket"), "'Not_A_Bucket'"),
     ],

@@ -26,7 +26,7 @@ from constructs_optim.recipe.recommendation import Benchmark, Candidate, Evidenc
 from constructs_optim.recipe.techniques.parsing import parse
 
 from ..aws import DEFAULT_REGION, Account, OptionalBucket, Profile, Region, failed
-from ..endpoint_file import document_of, is_endpoint_file, region_of
+from ..endpoint_file import declared_or, document_of, is_endpoint_file
 from ..presentation import Format, FormatOption, print_json, print_table, refusals_printed, say
 from ..prices import LISTED, PRICES_HELP, stated_prices
 from .evidence import PublishedModel, artifact_keys, listed_prices, measured, published_model
@@ -184,7 +184,7 @@ def intents_of(file: str, region: str | None) -> tuple[dict[str, tuple[Model, Ob
     found = intents(document)
     if not found:
         raise failed(f"No endpoint of {file} has objectives: docs/recommendation.md says what they are.")
-    return found, region_of(document, region)
+    return found, declared_or(document, "region", region)
 
 
 def _print_answers(
